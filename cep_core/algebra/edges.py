@@ -72,6 +72,12 @@ EDGE_RULES = {
             "at the start: with last.t1 - T < z.t1 and z.t1 < first.t0; at the end: with"
             " last.t1 < z.t0 and z.t1 <= first.t1 + T - 1, when the result comes",
         ),
+        EdgeRule(
+            "! FOR",
+            "no z with a.t1 < z.t0 and z.t1 <= a.t1 + t, and a.t1 + t < b.t0",
+            "at the start: with first.t1 - t <= z.t1 and z.t1 < first.t0; at the end the result"
+            " comes at a.t1 + t",
+        ),
         EdgeRule("WINDOW", "t - T < row.t1 <= t", "one result for each row, after its epoch t"),
         EdgeRule("AT INSTANT", "row.t1 = t", "one result for each epoch t and group"),
     )

@@ -22,6 +22,7 @@ from cep_core.algebra.pattern_tree import (
     PatternTree,
     StepMark,
     Unordered,
+    components_in,
     trees_in,
 )
 from cep_core.errors import AlgebraError
@@ -34,12 +35,16 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """The role of a component: alone, or the first or a later one of an unordered part."""
+    """The role of a component: alone, or the first or a later one of an unordered part.
+
+    ``forgets`` has the components of a part that has occurred, and begins again.
+    """
 
     component: int
     among: bool = False
     later: bool = False
     span: int | None = None
+    forgets: frozenset[int] = frozenset()
 
 
 class _Way(NamedTuple):
@@ -51,13 +56,15 @@ class _Way(NamedTuple):
     leaves: frozenset[int] = frozenset()
     until: tuple[tuple[int, bool], ...] = ()  # with whether the loop has begun
     passes: Absences = ()
+    own: int | None = None  # the last passes that are not of what it forgets
 
 
 class Move(NamedTuple):
     """A way out of a state.
 
     ``look`` is the number of what it looks for.  ``before`` are the moves that are preferred to it
-    for one event; ``stops`` the components that end its loops.
+    for one event; ``stops`` the components that end its loops.  It ``waits`` if an absence on the
+    way to it has a time of its own.  The first ``forgotten`` absences are no part of the match.
     """
 
     look: int
@@ -65,6 +72,8 @@ class Move(NamedTuple):
     before: tuple[int, ...]
     stops: tuple[int, ...]
     passes: Absences
+    waits: bool
+    forgotten: int
 
 
 class PatternState(NamedTuple):
@@ -73,7 +82,8 @@ class PatternState(NamedTuple):
     ``ended_by`` says for each move, as bits, which moves end when it could have taken an event
     between; ``strict`` and ``partition`` which end by an event between of any type, or of the
     same partition; ``stopped_by`` which end by an event of a component.  ``ends`` has the absences
-    up to the end of the pattern, in all ways, and is empty if something has to be taken.
+    up to the end of the pattern, in all ways, and is empty if something has to be taken; while a
+    move of ``longest`` may be made, it is not reached.
     """
 
     looks: tuple[Look, ...]
@@ -83,6 +93,7 @@ class PatternState(NamedTuple):
     partition: int
     stopped_by: tuple[tuple[int, int], ...]
     ends: tuple[Absences, ...]
+    longest: int
 
 
 @lru_cache(64)
@@ -141,7 +152,7 @@ def _state(
     """Return a state of its ways; a way is ended by its number as a bit."""
     looks = list(dict.fromkeys(way.look for way, _ in ways))
     ended_by, moves = [0] * len(ways), []
-    strict = partition = 0
+    strict = partition = longest = 0
     stopped_by: dict[int, int] = {}
     for number, (way, rest) in enumerate(ways):
         bit, own = 1 << number, way.mark or mark
@@ -160,17 +171,22 @@ def _state(
                 stopped_by[component] = stopped_by.get(component, 0) | bit
         if ends and any(paces[loop] == "reluctant" for loop in way.stays):
             before.append(number)  # nothing is taken where it is whole
+        if ends and any(paces[loop] == "longest" for loop in way.stays):
+            longest |= bit
         stops = tuple(dict.fromkeys(component for component, _ in way.until))
-        moves.append(Move(looks.index(way.look), places[rest], tuple(before), stops, way.passes))
+        waits = any(one.time is not None for one in way.passes)
+        look, target = looks.index(way.look), places[rest]
+        forgotten = 0 if way.own is None else len(way.passes) - way.own
+        moves.append(Move(look, target, tuple(before), stops, way.passes, waits, forgotten))
     return PatternState(
         *(tuple(looks), tuple(moves), tuple(ended_by), strict, partition),
-        *(tuple(stopped_by.items()), ends),
+        *(tuple(stopped_by.items()), ends, longest),
     )
 
 
 def _rather(way: _Way, other: _Way, paces: dict[int, LoopPace]) -> bool:
     """Return True if the pace of a loop prefers another way."""
-    return any(paces[loop] == "greedy" for loop in way.leaves & other.stays) or any(
+    return any(paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
     )
 
@@ -254,6 +270,9 @@ def _ways(tree: PatternTree) -> Iterator[tuple[_Way, PatternTree]]:
 def _in_loop(way: _Way, loop: Loop) -> _Way:
     mark = loop.mark if loop.begun and loop.mark is not None else way.mark
     until = () if loop.until is None else ((loop.until, loop.begun),)
+    if loop.begun and loop.pace == "every":
+        look = way.look._replace(forgets=frozenset(components_in(loop.inner)))
+        way = way._replace(look=look, own=len(way.passes))
     return way._replace(mark=mark, stays=way.stays | {loop.number}, until=(*way.until, *until))
 
 

@@ -81,6 +81,19 @@ def pattern_match(
             hint="leave out NONSTRICT",
             span=span,
         )
+    paces = {one.pace for one in trees_in(tree) if isinstance(one, Loop)}
+    if rules.policy == "newest" and paces & {"longest", "every"}:
+        raise AlgebraError(
+            "NEWEST drops partial matches, and LONGEST and EVERY need all of them",
+            hint="leave out one of both",
+            span=span,
+        )
+    if rules.simultaneous and "every" in paces:
+        raise AlgebraError(
+            "EVERY begins again after an event, and with NONSTRICT by it as well",
+            hint="leave out NONSTRICT",
+            span=span,
+        )
     partition = tuple(rules.partition) or (None,) * len(inputs)
     if len(partition) != len(inputs):
         raise AlgebraError("a partition names columns of each input", span=span)
@@ -110,11 +123,16 @@ def _require_tree(
                 found += those
                 if bound is not None:
                     _require_place(bound, len(rules.spans), "bound", span)
-            case Absent(component):
+            case Absent(component, time=time):
                 aside.append(component)
-            case Loop(_, least, most, until=ended):
+                if time is not None:
+                    _require_place(time, len(rules.spans), "bound", span)
+            case Loop(inner, least, most, pace, until=ended):
                 if least < 0 or (most is not None and most < max(least, 1)):
                     raise AlgebraError(f"there is no repetition {{{least},{most}}}", span=span)
+                if pace == "longest" and not isinstance(inner, One):
+                    hint = "write it behind the run of one component"
+                    raise AlgebraError("no group is the longest", hint=hint, span=span)
                 aside += [] if ended is None else [ended]
             case _:
                 continue
@@ -126,18 +144,33 @@ def _require_tree(
         states = automaton_of(tree, rules.mark)
     except AlgebraError as error:
         raise AlgebraError(error.message, hint=error.hint, span=span) from None
+    if rules.window is None and any(map(_never_ends, states)):
+        raise AlgebraError(
+            "nothing ends the longest run at the end of a pattern",
+            hint="add WITHIN and a duration, UNTIL, or the mark strict",
+            span=span,
+        )
     if rules.window is None and _meets_an_edge(states):
         raise AlgebraError(
             "what is negated at the start or end of a pattern needs a window",
-            hint="add WITHIN and a duration",
+            hint="add WITHIN and a duration, or FOR and one to what is negated",
             span=span,
         )
 
 
 def _meets_an_edge(states: Sequence[PatternState]) -> bool:
-    """Return True if something may be absent where a pattern begins or ends."""
-    begins = any(move.passes for move in states[0].moves)
-    return begins or any(absences for state in states for absences in state.ends)
+    """Return True if something may be absent, for no time, where a pattern begins or ends."""
+    begins = [move.passes for move in states[0].moves]
+    ends = [absences for state in states for absences in state.ends]
+    return any(one.time is None for absences in (*begins, *ends) for one in absences)
+
+
+def _never_ends(state: PatternState) -> bool:
+    """Return True if a run that has to be the longest may always take one event more."""
+    ending = state.strict | state.partition
+    for _, moves in state.stopped_by:
+        ending |= moves
+    return bool(state.longest & ~ending)
 
 
 def _part_type(

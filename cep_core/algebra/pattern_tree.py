@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
 StepMark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
-LoopPace: TypeAlias = Literal["all", "greedy", "reluctant"]
+LoopPace: TypeAlias = Literal["all", "greedy", "reluctant", "longest", "every"]
 Policy: TypeAlias = Literal[
     "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
 ]
@@ -34,7 +34,8 @@ class Loop:
     """A pattern, ``least`` to ``most`` times; ``mark`` is that of all but the first time.
 
     An event of the component ``until`` ends it.  ``number`` tells loops of one pattern apart;
-    ``begun`` says that some events of it have been taken.
+    ``begun`` says that some events of it have been taken.  At the end of a pattern the pace
+    ``longest`` waits until it takes no more; of ``every`` only the last time is of the match.
     """
 
     inner: PatternTree
@@ -74,11 +75,15 @@ class Unordered:
 class Absent:
     """No event of a component between what comes before and after.
 
-    ``spanning`` is said behind an unordered part: the absence is all along it, too.
+    ``spanning`` is said behind an unordered part: the absence is all along it, too.  ``time`` is
+    the number of the bound of one that lasts so long; it begins together with the absence before
+    it if it is ``beside`` that.
     """
 
     component: int
     spanning: bool = False
+    time: int | None = None
+    beside: bool = False
 
 
 PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
@@ -106,6 +111,20 @@ def stops_of(tree: PatternTree) -> tuple[int, ...]:
             return (stop,)
         case _:
             return ()
+
+
+def components_in(tree: PatternTree) -> set[int]:
+    """Return the components of a tree, with those that are absent, without those that stop it."""
+    found: set[int] = set()
+    for one in trees_in(tree):
+        match one:
+            case One(component) | Absent(component):
+                found.add(component)
+            case Unordered(components):
+                found.update(components)
+            case _:
+                pass
+    return found
 
 
 def trees_in(tree: PatternTree) -> Iterator[PatternTree]:

@@ -192,10 +192,17 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
     def read(component: int) -> str:
         return read_in_words(node.inputs[node.components[component].input])
 
+    def lasting(word: str, bound: int | None) -> str:
+        if bound is None:
+            return ""
+        return f" {word} {Words(said, (), (), False).duration(node.spans[bound])}"
+
     match tree:
         case algebra.One(component, mark, until):
             ends = "".join([f" \\ {read(one)}" for one in until])
             return f"{mark} {read(component)}{ends}" if mark else f"{read(component)}{ends}"
+        case algebra.Loop(inner, pace="every"):
+            return f"every {_tree(node, inner, said)}"
         case algebra.Loop(inner, least, most, pace, mark, until):
             times = f"{{{least},{'' if most is None else most}}}"
             words = " ".join([*([pace] if pace != "all" else []), *([mark] if mark else [])])
@@ -206,12 +213,9 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
         case algebra.Choice(parts):
             return f"({' | '.join(_tree(node, one, said) for one in parts)})"
         case algebra.Unordered(components, span):
-            within = ""
-            if span is not None:
-                within = f" within {Words(said, (), (), False).duration(node.spans[span])}"
-            return f"({' AND '.join(map(read, components))}{within})"
-        case algebra.Absent(component):
-            return f"!{read(component)}"
+            return f"({' AND '.join(map(read, components))}{lasting('within', span)})"
+        case algebra.Absent(component, time=time):
+            return f"!{read(component)}{lasting('for', time)}"
         case _:
             assert_never(tree)
 

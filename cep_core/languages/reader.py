@@ -16,6 +16,7 @@ from cep_core.languages.tokens import LanguageToken
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
 MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
+_CLAUSES = ("AND", "OR", "NONSTRICT", "AFTER")  # what may follow a number without a unit
 NO_EVENT = "an event that does not occur is !(B b) in SASE, !s B in EQL"
 T = TypeVar("T")
 
@@ -197,12 +198,11 @@ class TokenReader:
         what: str = "a duration",
         bare: bool = True,
         zero: str | None = None,
-        before: str = "",
     ) -> LanguageToken:
         """Consume a duration in ticks; raise QueryError if another token is next.
 
         ``bare`` accepts a number of ticks without a unit.  With a hint ``zero``, a duration of no
-        tick is refused as well.  ``before`` is a word that may follow a number without a unit.
+        tick is refused as well.
         """
         token = self.token
         if type(token.value) is not int or (token.text.isdigit() and not bare):
@@ -210,7 +210,7 @@ class TokenReader:
         if zero is not None and not token.value:
             raise self.fault("a window has at least 1 tick, not 0", token.span, zero)
         self.next()
-        if token.text.isdigit() and self.is_name() and not self.is_word(before):
+        if token.text.isdigit() and self.is_name() and not self.is_word(*_CLAUSES):
             unit = self.token
             hint = "units are us, ms, s, min, h, days and weeks"
             raise self.fault(f"there is no unit {unit.text}", unit.span, hint)

@@ -32,7 +32,7 @@ _LITERAL = rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}"
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _STRINGS = re.compile(_STRING)
 _QUOTES = re.compile(_QUOTED)
-_WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW)|@)\s*\Z", re.IGNORECASE)
+_WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW|FOR)|@)\s*\Z", re.IGNORECASE)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
 _TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}

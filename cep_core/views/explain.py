@@ -65,10 +65,9 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
         return ("@",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
-    absent = isinstance(node, PatternMatch) and any(
-        isinstance(one, Absent) for one in trees_in(node.tree)
-    )
-    return (*([_EDGES[kind]] if kind in _EDGES else []), *(["!"] if absent else []))
+    trees = trees_in(node.tree) if isinstance(node, PatternMatch) else ()
+    absent = {"!" if one.time is None else "! FOR": 0 for one in trees if isinstance(one, Absent)}
+    return (*([_EDGES[kind]] if kind in _EDGES else []), *absent)
 
 
 def _queries(number: int) -> str:

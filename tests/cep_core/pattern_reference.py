@@ -6,12 +6,13 @@ All ways to take the events of a stream one after the other are tried.  Nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 Mark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
-Pace: TypeAlias = Literal["all", "greedy", "reluctant"]
+Pace: TypeAlias = Literal["all", "greedy", "reluctant", "longest", "every"]
 Policy: TypeAlias = Literal[
     "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
 ]
@@ -48,7 +49,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """A pattern, `least` to `most` times; `inner` is the mark of all but the first time."""
+    """A pattern, `least` to `most` times; `inner` is the mark of all but the first time.
+
+    Of a pattern with the pace `every` only the last time is of the match.
+    """
 
     pattern: Pattern
     least: int
@@ -88,11 +92,14 @@ class Unordered:
 class Absent:
     """No event that the step takes between what comes before and after.
 
-    ``along`` the unordered part before it as well.
+    ``along`` the unordered part before it as well.  With a ``time`` it is a silence that lasts so
+    long; it begins together with the one before it if it is ``beside`` that.
     """
 
     step: Step
     along: bool = False
+    time: int | None = None
+    beside: bool = False
 
 
 Pattern: TypeAlias = Step | Repeat | Chain | Choice | Unordered | Absent
@@ -100,11 +107,15 @@ Absences: TypeAlias = tuple[Absent, ...]
 
 
 class Gap(NamedTuple):
-    """A time in which something may not be; None: where the pattern begins or ends."""
+    """A time in which something may not be; None: where the pattern begins or ends.
+
+    A silence before the first event has the least end of what may not be, ``since``.
+    """
 
     absent: Absent
     after: int | None
     before: int | None
+    since: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,16 @@ class Way(NamedTuple):
     until: tuple[tuple[Step, bool], ...] = ()  # with whether the loop has begun
     among: Unordered | None = None
     passes: Absences = ()
+    forgets: frozenset[str] = frozenset()  # the steps of a time that is no part of the match
+    own: int | None = None  # the last passes that are not of that time
+
+
+class Partial(NamedTuple):
+    """What has been taken, what is left, and when the last event was, if that was forgotten."""
+
+    taken: Taken
+    rest: Pattern
+    last: int | None
 
 
 # -- words of a pattern ----------------------------------------------------------------------
@@ -213,6 +234,9 @@ def ways(pattern: Pattern) -> Iterator[tuple[Way, Pattern]]:
 def _in_loop(way: Way, loop: Repeat) -> Way:
     mark = way.mark if not loop.begun or loop.inner is None else loop.inner
     until = () if loop.until is None else ((loop.until, loop.begun),)
+    if loop.begun and loop.pace == "every":
+        names = frozenset(step.name for step in (*steps(loop.pattern), *absent(loop.pattern)))
+        way = way._replace(forgets=names, own=len(way.passes))
     return way._replace(mark=mark, stays=way.stays | {loop.loop}, until=way.until + until)
 
 
@@ -243,6 +267,20 @@ def steps(pattern: Pattern) -> Iterator[Step]:
             return
         case _:
             assert_never(pattern)
+
+
+def absent(pattern: Pattern) -> Iterator[Step]:
+    """Yield what a pattern says does not occur."""
+    match pattern:
+        case Absent(step):
+            yield step
+        case Repeat(inner):
+            yield from absent(inner)
+        case Chain(parts) | Choice(parts):
+            for part in parts:
+                yield from absent(part)
+        case _:
+            return
 
 
 def paces(pattern: Pattern) -> dict[object, Pace]:
@@ -293,45 +331,90 @@ class Search:
         self._paces = paces(query.pattern)
         self.reached: dict[frozenset[tuple[str, int]], Taken] = {}  # prefixes of matches
         self._complete: dict[frozenset[tuple[str, int]], tuple[int, Taken]] = {}
-        self._extend((), query.pattern, ())
+        self._extend(Partial((), query.pattern, None), ())
 
     def _key(self, taken: Taken) -> frozenset[tuple[str, int]]:
         return frozenset((name, self._place[id(event)]) for name, event in taken)
 
-    def _extend(self, taken: Taken, rest: Pattern, gaps: tuple[Gap, ...]) -> None:
+    def _extend(self, at: Partial, gaps: tuple[Gap, ...]) -> None:
+        taken, rest, _ = at
         if taken:
             self.reached[self._key(taken)] = taken
-        for passes in empties(rest) if taken else ():
-            last = tuple(Gap(one, self._floor(taken, one, rest), None) for one in passes)
-            self._finish(taken, (*gaps, *last))
         options = list(ways(rest))
+        made: list[tuple[Partial, tuple[Gap, ...]]] = []
+        longer = False
         for way, left in options:
+            base = _without(at, way.forgets)
             for event in self._events:
-                goes_on = self._takes(taken, way, event) and self._may(
-                    taken, rest, way, event, options
-                )
-                if goes_on and way.step.stay(taken, event) is True:
-                    more = tuple(
-                        Gap(one, self._floor(taken, one, rest), event.t0) for one in way.passes
+                goes_on = self._takes(base, way, event) and self._may(at, way, event, options)
+                if goes_on and way.step.stay(base.taken, event) is True:
+                    more, over = self._passed(base, way.passes, event)
+                    more = more[0 if way.own is None else len(more) - way.own :]
+                    after = _since(left, way, over, event)
+                    kept = (
+                        *(gap for gap in gaps if gap.absent.step.name not in way.forgets),
+                        *more,
                     )
-                    after = _since(left, way, taken, event)
-                    self._extend((*taken, (way.step.name, event)), after, (*gaps, *more))
+                    next_taken = (*base.taken, (way.step.name, event))
+                    made.append((Partial(next_taken, after, event.t1), kept))
+                    longer = longer or self._is_longest(way)
+        for passes in empties(rest) if taken and not longer else ():
+            last, over = self._passed(at, passes, None)
+            self._finish(taken, (*gaps, *last), over, self._done(at, options))
+        for partial, kept in made:
+            self._extend(partial, kept)
 
-    def _floor(self, taken: Taken, absent: Absent, rest: Pattern) -> int | None:
-        """Return the end of what comes before something absent."""
-        if not absent.along:
-            return end(taken) if taken else None
-        before = next(part for part in _chained(rest) if isinstance(part, Unordered))
-        return before.floor
+    def _is_longest(self, way: Way) -> bool:
+        return any(self._paces[loop] == "longest" for loop in way.stays)
 
-    def _finish(self, taken: Taken, gaps: tuple[Gap, ...]) -> None:
+    def _done(self, at: Partial, options: list[tuple[Way, Pattern]]) -> float:
+        """Return when a run that has to be the longest is known to take no more."""
+        done = [float(end(at.taken))]
+        for way, _ in options:
+            if self._is_longest(way):
+                later = [one for one in self._events if end(at.taken) < one.t1]
+                ended = [one.t1 for one in later if self._blocks(at, way, one, options)]
+                reach = self._query.reach
+                over = math.inf if reach is None else begin(at.taken) + reach - 1
+                done.append(max(end(at.taken), min([over, *ended])))
+        return max(done)
+
+    def _passed(
+        self, at: Partial, passes: Absences, event: Happened | None
+    ) -> tuple[tuple[Gap, ...], int | None]:
+        """Return the gaps before an event, or the end, and when what is before it is over."""
+        taken, rest, over = at
+        begins = over
+        found: list[Gap] = []
+        for one in passes:
+            if one.along:
+                among = next(part for part in _chained(rest) if isinstance(part, Unordered))
+                begins = among.floor
+            elif not one.beside:
+                begins = over
+            if one.time is None:
+                found.append(Gap(one, begins, None if event is None else event.t0))
+            elif begins is None:
+                first = taken[0][1] if taken else event
+                assert first is not None
+                found.append(Gap(one, None, first.t0, first.t1 - one.time))
+            else:
+                found.append(Gap(one, begins, begins + one.time + 1))
+                assert over is not None
+                over = max(over, begins + one.time)
+        return tuple(found), over
+
+    def _finish(self, taken: Taken, gaps: tuple[Gap, ...], over: int | None, done: float) -> None:
         """Note a match, if what may not be is not, and when it is reported."""
-        reach, time = self._query.reach, end(taken)
+        assert over is not None
+        if math.isinf(done):
+            return
+        reach, time = self._query.reach, max(over, int(done))
         if any(gap.before is None for gap in gaps):
             assert reach is not None
-            time = begin(taken) + reach - 1
-            if end(taken) >= time:
+            if over >= begin(taken) + reach - 1:
                 return
+            time = max(time, begin(taken) + reach - 1)
         if not self._query.accept(taken) or any(self._happened(taken, gap, time) for gap in gaps):
             return
         known = self._complete.get(self._key(taken))
@@ -343,6 +426,8 @@ class Search:
         for one in self._events:
             if gap.after is not None:
                 within = gap.after < one.t0
+            elif gap.since is not None:
+                within = gap.since <= one.t1
             else:
                 assert self._query.reach is not None
                 within = end(taken) - self._query.reach < one.t1
@@ -353,9 +438,14 @@ class Search:
 
     # -- one event more ----------------------------------------------------------------------
 
-    def _takes(self, taken: Taken, way: Way, event: Happened) -> bool:
-        """Return True if an event is one that a way takes, without regard to marks."""
-        query = self._query
+    def _takes(self, at: Partial, way: Way, event: Happened) -> bool:
+        """Return True if an event is one that a way takes, without regard to marks.
+
+        ``at`` is without what the way forgets.
+        """
+        query, taken = self._query, at.taken
+        if way.forgets and not taken:
+            return False  # it begins a match of its own
         if event.type not in way.step.types or any(event is one for _, one in taken):
             return False
         if way.step.test(taken, event) is not True:
@@ -363,7 +453,7 @@ class Search:
         place = self._place[id(event)]
         if any(name == way.step.name and self._place[id(one)] > place for name, one in taken):
             return False  # simultaneous events of one component are taken in their order
-        floor = end(taken) if taken else None
+        _, floor = self._passed(at, way.passes, event)
         if way.among is not None and way.among.ends:
             floor = way.among.floor
             if event.t1 < max(way.among.ends):
@@ -384,66 +474,72 @@ class Search:
         return all(abs(event.t1 - one) < among.span for one in among.ends)
 
     def _may(
-        self,
-        taken: Taken,
-        rest: Pattern,
-        way: Way,
-        event: Happened,
-        options: list[tuple[Way, Pattern]],
+        self, at: Partial, way: Way, event: Happened, options: list[tuple[Way, Pattern]]
     ) -> bool:
         """Return True if marks, paces and UNTIL let a way take an event."""
-        last = end(taken) if taken else None
-        between = [one for one in self._events if last is not None and last < one.t1 < event.t1]
-        if self._stopped(taken, way, event):
+        if any(self._stops(at, stop, event) for stop, _ in way.until):
             return False
-        preferred = [other for other, _ in options if self._rather(way, other)]
-        if any(self._could(taken, other, one) for other in preferred for one in [*between, event]):
+        if any(self._could(at, other, event) for other in self._preferred(way, options)):
             return False
         reluctant = any(self._paces[loop] == "reluctant" for loop in way.stays)
-        if reluctant and taken and finished(rest):
+        if reluctant and at.taken and finished(at.rest):
             return False
-        return self._marked(taken, way, between, options)
-
-    def _stopped(self, taken: Taken, way: Way, event: Happened) -> bool:
-        """Return True if UNTIL lets a way not take an event: by this one, or one before it."""
-        last = end(taken) if taken else None
-        between = [one for one in self._events if last is not None and last < one.t1 < event.t1]
-        return any(
-            one.type in stop.types and stop.test(taken, one) is True
-            for stop, begun in way.until
-            for one in [*(between if begun else ()), event]
+        return not any(
+            self._blocks(at, way, one, options)
+            for one in self._events
+            if at.last is not None and at.last < one.t1 < event.t1
         )
 
-    def _could(self, taken: Taken, way: Way, event: Happened) -> bool:
-        """Return True if a way could have taken an event, without regard to marks and paces."""
-        return self._takes(taken, way, event) and not self._stopped(taken, way, event)
+    def _blocks(
+        self, at: Partial, way: Way, one: Happened, options: list[tuple[Way, Pattern]]
+    ) -> bool:
+        """Return True if a way takes no event after one that comes later than what was taken."""
+        if any(self._stops(at, stop, one) for stop, begun in way.until if begun):
+            return True
+        if any(self._could(at, other, one) for other in self._preferred(way, options)):
+            return True
+        match way.mark or self._query.mark:
+            case "any":
+                return False
+            case "next":
+                return self._could(at, way, one)
+            case "nearest":
+                return any(self._could(at, other, one) for other, _ in options)
+            case "strict":
+                return one.type in self._named
+            case "partition":
+                return self._alike(one, at.taken[-1][1])
+
+    def _stops(self, at: Partial, stop: Step, one: Happened) -> bool:
+        return one.type in stop.types and stop.test(at.taken, one) is True
+
+    def _could(self, at: Partial, way: Way, event: Happened) -> bool:
+        """Return True if a way could have taken an event, without regard to marks and paces.
+
+        What comes after an event that UNTIL names, a run could not take.
+        """
+        base = _without(at, way.forgets)
+        stopped = any(
+            self._stops(at, stop, one)
+            for stop, begun in way.until
+            for one in (
+                *(self._events if begun else ()),
+                event,
+            )
+            if one is event or (at.last is not None and at.last < one.t1 < event.t1)
+        )
+        return self._takes(base, way, event) and not stopped
+
+    def _preferred(self, way: Way, options: list[tuple[Way, Pattern]]) -> list[Way]:
+        """Return the ways that the pace of a loop prefers."""
+        return [other for other, _ in options if self._rather(way, other)]
 
     def _rather(self, way: Way, other: Way) -> bool:
         """Return True if the pace of a loop prefers another way."""
-        return any(self._paces[loop] == "greedy" for loop in way.leaves & other.stays) or any(
-            self._paces[loop] == "reluctant" for loop in way.stays & other.leaves
-        )
-
-    def _marked(
-        self,
-        taken: Taken,
-        way: Way,
-        between: Sequence[Happened],
-        options: list[tuple[Way, Pattern]],
-    ) -> bool:
-        match way.mark or self._query.mark:
-            case "any":
-                return True
-            case "next":
-                return not any(self._could(taken, way, one) for one in between)
-            case "nearest":
-                return not any(
-                    self._could(taken, other, one) for one in between for other, _ in options
-                )
-            case "strict":
-                return not any(one.type in self._named for one in between)
-            case "partition":
-                return not any(self._alike(one, taken[-1][1]) for one in between)
+        paces = self._paces
+        return any(
+            paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays
+        ) or any(paces[loop] == "reluctant" for loop in way.stays & other.leaves)
 
     def _alike(self, one: Happened, other: Happened) -> bool:
         values = [(one.values[name], other.values[name]) for name in self._query.partition]
@@ -478,7 +574,8 @@ class Search:
         )
 
     def _partition(self, taken: Taken) -> tuple[Any, ...]:
-        return tuple(taken[0][1].values.get(name) for name in self._query.partition)
+        key = tuple(taken[0][1].values.get(name) for name in self._query.partition)
+        return key if all(one is not None and one == one for one in key) else ()
 
     def _kept(self, key: tuple[Any, ...], found: list[Taken]) -> list[Taken]:
         match self._query.policy:
@@ -550,11 +647,16 @@ def names(taken: Taken) -> list[str]:
     return sorted(name for name, _ in taken)
 
 
-def _since(rest: Pattern, way: Way, taken: Taken, event: Happened) -> Pattern:
+def _without(at: Partial, forgotten: frozenset[str]) -> Partial:
+    """Return what has been taken without some steps; what comes next is still behind these."""
+    return at._replace(taken=tuple([one for one in at.taken if one[0] not in forgotten]))
+
+
+def _since(rest: Pattern, way: Way, over: int | None, event: Happened) -> Pattern:
     """Return the rest of a pattern, with the state that an unordered part keeps of the event."""
     if way.among is None:
         return rest
-    floor = way.among.floor if way.among.ends else (end(taken) if taken else None)
+    floor = way.among.floor if way.among.ends else over
     return _remembering(rest, way.among, (*way.among.ends, event.t1), floor)
 
 

@@ -6,6 +6,7 @@ here by what docs/languages says, not by the engine's code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never, cast
@@ -28,7 +29,9 @@ from tests.cep_core.pattern_reference import (
     Step,
     Taken,
     Unordered,
+    finished,
     matches,
+    steps,
 )
 from tests.cep_core.strategies import NAN, Declared, in_order
 from tests.cep_core.strategies import Choice as Choose
@@ -123,6 +126,8 @@ class _Writer:
     groups: int = 0
     tested: str = ""  # [k] or [v]
     conditions: list[Condition] = field(default_factory=list)
+    edges: bool = False  # whether something is certain only when the window is over
+    paces: set[Pace] = field(default_factory=set)
 
     # -- the pattern -----------------------------------------------------------------------
 
@@ -141,20 +146,30 @@ class _Writer:
         marks: tuple[Mark, ...] = ("next", "any", "nearest", "strict")
         return None if self.plain or self.choose.often(3) else self.choose.of(*marks)
 
-    def item(self, room: int, nested: bool = False) -> tuple[str, Pattern]:
+    def item(self, room: int, begun: bool, nested: bool = False) -> tuple[str, Pattern]:
         """Return a part of a sequence, of at most so many components."""
         choose = self.choose
+        if begun and not self.plain and choose.seldom(5):
+            return self.every(room)
         kind = choose.of(0, 0, 0, 9) if self.plain else choose.number(0, 9)
         if kind == 9 and not nested:
-            step = self.step(occurs=False)
-            return f"!({_typed(step)} {step.name})", Absent(step)
+            return self.absence(choose.of(None, 1, 2, 4))
         if kind == 8 and room > 1 and not nested:
             return self.unordered(room)
         if kind == 7 and room > 1 and not nested:
             return self.choice()
+        if kind == 6 and room > 1 and not nested and choose.seldom(4):
+            return self.silences()
         if kind in (5, 6) and room > 1 and not nested:
             return self.group()
         return self.component(plain=kind < 2 and not nested)
+
+    def absence(self, time: int | None) -> tuple[str, Absent]:
+        """Return that something does not occur, for so long."""
+        step = self.step(occurs=False)
+        self.edges = self.edges or time is None
+        said = "" if time is None else f" FOR {time}"
+        return f"!({_typed(step)} {step.name}){said}", Absent(step, time=time)
 
     def component(self, plain: bool) -> tuple[str, Pattern]:
         choose, mark = self.choose, self.mark()
@@ -166,8 +181,10 @@ class _Writer:
             return f"{said}{_typed(step)} {step.name}", step
         sign, least, most = choose.of(*_QUANTIFIERS)
         variable.repeated = most != 1
-        pace: Pace = choose.of("all", "all", "greedy", "reluctant")
+        pace: Pace = choose.of("all", "all", "greedy", "reluctant", "longest")
         inner = self.mark() if most != 1 else None
+        self.paces.add(pace)
+        self.edges = self.edges or (pace == "longest" and not (least and inner == "strict"))
         said += f"{_typed(step)}{sign}"
         said += f" {pace}" if pace != "all" else ""
         said += f" {inner}" if inner else ""
@@ -198,11 +215,26 @@ class _Writer:
         said += f" {inner}" if inner else ""
         return said, Repeat(whole, least, most, pace, inner)
 
+    def every(self, room: int) -> tuple[str, Pattern]:
+        """Return each occurrence of a part, one after the other."""
+        kind = self.choose.of(0, 1, 1, 2, 3) if room > 1 else self.choose.of(0, 2)
+        if kind == 1:
+            parts = [self.component(plain=True), self.component(plain=self.choose.often(2))]
+            said = f"({parts[0][0]}, {parts[1][0]})"
+            inner: Pattern = Chain(tuple([one for _, one in parts]))
+        elif kind == 3:
+            said, inner = self.unordered(room)
+        else:
+            said, inner = self.component(plain=kind == 0)
+        if finished(inner):
+            return said, inner
+        self.paces.add("every")
+        return f"every {said}", Repeat(inner, 1, None, "every")
+
     def choice(self) -> tuple[str, Pattern]:
         one = self.component(plain=self.choose.often(2))
         if self.choose.seldom(3):
-            step = self.step(occurs=False)
-            other: tuple[str, Pattern] = (f"!{_typed(step)} {step.name}", Absent(step))
+            other: tuple[str, Pattern] = self.absence(self.choose.of(None, 1, 3))
         else:
             other = self.component(plain=True)
         return f"({one[0]} | {other[0]})", Choice((one[1], other[1]))
@@ -213,13 +245,18 @@ class _Writer:
         for variable in self.variables[-len(steps) :]:
             variable.beside = names
         said = [f"{_typed(one)} {one.name}" for one in steps]
-        absent = self.step(occurs=False) if self.choose.seldom(4) else None
-        if absent is not None:
-            said.append(f"!{_typed(absent)} {absent.name}")
+        times = [self.choose.of(None, 1, 3, 4) for _ in range(self.choose.of(0, 0, 1, 1, 2))]
+        absent = [self.absence(time) for time in times[: max(0, room - len(steps))]]
+        said += [one for one, _ in absent]
         span = self.choose.of(None, 2, 4)
         text = f"({' AND '.join(said)}{f' WITHIN {span}' if span is not None else ''})"
         whole: Pattern = Unordered(tuple(steps), span)
-        return text, whole if absent is None else Chain((whole, Absent(absent, True)))
+        return text, Chain((whole, *[replace(one, along=True) for _, one in absent]))
+
+    def silences(self) -> tuple[str, Pattern]:
+        """Return absences that begin together."""
+        (first, one), (second, other) = (self.absence(self.choose.of(1, 2, 4)) for _ in "ab")
+        return f"({first} AND {second})", Chain((one, replace(other, beside=True)))
 
     # -- conditions ------------------------------------------------------------------------
 
@@ -395,9 +432,34 @@ def _other_constants(choose: Choose, first: Program) -> Program:
     window = first.query.window
     if window is not None and choose.often(2):
         window = choose.of(3, 4, 5, 8)
-    query = replace(first.query, window=window)
+    parts = [_other_times(choose, *part) for part in first.parts]
+    query = replace(first.query, window=window, pattern=Chain(tuple([one for _, one in parts])))
     write = written_in_eql if first.language == "eql" else written
-    return write(replace(writer, conditions=conditions), first.parts, query)
+    return write(replace(writer, conditions=conditions), parts, query)
+
+
+def _other_times(choose: Choose, text: str, pattern: Pattern) -> tuple[str, Pattern]:
+    """Return a part of a pattern with other times of its absences."""
+    times: list[int] = []
+
+    def other(found: re.Match[str]) -> str:
+        times.append(choose.of(1, 2, 4))
+        return f"FOR {times[-1]}"
+
+    said, left = re.sub(r"FOR \d", other, text), iter(times)
+
+    def timed(part: Pattern) -> Pattern:
+        match part:
+            case Absent(_, _, int()):
+                return replace(part, time=next(left))
+            case Chain(parts) | Choice(parts):
+                return replace(part, parts=tuple([timed(one) for one in parts]))
+            case Repeat(inner):
+                return replace(part, pattern=timed(inner))
+            case _:
+                return part
+
+    return said, timed(pattern)
 
 
 @st.composite
@@ -441,7 +503,8 @@ def program(
     writer = _Writer(choose, sase, plain)
     parts: list[tuple[str, Pattern]] = []
     for _ in range(choose.of(2, 2, 3, 1)):
-        parts.append(writer.item(4 - len(writer.variables)))
+        begun = any(list(steps(one)) for _, one in parts)
+        parts.append(writer.item(4 - len(writer.variables), begun))
         if len(writer.variables) > 3:
             break
     if not any(one.occurs for one in writer.variables):
@@ -463,12 +526,14 @@ def program(
         mark = "nearest"
     if plain:
         mark, policies = "any", False
-    edges = any(not one.occurs and not one.stop for one in writer.variables)
-    window = choose.of(3, 5, 8) if edges or choose.often(2) else None
+    window = choose.of(3, 5, 8) if writer.edges or choose.often(2) else None
     policy: Policy = choose.of(*POLICIES) if policies and choose.often(3) else "none"
+    if policy == "newest" and writer.paces & {"longest", "every"}:
+        policy = "past last"
     target = choose.of(*shown).name if policy in ("to first", "to last") else ""
     inclusive = window is not None and choose.seldom(3)
     simultaneous = policy != "restart" and not plain and choose.seldom(5)
+    simultaneous = simultaneous and "every" not in writer.paces
     reads = tuple(kind for one in writer.variables if not one.occurs for kind in one.types)
     lacking = any(writer.tested not in SCHEMAS[kind].names for one in shown for kind in one.types)
     partition = (writer.tested,) if writer.tested and not lacking else ()
@@ -611,6 +676,8 @@ def _in_eql(part: Pattern) -> str:
     match part:
         case Step(name, (kind,), mark):
             return f"{mark} {kind} {name}" if mark else f"{kind} {name}"
+        case Repeat(inner, pace="every"):
+            return f"every {_in_eql(inner)}"
         case Repeat(inner, least, most, pace, mark, until):
             said = _in_eql(inner) if isinstance(inner, Step) else f"({_parts(inner)})"
             said += {(0, 1): "?", (0, None): "*", (1, None): "+"}.get(
@@ -619,16 +686,16 @@ def _in_eql(part: Pattern) -> str:
             said += f" {pace}" if pace != "all" else ""
             said += f" {mark}" if mark else ""
             return said if until is None else f"{said} UNTIL {until.types[0]} {until.name}"
-        case Chain((Unordered(steps, span), Absent(absent, True))):
-            return _unordered([*steps], span, [f"!{absent.types[0]} {absent.name}"])
-        case Unordered(steps, span):
-            return _unordered([*steps], span, [])
+        case Chain((Unordered(steps, span), *absent)):
+            return _unordered([*steps], span, [_in_eql(one) for one in absent])
+        case Chain((Absent() as one, Absent(beside=True) as other)):
+            return f"({_in_eql(one)} AND {_in_eql(other)})"
         case Chain():
             return f"({_parts(part)})"
         case Choice(parts):
             return f"({' | '.join(_in_eql(one) for one in parts)})"
-        case Absent(step):
-            return f"!({step.types[0]} {step.name})"
+        case Absent(step, time=time):
+            return f"!({step.types[0]} {step.name})" + ("" if time is None else f" FOR {time}")
         case _:
             raise AssertionError(part)
 

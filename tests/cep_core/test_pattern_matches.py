@@ -83,8 +83,9 @@ FEATURES = {
         *("skip_till_next", "strict_contiguity", "partition_contiguity", "ANY(", "SEQ(!", "!", "?"),
         *("NOT ", " OR ", " + 1)", "..i-1]", "[i-1]", "SUM(", "AVG(", "COALESCE(", "[k]", "[v]"),
         *("NONSTRICT", "AFTER MATCH", "UNTIL", "interval", "simultaneous", "edge", "timer"),
+        *("SEQ(!(B x0) FOR", ") FOR 2", "FOR 1 AND !", "silence", "longest", "every (", "every B"),
     ),
-    "eql": (),
+    "eql": ("FOR", "longest", "every"),
 }
 
 
@@ -110,6 +111,8 @@ def features(case: Program, wanted: Sequence[tuple[Any, ...]]) -> Iterator[str]:
         yield "interval"
     if len({*ends}) < len(ends):
         yield "simultaneous"
+    if case.query.window is None and "FOR" in case.text:
+        yield "silence"
     if any(time > max(end or 0 for end in ends) for _, time, *_ in wanted):
         yield "timer"
     if any(time - begin == (case.query.window or 0) - 1 for begin, time, *_ in wanted):
@@ -272,6 +275,11 @@ BOUNDED = [
     "SELECT * FROM A a ; B b ; C c"
     " WHERE FILTER(a.k = b.k), FILTER(b.k = c.k), (a, c) OCCURS WITHIN 100 s",
     f"SELECT ALL(b.v) AS run FROM A a ; B b+ {WITHIN}",
+    "EVENT SEQ(A a, !C z FOR 100) WHERE [k]",
+    "EVENT SEQ(!C z FOR 50, A a)",
+    "EVENT SEQ(A a, !B z FOR 100, next C c) WITHIN 200",
+    "EVENT SEQ(A a, every (next B b, next C c)) WHERE [k] WITHIN 100",
+    "EVENT A+ longest next a[] WHERE [k] WITHIN 100 AFTER MATCH SKIP PAST LAST",
     "SELECT * FROM A a @ 100 s",
     "SELECT * FROM (B b ; A a @ 100 s) WHERE FILTER(a.k = b.k)",
     rf"SELECT a.k FROM (A a ; B b @ 50 s) \ C c {WITHIN}",

@@ -95,6 +95,7 @@ part: step | MARK step | "(" step ("," step)* ")" TIMES? | "(" step OR part ")"
 step: types VARIABLE | types TIMES PACE? MARK? VARIABLE ("UNTIL" types NAME)?
 policy: "AFTER" "MATCH" POLICY
 component: types NAME? | types NAME | "!" types NAME | "!" "(" types NAME ")"
+    | "!" "(" types NAME ")" "FOR" DURATION
     | types "+" NAME "[" "]" | types "+"
 types: STREAM | STREAM | STREAM | "ANY" "(" STREAM ("," STREAM)* ")"
 where: "WHERE" formula | "WHERE" formula | STRATEGY "(" VARIABLE ("," VARIABLE)* ")" "{" formula? "}"
@@ -126,7 +127,7 @@ whole: part (";" part)* | part ("|" part)*
 part: step | MARK step | "(" whole ")" TIMES? | "(" single ("AND" single)+ span? ")" | absent
 step: single TIMES PACE? MARK? ("UNTIL" single)? | single TIMES | single
 single: STREAM ALIAS | STREAM ALIAS | "ANY" "(" STREAM "," STREAM ")" ALIAS
-absent: "!" single | "!" "(" single ")"
+absent: "!" single | "!" "(" single ")" | "!" single "FOR" DURATION | "every" part
 span: "WITHIN" DURATION | "WITHIN" "<=" DURATION
 policy: "AFTER" "MATCH" POLICY
 selection: "*" | "*" | item ("," item)*
@@ -159,7 +160,7 @@ _OF_PATTERNS = {
     ),
     "MARK": ("any", "next", "nearest", "strict", "partition", "NEXT"),
     "TIMES": (*"?*+", "{2}", "{1,2}", "{0,2}", "{1,}", "{3,1}", "{0}", "{999}"),
-    "PACE": ("greedy", "reluctant", "", ""),
+    "PACE": ("greedy", "reluctant", "longest", "", ""),
     "POLICY": (
         *("SKIP TO NEXT", "SKIP PAST LAST", "FIRST ONLY", "RESTART", "NEWEST"),
         *("SKIP TO FIRST a", "SKIP TO LAST b", "SKIP"),

@@ -10,8 +10,8 @@ Rewriting*, 2009, section 3.5.
     exception := sequence { \ event }                             an event that is absent
     sequence  := item { ; item }
     item      := [mark] operand [UNTIL types [alias]] | [mark] ( pattern ) [times manner]
-               | ( operand AND operand { AND operand } [WITHIN duration] ) | ! types [alias]
-               | item @ duration                                  a moment
+               | ( operand AND operand { AND operand } [WITHIN duration] ) | EVERY item
+               | ! types [alias] [FOR duration] | item @ duration
     event     := operand | ( pattern )
     operand   := types [alias] [times manner] | AT 'cron expression' [ZONE 'zone'] alias
     qualification := FILTER(condition) | condition

@@ -134,7 +134,7 @@ class OperandReader(ComponentReader):
             case One() if group is not None and group.time is not None:
                 group.guards.append(other)
                 return tree
-            case Loop(One(component)):
+            case Loop(One(component), pace=pace) if pace != "every":
                 self.found[other] = replace(self.found[other], ends=component)
             case _:
                 pass

@@ -14,7 +14,13 @@ from cep_core import algebra
 from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
 from cep_core.algebra.expressions import Column, Constant, Expression, Function
 from cep_core.algebra.pattern_automaton import empties
-from cep_core.algebra.pattern_tree import LoopPace, PatternTree, StepMark, trees_in
+from cep_core.algebra.pattern_tree import (
+    LoopPace,
+    PatternTree,
+    StepMark,
+    components_in,
+    trees_in,
+)
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.languages.cel.cel import Catalog, known_schema
 from cep_core.languages.reader import NO_EVENT, TokenReader, parameter
@@ -23,8 +29,8 @@ from cep_core.languages.tokens import LanguageToken
 
 KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
 TIMES = r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}"  # of a quantifier: numbers of the query's shape
-_MARKS = {mark.upper(): mark for mark in get_args(StepMark)}
-_PACES = ("GREEDY", "RELUCTANT")
+_MARKS: dict[str, StepMark] = {mark.upper(): mark for mark in get_args(StepMark)}
+_PACES = ("GREEDY", "RELUCTANT", "LONGEST")
 _SIMPLE = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _MOST_NESTED = 20
 _NAMES = ("name", "calendar")  # tokens that begin a type
@@ -76,10 +82,24 @@ class ComponentReader:
     def _whole(self, tree: PatternTree) -> ReadPattern:
         """Return the pattern of a tree."""
         self._require_names()
+        self._refuse_every(tree)
         if all(one.negated for one in self.found):
             raise AlgebraError("some component has to occur", span=self.found[0].span)
         self._mark_optional(tree)
         return ReadPattern(self.found, tree, tuple(self.spans))
+
+    def _refuse_every(self, tree: PatternTree) -> None:
+        """Raise AlgebraError if a pattern begins with EVERY: each first event begins a match."""
+        first = tree
+        while isinstance(first, Chain):
+            first = next((one for one in first.parts if not isinstance(one, Absent)), Choice(()))
+        if isinstance(first, Loop) and first.pace == "every":
+            number = min(components_in(first))
+            raise AlgebraError(
+                "EVERY stands behind an event: a pattern begins with each first one anyway",
+                hint="leave it out; AFTER MATCH RESTART follows one start at a time",
+                span=self.found[number].span,
+            )
 
     def _require_names(self) -> None:
         names = [one.name for one in self.found]
@@ -115,7 +135,15 @@ class ComponentReader:
         """Read a component or a group, with its mark and its quantifier."""
         reader = self.reader
         start = reader.token
+        if self._begins_word("EVERY"):
+            reader.next()
+            if self._begins_word("EVERY"):
+                raise reader.expected("a component or a group")
+            return self._every(self._item(), start)
         mark = self._mark()
+        if self._begins_word("EVERY"):
+            hint = f"write every {mark}"
+            raise reader.fault("a mark stands behind EVERY", reader.token.span, hint)
         if not reader.is_sign("("):
             return self._component(mark)
         self.depth += 1
@@ -132,6 +160,9 @@ class ComponentReader:
         times = self._times()
         if times is None:
             return tree
+        if any(isinstance(one, Loop) and one.pace == "every" for one in trees_in(tree)):
+            hint = "write it behind the group"
+            raise reader.fault("what is repeated has no EVERY", start.span, hint)
         if not empties(tree):
             for number in range(first, len(self.found)):
                 runs = times[1] != 1 or number in self.bracketed
@@ -147,6 +178,12 @@ class ComponentReader:
         least, most = times
         return Loop(tree, least, most, pace, inner)
 
+    def _every(self, tree: PatternTree, start: LanguageToken) -> PatternTree:
+        """Return each occurrence of a part, one after the other."""
+        if empties(tree):
+            raise AlgebraError("EVERY needs some event that has to occur", span=start.span)
+        return Loop(tree, 1, pace="every")
+
     def _alternatives(self) -> PatternTree:
         """Read what is in parentheses."""
         reader = self.reader
@@ -157,8 +194,9 @@ class ComponentReader:
             parts.append(self._sequence())
         if len(parts) == 1:
             return parts[0]
-        if all(isinstance(one, Absent) for one in parts):
-            raise reader.fault("one of the alternatives has to occur", reader.token.span)
+        if all(isinstance(one, Absent) and one.time is None for one in parts):
+            hint = "an absence with a time of its own may stand alone: !(C c) FOR 5 s"
+            raise reader.fault("one of the alternatives has to occur", reader.token.span, hint)
         return Choice(tuple(parts))
 
     def _unordered(self, first: PatternTree) -> PatternTree:
@@ -172,17 +210,22 @@ class ComponentReader:
                 hint = "write groups before or after it"
                 raise AlgebraError("AND joins single components", hint=hint, span=span)
         numbers = [one.component for one in parts if isinstance(one, One)]
-        if not numbers:
-            raise AlgebraError("some component of AND has to occur", span=span)
+        absences = [one for one in parts if isinstance(one, Absent)]
+        if not numbers and any(one.time is None for one in absences):
+            hint = "or each absence has a time of its own: !(C c) FOR 5 s"
+            raise AlgebraError("some component of AND has to occur", hint=hint, span=span)
         if len(numbers) > 6:
             raise AlgebraError("AND joins at most 6 components", span=span)
         bound = None
-        if reader.take_word("WITHIN"):
+        if numbers and reader.take_word("WITHIN"):
             self.spans.append(parameter(reader.duration("5 min")))
             bound = len(self.spans) - 1
+        if not numbers:  # all of them begin with the first one
+            first, *others = absences
+            return Chain((first, *[replace(one, beside=True) for one in others]))
         unordered = Unordered(tuple(numbers), bound)
-        absences = [Absent(one.component, True) for one in parts if isinstance(one, Absent)]
-        return Chain((unordered, *absences)) if absences else unordered
+        along = [replace(one, spanning=True) for one in absences]
+        return Chain((unordered, *along)) if along else unordered
 
     def _marked(self, tree: PatternTree, mark: StepMark, start: LanguageToken) -> PatternTree:
         """Return a group of which what comes first has a mark."""
@@ -242,15 +285,15 @@ class ComponentReader:
 
     def _mark(self) -> StepMark | None:
         """Read a mark; a word that is a stream's name, or ANY of types, is none."""
-        reader = self.reader
-        token, after = reader.token, self._after()
-        if token.word not in _MARKS or self.catalog.schema(token.text) is not None:
-            return None
+        return _MARKS[self.reader.next().word] if self._begins_word(*_MARKS) else None
+
+    def _begins_word(self, *words: str) -> bool:
+        """Return True at one of some words before an item, if it is no stream's name."""
+        token, after = self.reader.token, self._after()
+        if token.word not in words or self.catalog.schema(token.text) is not None:
+            return False
         opens = after.text == "!" or (after.text == "(" and not self._is_any())
-        if after.kind not in _NAMES and not opens:
-            return None
-        reader.next()
-        return cast(StepMark, _MARKS[token.word])
+        return after.kind in _NAMES or opens
 
     def _times(self) -> tuple[int, int | None] | None:
         """Read a quantifier; None: there is none."""
@@ -277,10 +320,10 @@ class ComponentReader:
         reader = self.reader
         pace: LoopPace = "all"
         if reader.is_word(*_PACES) and self._goes_on(named):
-            pace = "greedy" if reader.next().word == "GREEDY" else "reluctant"
+            pace = cast(LoopPace, reader.next().word.lower())
         mark: StepMark | None = None
         if reader.token.word in _MARKS and self._goes_on(named):
-            mark = cast(StepMark, _MARKS[reader.next().word])
+            mark = _MARKS[reader.next().word]
         return pace, mark
 
     def _goes_on(self, named: bool) -> bool:
@@ -319,12 +362,25 @@ class ComponentReader:
         if brackets:
             self.bracketed.add(number)
         if negated:
-            return Absent(number)
+            return Absent(number, time=self._time_of_absence())
         until = self._until(times is not None)
         if times is None:
             return One(number, mark)
         least, most = times
         return Loop(One(number, mark), least, most, pace, inner, until)
+
+    def _time_of_absence(self) -> int | None:
+        """Read FOR and a duration, if it is next; return the number of its bound."""
+        if not self._is_for():
+            return None
+        self.reader.next()
+        zero = "leave FOR out for what is between two events"
+        self.spans.append(parameter(self.reader.duration("5 s", zero=zero)))
+        return len(self.spans) - 1
+
+    def _is_for(self) -> bool:
+        """Return True at FOR and a number: it is no name."""
+        return self.reader.is_word("FOR") and self._after().kind == "literal"
 
     def _named(self, name: str, start: Span, runs: bool = False) -> tuple[str, Span, bool]:
         """Read the name of a component, if it is there.
@@ -332,7 +388,7 @@ class ComponentReader:
         Return it with its place, and whether it is that of a run: `A{1} a[]` has one event.
         """
         reader = self.reader
-        if not reader.is_name() or self._is_clause_word():
+        if not reader.is_name() or self._is_clause_word() or self._is_for():
             return name, start, False
         token = reader.next()
         brackets = reader.token

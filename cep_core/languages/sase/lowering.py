@@ -242,7 +242,7 @@ def _within(reader: TokenReader) -> tuple[bool, Expression | None]:
     hint = "leave WITHIN out if there is no window"
     inclusive = reader.take_sign("<=")
     zero = None if inclusive else hint
-    return inclusive, parameter(reader.duration("12 hours", zero=zero, before="AFTER"))
+    return inclusive, parameter(reader.duration("12 hours", zero=zero))
 
 
 def _after_match(reader: TokenReader, variables: Variables) -> tuple[Policy, int | None]:

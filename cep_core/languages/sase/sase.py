@@ -4,14 +4,15 @@
                  [AFTER MATCH policy] [RETURN items] [PUBLISH name]
     pattern   := item | SEQ( item {, item} )
     item      := [mark] component | [mark] ( sequence {OR sequence} ) [times manner]
-               | ( single AND single {AND single} [WITHIN duration] ) | ! types [variable]
+               | ( single AND single {AND single} [WITHIN duration] ) | EVERY item
+               | ! types [variable] [FOR duration]
     sequence  := item {, item}
     component := types [times manner] [variable [ [] ]] [UNTIL types [variable]]
-    single    := [!] types [variable]
+    single    := types [variable] | ! types [variable] [FOR duration]
     types     := type | ANY( type {, type} )
     type      := name | AT 'cron expression' [ZONE 'zone']
     times     := ? | * | + | {n} | {m,n} | {m,}
-    manner    := [greedy | reluctant] [mark]
+    manner    := [greedy | reluctant | longest] [mark]
     mark      := any | next | nearest | strict | partition
     policy    := SKIP TO NEXT | SKIP PAST LAST | SKIP TO FIRST name | SKIP TO LAST name
                | FIRST ONLY | RESTART | NEWEST

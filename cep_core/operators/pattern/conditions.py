@@ -76,8 +76,13 @@ class MatchShape:
         self.components, self.parts = pattern.components, pattern.parts
         self.states = automaton_of(pattern.tree, pattern.mark)
         trees = list(trees_in(pattern.tree))
-        self.absent = tuple(dict.fromkeys(t.component for t in trees if isinstance(t, Absent)))
-        self.spanning = any(isinstance(one, Absent) and one.spanning for one in trees)
+        absences = [one for one in trees if isinstance(one, Absent)]
+        self.absent = tuple(dict.fromkeys(one.component for one in absences))
+        self.spanning = any(one.spanning for one in absences)
+        # the constants that are times of absences, and whether all of these have one
+        self.silences = tuple([self.spans + one.time for one in absences if one.time is not None])
+        self.waits = any(state.longest for state in self.states)
+        self.timed = 0 < len(self.silences) == len(absences)
         self.stops = tuple(dict.fromkeys(one for tree in trees for one in stops_of(tree)))
         self._unordered = [set(one.components) for one in trees if isinstance(one, Unordered)]
         self._accumulators = [

@@ -13,29 +13,24 @@ With partitions, where all components agree in some attributes, a row meets the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
-from cep_core.algebra.pattern_automaton import PatternState
+from cep_core.algebra.pattern_automaton import Move, PatternState
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.mop import MOp, Operator, OperatorNumber, SavedRows, Wanted
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
+from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, place_of
+from cep_core.operators.pattern.endings import Endings, EndWay, WaitingMatch
+from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
-
-
-class WaitingMatch(NamedTuple):
-    """A match whose last absences are not certain yet: one of the ways has to hold."""
-
-    run: Run
-    ways: tuple[tuple[Gap, ...], ...]
 
 
 class PatternMatchMOp(SharedRuns):
@@ -58,7 +53,6 @@ class PatternMatchMOp(SharedRuns):
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
         met = [c for c in range(len(self._inputs)) if c not in shape.absent]
         self._keys = {self._inputs[c]: keys[c] for c in met} if keys else None  # of inputs
-        self._absent_keys = {c: keys.get(c) for c in shape.absent}
         self._runs: dict[Any, dict[int, list[Run]]] = {}  # by partition and state
         self._looks = [
             [(self._inputs[one.component], one) for one in state.looks] for state in self._states
@@ -67,10 +61,10 @@ class PatternMatchMOp(SharedRuns):
         self._beginning = frozenset(
             [self._inputs[look.component] for look in self._states[0].looks]
         )
-        self._waiting: dict[int, list[WaitingMatch]] = {}  # by deadline
-        # by component and partition, in which None has what is in none
-        self._absent: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
+        self._absences = AbsentEvents(shape, self._queries)
+        self._endings = Endings(shape, self._queries, self._absences, self._expect)
         self._rows: list[tuple[int, Row, int]] = []
+        self._read: dict[str, Row] = {}  # from a snapshot, each once: NaN is itself only
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -78,13 +72,11 @@ class PatternMatchMOp(SharedRuns):
         bit = 1 << slot
         self._policies.forget_query(slot)
         self._drop(lambda run: run.mask & ~bit, bit)
-        self._keep_of_absent(lambda row, mask: mask & ~bit)
+        self._absences.keep(lambda row, mask: mask & ~bit)
 
     def instances(self) -> int:
-        waiting = sum(map(len, self._waiting.values()))
-        absent = sum(len(rows) for found in self._absent.values() for rows in found.values())
         closed = len(self._policies.closed) if self._policies.is_by_key else 0
-        return sum(1 for _ in self.runs()) + waiting + absent + closed
+        return sum(1 for _ in chain(self.runs(), self._endings, self._absences)) + closed
 
     def runs(self) -> Iterator[Run]:
         """Yield the runs that may go on."""
@@ -111,16 +103,15 @@ class PatternMatchMOp(SharedRuns):
 
         kept: SavedRows = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
         base = len(self._states)
-        for deadline, waiting in self._waiting.items():
+        for deadline, waiting in self._endings.waiting.items():
             for run, ways in waiting:
-                flat = tuple([tuple(map(tuple, way)) for way in ways])
+                flat = tuple([(way.deadline, *map(tuple, way.gaps)) for way in ways])
                 kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
         base += base
         for key, closed in self._policies.closed.items():
             kept += [[(until, key), owners(1 << slot), base] for slot, until in closed.items()]
-        for component, found in self._absent.items():
-            for rows in found.values():
-                kept += [[row, owners(mask), base + 1 + component] for row, mask in rows]
+        for component, row, mask in self._absences:
+            kept.append([row, owners(mask), base + 1 + component])
         return kept
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
@@ -131,8 +122,10 @@ class PatternMatchMOp(SharedRuns):
             self._install(run)
         elif side < 2 * size:
             deadline, *flat, ways = row
-            gaps = tuple([tuple([Gap(*gap) for gap in way]) for way in ways])
-            self._wait(deadline, WaitingMatch(self._loaded(tuple(flat), mask, side - size), gaps))
+            timed = [way if isinstance(way[0], int) else (deadline, *way) for way in ways]
+            ends = [EndWay(end, tuple([Gap(*gap) for gap in gaps])) for end, *gaps in timed]
+            run = self._loaded(tuple(flat), mask, side - size)
+            self._endings.wait(deadline, WaitingMatch(run, tuple(ends)))
         elif side == 2 * size:
             until, key = row
             self._policies.close(key, mask, until)
@@ -142,6 +135,7 @@ class PatternMatchMOp(SharedRuns):
     def _loaded(self, row: Row, mask: int, state: int) -> Run:
         dead, floor, opened, gaps, *taken = row
         cells: tuple[Any, ...] = (None,) * len(self._inputs)
+        taken = [(component, self._read.setdefault(repr(one), one)) for component, one in taken]
         for component, one in taken:
             cells = self._shape.taken(cells, component, one)
         made = tuple([Gap(*gap) for gap in gaps])
@@ -156,7 +150,7 @@ class PatternMatchMOp(SharedRuns):
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return the receiver of an input's rows."""
         queries = self._queries
-        absent = [component for component in self._absent if self._inputs[component] == input]
+        absent = [component for component in self._shape.absent if self._inputs[component] == input]
         others = any(inputs is None or input in inputs for inputs in self._meeting)
 
         def receive(row: Row, members: Members) -> None:
@@ -175,9 +169,11 @@ class PatternMatchMOp(SharedRuns):
     def flush(self, now: int) -> None:
         """Go on with the events of the epoch, and report what is whole."""
         rows, self._rows = self._rows, []
+        self._read.clear()
         made = self._advance(now, _events(rows))
-        if made or now in self._waiting:
-            self._report(now, list(made.values()))
+        endings = self._endings
+        if made or endings.complete or now in endings.waiting:
+            self._emit(now, endings.certain(now, list(made.values())).values())
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -211,7 +207,7 @@ class PatternMatchMOp(SharedRuns):
                 for run in fresh:
                     for event in events:
                         self._go_on(run, event, further)
-                fresh = [run for key, run in further.items() if _added(made, key, run)]
+                fresh = [run for key, run in further.items() if add_run(made, key, run)]
         return made
 
     def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
@@ -241,10 +237,7 @@ class PatternMatchMOp(SharedRuns):
                 ended: dict[int, int] = {}
                 for event in met if run.end < now else ():
                     self._go_on(run, event, made, ended)
-                if ended:
-                    kept += self._split(run, ended)
-                else:
-                    kept.append(run)
+                kept += self._split(run, ended) if ended else (run,)
             self._keep_runs(key, state, kept)
 
     def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
@@ -298,7 +291,12 @@ class PatternMatchMOp(SharedRuns):
         taking: dict[int, int] = {}
         for number, (input, look) in enumerate(self._looks[run.state]):
             found = event.get(input)
-            if found is not None and (mask := self._takes(run, look, *found)):
+            if found is None:
+                continue
+            base = _without(run, look.forgets) if look.forgets else run
+            if look.forgets and not base.taken:
+                continue  # nothing is before it: it begins a match of its own
+            if mask := self._takes(base, look, *found):
                 taking[number] = mask
         stopped = self._stopped(run, event) if self._shape.stops else {}
         if taking:
@@ -345,6 +343,9 @@ class PatternMatchMOp(SharedRuns):
             if mask and not run.dead >> len(state.moves) >> number & 1:
                 for component in move.stops:
                     mask &= ~stopped.get(component, 0)
+                if mask and move.waits:
+                    input, _ = self._looks[run.state][move.look]
+                    mask = self._absences.over(run, move.passes, event[input][0], mask)
                 if mask:
                     could[number] = mask
         for number, mask in could.items():
@@ -356,11 +357,14 @@ class PatternMatchMOp(SharedRuns):
             for preferred in move.before:
                 mask &= ~could.get(preferred, 0)
             look = state.looks[move.look]
+            base = _without(run, look.forgets) if look.forgets else run
             if mask and self._shape.tested:
-                mask = self._passing(run, look, event, mask)
-            if mask:
-                longer = self._longer(run, look, move.target, move.passes, mask, event)
-                _added(made, _identity(longer), longer)
+                mask = self._passing(base, look, event, mask)
+            if mask and state.longest >> number & 1:
+                self._endings.grown.append(run._replace(mask=mask))
+            for part, bounds in self._absences.bounds(mask):
+                longer = self._longer(base, look, move, bounds, part, event)
+                add_run(made, _identity(longer), longer)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
         """Return the queries for which a row is taken, without regard to marks."""
@@ -396,13 +400,10 @@ class PatternMatchMOp(SharedRuns):
         return self._queries.constants.holding(tests[component], run.cells, row, mask)
 
     def _longer(
-        self, run: Run, look: Any, target: int, passes: Any, mask: int, event: Happened
+        self, run: Run, look: Any, move: Move, bounds: Bounds, mask: int, event: Happened
     ) -> Run:
         row = event[self._inputs[look.component]][0]
-        last = run.end if run.taken else None
-        gaps = run.gaps
-        for one in passes:
-            gaps += (Gap(one.component, run.floor if one.spanning else last, row[0]),)
+        last, gaps = gaps_behind(run, move.passes, bounds, row)
         floor, opened = run.floor, run.opened
         if look.among and not look.later:
             floor, opened = last, row[1]
@@ -411,7 +412,10 @@ class PatternMatchMOp(SharedRuns):
         first_end, key = run.first_end, run.key
         if not run.taken:
             first_end, key = row[1], self._key(look.component, row)
-        return Run(taken, cells, target, mask, 0, gaps, floor, opened, first_end, row[1], key)
+        return Run(
+            *(taken, cells, move.target, mask, 0, (*run.gaps, *gaps[move.forgotten :])),
+            *(floor, opened, first_end, row[1], key),
+        )
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
         """Return the rest of a run after moves have ended, for all or some of its queries."""
@@ -423,12 +427,12 @@ class PatternMatchMOp(SharedRuns):
                     if queries:
                         divided[dead | more] = divided.get(dead | more, 0) | queries
             parts = divided
-        every = (1 << len(self._states[run.state].moves)) - 1
-        return [
-            run._replace(dead=dead, mask=mask)
-            for dead, mask in parts.items()
-            if dead & every != every
-        ]
+        state = self._states[run.state]
+        every = (1 << len(state.moves)) - 1
+        left = [run._replace(dead=dead, mask=mask) for dead, mask in parts.items()]
+        if state.longest & ~run.dead:
+            self._endings.complete += [one for one in left if not state.longest & ~one.dead]
+        return [one for one in left if one.dead & every != every]
 
     def _install(self, run: Run) -> None:
         """Keep a run that may go on."""
@@ -443,12 +447,7 @@ class PatternMatchMOp(SharedRuns):
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
         """Drop runs and waiting matches of some queries, but for those for which they are left."""
         self._drop_runs(left, mask)
-        for deadline, waiting in list(self._waiting.items()):
-            self._waiting[deadline] = [
-                WaitingMatch(run._replace(mask=still), ways)
-                for run, ways in waiting
-                if (still := left(run))
-            ]
+        self._endings.drop(left)
 
     def _drop_runs(self, left: Callable[[Run], int], mask: int) -> None:
         for key, found in list(self._runs.items()):
@@ -461,67 +460,22 @@ class PatternMatchMOp(SharedRuns):
         """Drop what no event from the watermark on meets."""
         super().evict(watermark)
         oldest = watermark - self._queries.longest
-        self._drop(lambda run: run.mask if run.first_end > oldest else 0, -1)
-        if self._shape.spanning:  # looked at when the window is over, from before its begin
-            oldest -= self._queries.longest
-        self._keep_of_absent(lambda row, mask: mask if row[1] > oldest else 0)
-        if self._runs or any(self._absent.values()):
+        self._drop_runs(lambda run: run.mask if run.first_end > oldest else 0, -1)
+        if self._runs:
             self._arm(watermark, self._queries.longest)
+        self._absences.drop_old(watermark, self.runs(), self._endings)
+        if any(True for _ in self._absences):
+            self._arm(watermark, self._absences.reach)
+
+    def _keep_absent(self, component: int, row: Row, mask: int) -> None:
+        self._absences.add(component, row, mask)
+        if not self._armed:
+            self._arm(row[1], self._absences.reach)
 
     # -- whole matches ---------------------------------------------------------------------
 
-    def _report(self, now: int, made: list[Run]) -> None:
-        """Emit the matches that are whole, and that the policy keeps."""
-        whole: dict[Hashable, Run] = {}
-        later: list[tuple[Run, tuple[tuple[Gap, ...], ...]]] = []
-        for run in made:
-            ends = self._states[run.state].ends
-            if not ends:
-                continue
-            mask = self._queries.constants.holding(
-                self._shape.accept, run.cells, run.taken[-1][1], run.mask
-            )
-            for gap in run.gaps:
-                mask &= ~self._happened(run, gap, mask, now)
-            if not mask:
-                continue
-            run = run._replace(mask=mask)
-            if () in ends:
-                _added(whole, run.same, run)
-            else:
-                later.append((run, tuple([self._gaps(run, way) for way in ends])))
-        for run, ways in later:
-            self._postpone(run, ways, whole.get(run.same))
-        for run, ways in self._waiting.pop(now, ()):
-            mask = 0
-            for way in ways:
-                happened = 0
-                for gap in way:
-                    happened |= self._happened(run, gap, run.mask, now)
-                mask |= run.mask & ~happened
-            if mask:
-                _added(whole, run.same, run._replace(mask=mask))
-        self._emit(now, whole.values())
-
-    def _gaps(self, run: Run, way: Iterable[Any]) -> tuple[Gap, ...]:
-        return tuple(
-            [Gap(one.component, run.floor if one.spanning else run.end, None) for one in way]
-        )
-
-    def _postpone(self, run: Run, ways: tuple[tuple[Gap, ...], ...], certain: Run | None) -> None:
-        """Wait for the end of the windows, unless the match is certain already."""
-        mask = run.mask & ~(0 if certain is None else certain.mask)
-        for window, queries in self._queries.windows.items():
-            deadline = run.first_end + window - 1
-            if mask & queries and run.end < deadline:
-                self._wait(deadline, WaitingMatch(run._replace(mask=mask & queries), ways))
-
-    def _wait(self, deadline: int, waiting: WaitingMatch) -> None:
-        known = self._waiting.get(deadline)
-        if known is not None:
-            known.append(waiting)
-            return
-        self._waiting[deadline] = [waiting]
+    def _expect(self, deadline: int) -> None:
+        """Report at a deadline."""
         if not self._lane.expect(deadline, self):
             self.fire(deadline)
 
@@ -532,13 +486,13 @@ class PatternMatchMOp(SharedRuns):
     def finish(self, now: int) -> None:
         """Prepare for a deadline at the next tick."""
         super().finish(now)
-        if now + 1 in self._waiting:
+        if now + 1 in self._endings.waiting:
             self._lane.prepare(now + 1, self)
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         by_slot = {operator.slot: operator for operator in self.operators}
         for deadline in (time, time + 1):  # for the one after it something is prepared
-            for run, _ in self._waiting.get(deadline, ()):
+            for run, _ in self._endings.waiting.get(deadline, ()):
                 yield from [by_slot[slot] for slot in slots_of(run.mask)] if run.mask else ()
 
     def _emit(self, now: int, whole: Iterable[Run]) -> None:
@@ -568,46 +522,9 @@ class PatternMatchMOp(SharedRuns):
 
     # -- what may be absent ----------------------------------------------------------------
 
-    def _keep_absent(self, component: int, row: Row, mask: int) -> None:
-        key_of, key = self._absent_keys[component], None
-        if key_of is not None:
-            key = key_of(row)
-            if key is None:
-                return
-        self._absent[component].setdefault(key, []).append((row, mask))
-        self._arm(row[1], self._queries.longest)
-
-    def _keep_of_absent(self, left: Callable[[Row, int], int]) -> None:
-        """Keep what may be absent for the queries for which it is left."""
-        for component, found in self._absent.items():
-            kept = {
-                key: [(row, more) for row, mask in rows if (more := left(row, mask))]
-                for key, rows in found.items()
-            }
-            self._absent[component] = {key: rows for key, rows in kept.items() if rows}
-
     def _key(self, component: int, row: Row) -> Any:
         """Return the partition of the runs that an event begins."""
         return None if self._keys is None else self._keys[self._inputs[component]](row)
-
-    def _happened(self, run: Run, gap: Gap, mask: int, now: int) -> int:
-        """Return the queries for which an event in a gap is what may not be there."""
-        key = None if self._absent_keys[gap.component] is None else run.key
-        rows = self._absent[gap.component].get(key, ())
-        condition = self._shape.first[gap.component]
-        newest = now if gap.before is None else gap.before - 1
-        oldest = run.end - self._queries.longest if gap.after is None else gap.after
-        found = 0
-        for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
-            if row[1] > newest:
-                break
-            asking = mask & queries & ~found
-            if gap.after is None:
-                asking = self._queries.within(asking, run.end - row[1])
-            elif row[0] <= gap.after:
-                continue
-            found |= self._queries.constants.holding(condition, run.cells, row, asking)
-        return found
 
     # -- queries ---------------------------------------------------------------------------
 
@@ -659,21 +576,19 @@ def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
     return [events[key] for key in sorted(events)]
 
 
+def _without(run: Run, forgotten: frozenset[int]) -> Run:
+    """Return a run without the events of some components; it still comes after them."""
+    cells = [None if at in forgotten else cell for at, cell in enumerate(run.cells)]
+    return run._replace(
+        taken=tuple([one for one in run.taken if one[0] not in forgotten]),
+        cells=tuple(cells),
+        gaps=tuple([gap for gap in run.gaps if gap.component not in forgotten]),
+    )
+
+
 def _identity(run: Run) -> Hashable:
     """Return the identity of a run within its epoch, without its queries."""
     return (run.state, run.same, run.gaps, run.floor)
-
-
-def _added(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
-    """Add a run to others; return whether it is new, for some query."""
-    known = runs.get(key)
-    if known is None:
-        runs[key] = run
-        return True
-    if run.mask & ~known.mask:
-        runs[key] = known._replace(mask=known.mask | run.mask)
-        return True
-    return False
 
 
 def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
@@ -684,10 +599,6 @@ def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
 
 def _no_partition(row: Row) -> tuple[()]:
     return ()
-
-
-def _ends_at(one: tuple[Row, int]) -> int:
-    return int(one[0][1])
 
 
 def _flat(run: Run) -> Row:

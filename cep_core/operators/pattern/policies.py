@@ -12,7 +12,7 @@ partition, ``()``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.algebra.pattern_tree import Policy
@@ -25,11 +25,15 @@ RunPlace: TypeAlias = tuple[int, int, int]  # when a row ended and began, and it
 
 
 class Gap(NamedTuple):
-    """A time in which no event of a component may be; None: where the pattern begins or ends."""
+    """A time in which no event of a component may be; None: where the pattern begins or ends.
+
+    Where the pattern begins the ends of events count: those up to ``since``, if that is known.
+    """
 
     component: int
     after: int | None
     before: int | None
+    since: int | None = None
 
 
 class Run(NamedTuple):
@@ -83,6 +87,18 @@ class Run(NamedTuple):
 def place_of(row: Row) -> RunPlace:
     """Return where a row stands in the order of events."""
     return (row[1], row[0], row[2])
+
+
+def add_run(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
+    """Add a run to others; return whether it is new, for some query."""
+    known = runs.get(key)
+    if known is None:
+        runs[key] = run
+        return True
+    if run.mask & ~known.mask:
+        runs[key] = known._replace(mask=known.mask | run.mask)
+        return True
+    return False
 
 
 class Discarded(NamedTuple):

@@ -16,7 +16,7 @@ QUERIES = re.findall(r"^\| ([^|`]+) \| `(EVENT .+)` \| (.*) \|$", GUIDE, re.MULT
 
 def test_there_are_examples() -> None:
     assert len(EVENTS) == 9
-    assert len(QUERIES) == 32
+    assert len(QUERIES) == 37
 
 
 @pytest.mark.parametrize(("construct", "query", "results"), QUERIES)

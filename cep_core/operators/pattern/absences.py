@@ -1,0 +1,149 @@
+"""What may be absent from matches: the gaps in which it may not be, and its rows.
+
+An absence without a time of its own lasts from what comes before to what comes after.  One with a
+time is over before the next event begins, whatever happened; whether something did is tested when
+the match is complete, as for all others.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from cep_core.algebra.pattern_automaton import Absences
+from cep_core.dataflow.predicates import key_function
+from cep_core.events import Row
+from cep_core.operators.pattern.conditions import MatchShape
+from cep_core.operators.pattern.policies import Gap, Run
+from cep_core.operators.shared_runs import QueryMasks
+
+Bounds: TypeAlias = tuple[Any, ...]  # constants: the spans of parts, the times of absences
+
+
+class AbsentEvents:
+    """The rows of an m-op's components that may not occur, with the queries that select them."""
+
+    def __init__(self, shape: MatchShape, queries: QueryMasks) -> None:
+        self._shape, self._queries = shape, queries
+        keys = shape.partitions.keys
+        self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
+        # by component and partition, in which None has what is in none
+        self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
+
+    def __iter__(self) -> Iterator[tuple[int, Row, int]]:
+        for component, found in self._rows.items():
+            for rows in found.values():
+                for row, mask in rows:
+                    yield component, row, mask
+
+    def add(self, component: int, row: Row, mask: int) -> None:
+        """Keep a row, unless it belongs to no match of its partition."""
+        key_of = self._keys[component]
+        key = None if key_of is None else key_of(row)
+        if key_of is None or key is not None:
+            self._rows[component].setdefault(key, []).append((row, mask))
+
+    def keep(self, left: Callable[[Row, int], int]) -> None:
+        """Keep the rows for the queries for which they are left."""
+        for component, found in self._rows.items():
+            kept = {
+                key: [(row, more) for row, mask in rows if (more := left(row, mask))]
+                for key, rows in found.items()
+            }
+            self._rows[component] = {key: rows for key, rows in kept.items() if rows}
+
+    def drop_old(self, watermark: int, runs: Iterable[Run], waiting: Iterable[Run]) -> None:
+        """Drop the rows that neither runs, nor waiting matches, nor later events look at."""
+        oldest = watermark - self._queries.longest
+        if self._shape.timed:
+            oldest = min([watermark, *[run.first_end for run in runs]])
+        elif self._shape.spanning:  # looked at when the window is over, from before its begin
+            oldest -= self._queries.longest
+        oldest = min([oldest, *[run.first_end for run in waiting]]) - self._longest - 1
+        self.keep(lambda row, mask: mask if row[1] > oldest else 0)
+
+    @property
+    def reach(self) -> int:
+        """How long a row is looked at: its own time, if all have one, or the window."""
+        return self._longest if self._shape.timed else self._queries.longest
+
+    @property
+    def _longest(self) -> int:
+        known = self._queries.constants.queries
+        return max([one[at] for one in known for at in self._shape.silences], default=0)
+
+    def bounds(self, mask: int) -> Sequence[tuple[int, Bounds]]:
+        """Return queries with the times of their absences, those with equal ones together."""
+        if not self._shape.silences:
+            return ((mask, ()),) if mask else ()
+        apart: dict[Bounds, int] = {}
+        for constants, queries in self._queries.constants.queries.items():
+            if mask & queries:
+                times = constants[self._shape.spans :]
+                apart[times] = apart.get(times, 0) | (mask & queries)
+        return [(part, times) for times, part in apart.items()]
+
+    def over(self, run: Run, passes: Absences, row: Row, mask: int) -> int:
+        """Return the queries for which an event begins when all absences before it are over."""
+        found = 0
+        for part, bounds in self.bounds(mask):
+            last, _ = gaps_behind(run, passes, bounds, row)
+            touching = self._shape.pattern.simultaneous and last == row[0]
+            if last is None or last < row[0] or touching:
+                found |= part
+        return found
+
+    def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
+        """Return the queries for which an event in some gap is what may not be there."""
+        found = 0
+        for gap in gaps:
+            found |= self._in_gap(run, gap, mask & ~found, now)
+        return found
+
+    def _in_gap(self, run: Run, gap: Gap, mask: int, now: int) -> int:
+        key = None if self._keys[gap.component] is None else run.key
+        rows = self._rows[gap.component].get(key, ())
+        condition = self._shape.first[gap.component]
+        newest = now if gap.before is None else gap.before - 1
+        oldest = gap.since if gap.after is None else gap.after
+        oldest = run.end - self._queries.longest if oldest is None else oldest
+        found = 0
+        for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
+            if row[1] > newest:
+                break
+            asking = mask & queries & ~found
+            if gap.after is not None and row[0] <= gap.after:
+                continue
+            if gap.after is None and gap.since is None:
+                asking = self._queries.within(asking, run.end - row[1])
+            found |= self._queries.constants.holding(condition, run.cells, row, asking)
+        return found
+
+
+def gaps_behind(
+    run: Run, passes: Absences, bounds: Bounds, row: Row | None
+) -> tuple[int | None, tuple[Gap, ...]]:
+    """Return when what comes before an event is over, and the gaps of its absences.
+
+    ``row`` is that event, None at the end of the pattern.  Nothing comes before the first event.
+    """
+    begin = last = run.end if run.taken else None
+    gaps: list[Gap] = []
+    for one in passes:
+        begin = run.floor if one.spanning else begin if one.beside else last
+        if one.time is None:
+            gaps.append(Gap(one.component, begin, None if row is None else row[0]))
+        elif begin is not None:
+            over = begin + bounds[one.time]
+            gaps.append(Gap(one.component, begin, over + 1))
+            last = over if last is None else max(last, over)
+        else:
+            first = run.taken[0][1] if run.taken else row
+            assert first is not None
+            gaps.append(Gap(one.component, None, first[0], first[1] - bounds[one.time] - 1))
+    return last, tuple(gaps)
+
+
+def _ends_at(one: tuple[Row, int]) -> int:
+    return int(one[0][1])

@@ -1,0 +1,169 @@
+"""When matches are certain: absences at their ends, and runs that have to be the longest.
+
+A match waits until one of its ways to end is certain; a match that may get longer waits until its
+run takes no more, or its window is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from cep_core.algebra.pattern_automaton import Absences
+from cep_core.dataflow.clock import END
+from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
+from cep_core.operators.pattern.conditions import MatchShape
+from cep_core.operators.pattern.policies import Gap, Run, add_run
+from cep_core.operators.shared_runs import QueryMasks
+
+
+class EndWay(NamedTuple):
+    """The absences at the end of a match, and when they are certain."""
+
+    deadline: int
+    gaps: tuple[Gap, ...]
+
+
+class WaitingMatch(NamedTuple):
+    """A match of which one of the ways to end has to hold; without ways it may get longer."""
+
+    run: Run
+    ways: tuple[EndWay, ...]
+
+
+class Endings:
+    """The matches of one m-op that are not certain yet, by deadline."""
+
+    def __init__(
+        self,
+        shape: MatchShape,
+        queries: QueryMasks,
+        absences: AbsentEvents,
+        expect: Callable[[int], None],
+    ) -> None:
+        """``expect`` asks for a report at a deadline."""
+        self._shape, self._queries, self._absences = shape, queries, absences
+        self._expect = expect
+        self.waiting: dict[int, list[WaitingMatch]] = {}
+        # of this epoch: runs that have got longer, and those that get no longer
+        self.grown: list[Run] = []
+        self.complete: list[Run] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        for found in self.waiting.values():
+            for one in found:
+                yield one.run
+
+    def wait(self, deadline: int, match: WaitingMatch) -> None:
+        """Wait for a deadline."""
+        known = self.waiting.get(deadline)
+        if known is not None:
+            known.append(match)
+            return
+        self.waiting[deadline] = [match]
+        self._expect(deadline)
+
+    def drop(self, left: Callable[[Run], int]) -> None:
+        """Drop matches but for the queries for which they are left."""
+        for deadline, waiting in self.waiting.items():
+            self.waiting[deadline] = [
+                WaitingMatch(run._replace(mask=still), ways)
+                for run, ways in waiting
+                if (still := left(run))
+            ]
+
+    def certain(self, now: int, made: Iterable[Run]) -> dict[Hashable, Run]:
+        """Return the matches that are certain in an epoch that has made some runs, each once."""
+        whole: dict[Hashable, Run] = {}
+        later: dict[Hashable, WaitingMatch] = {}
+        waiting = self.waiting.pop(now, [])
+        if self._shape.waits:
+            made = self._longest(now, made, waiting)
+        for run in made:
+            ends = self._shape.states[run.state].ends
+            if not ends:
+                continue
+            mask = self._queries.constants.holding(
+                self._shape.accept, run.cells, run.taken[-1][1], run.mask
+            )
+            if run.gaps:
+                mask &= ~self._absences.happened(run, run.gaps, mask, now)
+            if not mask:
+                continue
+            if ends == ((),):
+                add_run(whole, run.same, run._replace(mask=mask))
+                continue
+            for window, queries in self._queries.windows.items():
+                for part, bounds in self._absences.bounds(mask & queries):
+                    own = run._replace(mask=part)
+                    ways = [self._way(own, way, bounds, window) for way in ends]
+                    key = (run.same, window, bounds)
+                    known = later.get(key, WaitingMatch(own, ()))
+                    together = own._replace(mask=part | known.run.mask)
+                    found = (*known.ways, *[way for way in ways if way is not None])
+                    later[key] = WaitingMatch(together, found)
+        for match in (*later.values(), *waiting):
+            self._decide(match, now, whole)
+        return whole
+
+    def _way(self, run: Run, way: Absences, bounds: Bounds, window: int) -> EndWay | None:
+        """Return a way to end in a window; None if that is over before."""
+        over, gaps = gaps_behind(run, way, bounds, None)
+        last = run.end if over is None else over
+        if all(one.time is not None for one in way):
+            return EndWay(last, gaps)
+        deadline = run.first_end + window - 1
+        return EndWay(deadline, gaps) if last < deadline else None
+
+    def _decide(self, match: WaitingMatch, now: int, whole: dict[Hashable, Run]) -> None:
+        """Add a match for the queries for which a way is certain; for the others it waits."""
+        run, ways = match
+        left = run.mask
+        for way in ways:
+            mask = left if way.deadline <= now else 0
+            mask &= ~self._absences.happened(run, way.gaps, mask, now)
+            if mask:
+                add_run(whole, run.same, run._replace(mask=mask))
+                left &= ~mask
+        later = tuple([way for way in ways if way.deadline > now])
+        if left and later:
+            first = min(way.deadline for way in later)
+            self.wait(first, WaitingMatch(run._replace(mask=left), later))
+
+    # -- the longest run -------------------------------------------------------------------
+
+    def _longest(
+        self, now: int, made: Iterable[Run], waiting: Iterable[WaitingMatch]
+    ) -> Iterator[Run]:
+        """Yield the runs that get no longer; the others wait for the end of their windows."""
+        grown, self.grown = self.grown, []
+        complete, self.complete = self.complete, []
+        longer: dict[Hashable, int] = {}
+        for run in grown:
+            longer[run.same] = longer.get(run.same, 0) | run.mask
+        for run in (*grown, *complete):
+            self._wait_no_more(run)
+        ended = [one.run for one in waiting if not one.ways]
+        for run in complete:
+            ended.append(run._replace(mask=self._queries.within(run.mask, now - run.first_end)))
+        for run in made:
+            if not self._shape.states[run.state].longest:
+                yield run
+                continue
+            for window, queries in self._queries.windows.items():
+                deadline, part = run.first_end + window - 1, run._replace(mask=run.mask & queries)
+                if deadline <= now:
+                    ended.append(part)
+                elif (still := part.mask & ~longer.get(run.same, 0)) and window < END:
+                    self.wait(deadline, WaitingMatch(part._replace(mask=still), ()))
+        for run in ended:
+            yield run._replace(mask=run.mask & ~longer.get(run.same, 0))
+
+    def _wait_no_more(self, run: Run) -> None:
+        """Forget a match that waits for the end of its window."""
+        for window in self._queries.windows:
+            known = self.waiting.get(run.first_end + window - 1, [])
+            for place, (other, ways) in enumerate(known):
+                if not ways and other.same == run.same:
+                    left = other._replace(mask=other.mask & ~run.mask)
+                    known[place] = WaitingMatch(left, ways)
