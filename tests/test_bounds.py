@@ -18,6 +18,7 @@ import cep_core.algebra.wellformed as wellformed
 import cep_core.dataflow.code as code
 import cep_core.languages.reader as reader
 import feeds.formats.identity as identity
+import feeds.formats.items as items
 import feeds.formats.opml as opml
 import feeds.formats.parse as parse
 import feeds.http.addresses as addresses
@@ -239,6 +240,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "address of a feed": (addresses._LONGEST,),
     "items of an answer": (parse.MAX_ITEMS,),
     "id of an item": (identity.LONGEST_IDENTITY,),
+    "title of a feed, in each": (items.LONGEST_TITLE,),
     "versions of an item": (new_items.VERSIONS,),
     "items of a feed": (new_items.KEPT,),
     "interval of polls": (POLL.floor / 60, POLL.cap / 3_600),

@@ -29,14 +29,17 @@ from feeds.formats.times import parse_time, rfc3339
 TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]
 
 LEAVES = (
-    *("id", "feed", "item_url", "feed_url", "channel_url", "title", "raw_title", "description"),
-    *("content", "author", "category", "published", "updated", "seen_at", "comments", "source"),
-    *("rights", "image", "duration"),
+    *("id", "feed", "item_url", "feed_url", "channel_url", "feed_title", "title", "raw_title"),
+    *("description", "content", "author", "category", "published", "updated", "seen_at"),
+    *("comments", "source", "rights", "image", "duration"),
 )
 """The leaves of an item that have a text, in the order in which they stand."""
 
 LONGEST_TIME = 100
 """Characters of a time as the publisher wrote it that are kept to be shown."""
+
+LONGEST_TITLE = 200
+"""Characters of the title of a feed, which each of its items has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,9 @@ class FeedItem:
 def make_items(channel: FeedChannel, channel_url: str, seen_at: int) -> tuple[FeedItem, ...]:
     """The items of a feed, in the feed's order, with the identities that they have as new ones."""
     names = [names_of(entry) for entry in channel.entries]
+    title = plain(channel.title[: 2 * LONGEST_TITLE])[:LONGEST_TITLE]
     return tuple(
-        _item(entry, identity, named, channel, channel_url, seen_at)
+        _item(entry, identity, named, channel, channel_url, title, seen_at)
         for entry, named, identity in zip(
             channel.entries, names, identify(names, {}, lambda _, __: False), strict=True
         )
@@ -103,6 +107,7 @@ def _item(
     names: CandidateNames,
     channel: FeedChannel,
     channel_url: str,
+    feed_title: str,
     seen_at: int,
 ) -> FeedItem:
     published, updated = parse_time(entry.published), parse_time(entry.updated)
@@ -115,7 +120,7 @@ def _item(
         timestamp=min(time, seen_at),
         time_from=time_from,
         clipped=time > seen_at,
-        canonical=canonical(entry, identity, channel_url, published, updated, seen_at),
+        canonical=canonical(entry, identity, channel_url, feed_title, published, updated, seen_at),
         _native=entry.native,
         _frame=channel.frame,
     )
@@ -136,22 +141,23 @@ def canonical(
     entry: FeedEntry,
     identity: str,
     channel_url: str,
+    feed_title: str,
     published: int | None,
     updated: int | None,
     seen_at: int,
 ) -> bytes:
     """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
 
-    `id feed item_url feed_url channel_url title raw_title description content author* category*
-    published updated seen_at comments source rights image duration enclosure*`, each once unless
-    marked; `LEAVES` names all with a text, and `FeedItem.in_feed` adds `feed`.  A leaf for which
-    the feed has nothing is left out, or two items without a title would have equal ones.  Times are
-    RFC 3339 in UTC.  `item_url` is the article: `feed_url` is the link if that is a redirector.
-    `title` is plain text: `raw_title` is what the publisher wrote if that is HTML.  All other texts
-    are the XPath string values of what the publisher wrote, markup is HTML, and C1 control
-    characters are those of Windows-1252, which their publishers meant.  Texts of one line have
-    single blanks, and description and content none at their ends.  Description and content with
-    `type="text"` only look like HTML.
+    `id feed item_url feed_url channel_url feed_title title raw_title description content author*
+    category* published updated seen_at comments source rights image duration enclosure*`, each once
+    unless marked; `LEAVES` names all with a text, and `FeedItem.in_feed` adds `feed`.  A leaf for
+    which the feed has nothing is left out, or two items without a title would have equal ones.
+    Times are RFC 3339 in UTC.  `item_url` is the article: `feed_url` is the link if that is a
+    redirector.  `title` is plain text: `raw_title` is what the publisher wrote if that is HTML.
+    All other texts are the XPath string values of what the publisher wrote, markup is HTML, and C1
+    control characters are those of Windows-1252, which their publishers meant.  Texts of one line
+    have single blanks, and description and content none at their ends.  Description and content
+    with `type="text"` only look like HTML.
     """
     texts = entry.texts
     raw_title = _line(entry.title)
@@ -161,6 +167,7 @@ def canonical(
         _leaf("item_url", link),
         "" if entry.link == link else _leaf("feed_url", entry.link),
         _leaf("channel_url", channel_url),
+        _leaf("feed_title", feed_title),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
         _body("description", _ends(entry.description), texts),

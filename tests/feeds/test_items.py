@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
-from feeds.formats.items import LEAVES, FeedItem, make_items
+from feeds.formats.items import LEAVES, LONGEST_TITLE, FeedItem, make_items
 from feeds.formats.times import parse_time
 
 SEEN = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
 
 
-def items(*entries: FeedEntry, seen_at: int = SEEN) -> tuple[FeedItem, ...]:
-    return make_items(FeedChannel("rss20", entries=entries), "http://example.org/feed", seen_at)
+def items(*entries: FeedEntry, seen_at: int = SEEN, title: str = "") -> tuple[FeedItem, ...]:
+    channel = FeedChannel("rss20", title=title, entries=entries)
+    return make_items(channel, "http://example.org/feed", seen_at)
 
 
 def identities(*entries: FeedEntry) -> list[tuple[str, str]]:
@@ -122,6 +123,14 @@ def test_f9_event_time(
     assert (item.published_raw, item.updated_raw) == (published, updated)
 
 
+def test_each_item_has_the_title_of_its_feed_in_one_line_and_bounded() -> None:
+    (item,) = items(FeedEntry(guid="1"), title=f"\n The  News & {'x' * 1_000_000}")
+    title = etree.fromstring(item.canonical).findtext("feed_title")
+    assert title is not None
+    assert title.startswith("The News & x")
+    assert len(title) == LONGEST_TITLE
+
+
 def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
     entry = FeedEntry(
         *("1", "http://x/", "<b>t</b>", "d", "c"),
@@ -136,7 +145,7 @@ def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
         image="i",
         duration=1,
     )
-    root = etree.fromstring(items(entry)[0].in_feed("f"))
+    root = etree.fromstring(items(entry, title="News")[0].in_feed("f"))
     assert tuple(child.tag for child in root) == LEAVES
 
 

@@ -119,8 +119,9 @@ def test_canonical_form_is_the_same_in_all_formats(name: str) -> None:
     assert (feed.name, feed.channel_url) == ("http://example.org/feed", "http://example.org/feed")
     assert only(feed).canonical.decode() == (
         "<item><id>urn:1</id><item_url>http://example.org/1</item_url>"
-        "<channel_url>http://example.org/feed</channel_url><title>A &lt;b&gt;</title>"
-        "<description>Short</description><content>&lt;p&gt;Long&lt;/p&gt;</content>"
+        "<channel_url>http://example.org/feed</channel_url><feed_title>News</feed_title>"
+        "<title>A &lt;b&gt;</title><description>Short</description>"
+        "<content>&lt;p&gt;Long&lt;/p&gt;</content>"
         "<author>Ann</author><category>k</category><category>l</category>"
         "<published>2013-03-19T10:00:00Z</published><updated>2013-03-20T00:00:00Z</updated>"
         "<seen_at>2026-09-21T14:13:20Z</seen_at>"
@@ -266,7 +267,7 @@ def test_a_large_header_is_not_repeated_in_each_item() -> None:
     assert root.find("channel/image") is None
     huge = rss("<item><title>t</title></item>", f"<link>{'x' * 100_000}</link>")
     assert len(only(huge).native) < 200
-    assert len(only(huge).canonical) < 200
+    assert len(only(huge).canonical) < 250
 
 
 def test_many_namespaces_are_not_repeated_in_each_item() -> None:

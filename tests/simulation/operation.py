@@ -40,7 +40,7 @@ class Operation:
         hook = {"kind": "webhook", "url": f"http://{HOOK}/"}
         path = f"/v1/subscriptions/{first.subscription}/endpoints"
         first.hook = json.loads(until("POST", path, hook).body)["id"]
-        feed = {"url": f"http://{FEED}/", "stream": "F", "every": "5 min"}
+        feed = {"url": f"http://{FEED}/", "stream": "F", "every": "5 min", "keep": True}
         until("POST", "/v1/feeds", feed)
 
     def _publish(self) -> None:

@@ -296,7 +296,9 @@ class Poller(Client):
     def begin(self) -> None:
         """Follow the feed."""
         url = f"http://{self.around.publisher}{self.path}"
-        self.key = self.expect("POST", "/v1/feeds", {"url": url, "stream": "known"})["key"]
+        self.key = self.expect("POST", "/v1/feeds", {"url": url, "stream": "known", "keep": True})[
+            "key"
+        ]
 
     def act(self) -> None:
         self.ask("POST", f"/v1/feeds/{self.key}:poll")
@@ -310,7 +312,7 @@ class Follower(Client):
 
     def act(self) -> None:
         url = f"http://{self.around.publisher}/{self.number}/{self.random.randrange(3)}"
-        added = self.ask("POST", "/v1/feeds", json={"url": url, "stream": "F"})
+        added = self.ask("POST", "/v1/feeds", json={"url": url, "stream": "F", "keep": True})
         if added.status_code != 201:
             return
         key = added.json()["key"]

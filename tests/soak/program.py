@@ -223,7 +223,7 @@ class Soak:
         with httpx.Client(base_url=self._host.address, timeout=600, trust_env=False) as client:
             for number, url in enumerate(self._feeds.urls()):
                 tags = [TAGS[number % len(TAGS)]]
-                new = {"url": url, "stream": f"feed{number}", "tags": tags}
+                new = {"url": url, "stream": f"feed{number}", "tags": tags, "keep": True}
                 _expect(client.post("/v1/feeds", json=new))
             attributes = {"item": "str", "key": "str", "price": "float"}
             _expect(client.put("/v1/streams/sales", json={"attributes": attributes}))

@@ -14,11 +14,23 @@ from xscl.plurals import counted
 from xscl.polling.feed import SECOND, FeedsError, feed_key, shown, without_user
 from xscl.time_format import duration
 
-HEADINGS = ("STREAM", "TAGS", "STATE", "ITEMS", "QUALITY", "NEXT POLL", "ADDRESS", "LAST ERROR")
+WIDTH = 40
+"""Characters of the title of a feed in a table."""
+HEADINGS = (
+    "STREAM",
+    "TITLE",
+    "TAGS",
+    "STATE",
+    "ITEMS",
+    "QUALITY",
+    "NEXT POLL",
+    "ADDRESS",
+    "LAST ERROR",
+)
 
 
 def find(feeds: Sequence[Feed], name: str) -> Feed:
-    """Return a feed by its address or key, or by its stream if that has one feed only."""
+    """Return a feed by its address or key, or by its stream or title if one feed has it."""
     try:
         address, keys = shown(without_user(name)), (name, feed_key(name))
     except ValueError:
@@ -27,6 +39,7 @@ def find(feeds: Sequence[Feed], name: str) -> Feed:
         [one for one in feeds if one.key in keys]
         or [one for one in feeds if one.url == address]
         or [one for one in feeds if one.stream == name]
+        or [one for one in feeds if one.title == name]
     )
     if len(found) == 1:
         return found[0]
@@ -44,6 +57,7 @@ def cells(one: Feed) -> tuple[object, ...]:
     """Return a feed as a line of a table, below `HEADINGS`."""
     return (
         one.stream,
+        one_line(one.title, WIDTH),
         ", ".join(one.tags),
         one.state,
         one.items,

@@ -82,6 +82,7 @@ def add(
     ] = None,
     every: Every = None,
     header: Header = None,
+    keep: Annotated[bool, option("--keep", "Follow it although its first poll fails.")] = False,
 ) -> None:
     """Follow a feed; its items go to its own stream, its tags and the stream 'feeds'.
 
@@ -100,7 +101,7 @@ def add(
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     with opened("feeds add", call, missing="create") as service:
-        added = service.begin_following(address, stream, tag or (), seconds, headers)
+        added = service.begin_following(address, stream, tag or (), seconds, headers, keep=keep)
         is_served = service.is_served
     for warning in added.warnings:
         warn(warning)
@@ -161,6 +162,10 @@ def history(call: Call, feed: Name) -> None:
 def edit(
     call: Call,
     feed: Name,
+    title: Annotated[
+        str | None,
+        option("--title", "Your name for it; an empty one gives it its own again.", "TEXT"),
+    ] = None,
     tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
     untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
     every: Every = None,
@@ -172,11 +177,11 @@ def edit(
         bool, option("--revive", "Poll again, at once, a feed that was gone.")
     ] = False,
 ) -> None:
-    """Change the tags, poll interval or headers of a feed. Existing items do not change.
+    """Change the name, tags, poll interval or headers of a feed. Its items do not change.
 
     \b
     Example:
-      xscl feeds edit news --tag daily --every 30min
+      xscl feeds edit news --title "Town news" --tag daily --every 30min
     """
     with usage_errors():
         for name in tag or ():
@@ -189,6 +194,7 @@ def edit(
         kept = dict.fromkeys((*found.tags, *(tag or ())))
         changed = service.change_feed(
             found.key,
+            title=title,
             tags=[name for name in kept if name not in (untag or ())] if tag or untag else None,
             every=None if seconds is None else f"{seconds} s",
             headers=given if given or no_headers else None,
@@ -257,15 +263,17 @@ def poll(
 def refresh(
     call: Call,
     feed: Annotated[
-        list[str],
-        typer.Argument(metavar="URL|STREAM...", help="The feeds.", autocompletion=feeds_like),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[URL|STREAM]...", help="These feeds only.", autocompletion=feeds_like
+        ),
+    ] = None,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
     verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
-    """Poll feeds now, due or not, and print the matches of their new items.
+    """Poll all feeds or some now, due or not, and print the matches of their new items.
 
     If a feed fails, the others are polled and the exit code is 1.
 
@@ -276,7 +284,8 @@ def refresh(
     from xscl.polling.feed_poller import PollSettings
 
     report = MatchReport(call.as_json, history=False, verbose=verbose)
-    _poll(call, feed, report, PollSettings(tuple(allow_address or ()), contact=contact))
+    fetching = PollSettings(tuple(allow_address or ()), contact=contact)
+    _poll(call, feed or (), report, fetching, everything=not feed)
 
 
 def _poll(

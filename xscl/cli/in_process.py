@@ -186,14 +186,22 @@ class LocalService(OpenedService):
     # -- Feeds -----------------------------------------------------------------------------
 
     def begin_following(
-        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Sequence[str]
+        self,
+        url: str,
+        stream: str | None,
+        tags: Sequence[str],
+        every: int,
+        headers: Sequence[str],
+        *,
+        keep: bool,
     ) -> Feed:
         """Follow a feed, and ask it; return it."""
         given = tuple(map(read_header, headers))
         wanted = FeedRequest(url, stream, tags, every, given)
         with self.app.feeds() as feeds:
             feed, fixed = follow(self.engine, feeds, wanted)
-            try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
+            if not keep:
+                try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
         warnings = tuple(late_items(name) for name in fixed)
         return self.feed(feed.key).model_copy(update={"warnings": warnings})
 

@@ -111,12 +111,13 @@ def match_text(match: AnyMatch, *, verbose: bool = False) -> Iterator[str]:
 
 def _document(source: DocumentSource | answers.Source, verbose: bool) -> Iterator[str]:
     """Yield a document: title, publisher or name, and time; then its address."""
-    named = source.source or f"{source.document} ({source.root})"
+    publisher = source.feed_title or source.source
+    named = publisher or f"{source.document} ({source.root})"
     parts = one_line(source.title, WIDTH), one_line(named)
     yield "  " + " | ".join([*filter(None, parts), moment(source.ts)])
     if source.url:
         yield f"    {one_line(source.url)}"
-    if verbose and source.source:
+    if verbose and publisher:
         yield f"    {one_line(source.document)}"
 
 

@@ -289,10 +289,19 @@ class OpenedService(Client):
         return sorted(self.feeds(), key=lambda one: (one.added, one.key))
 
     def begin_following(
-        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Sequence[str]
+        self,
+        url: str,
+        stream: str | None,
+        tags: Sequence[str],
+        every: int,
+        headers: Sequence[str],
+        *,
+        keep: bool,
     ) -> Feed:
         """Follow a feed; return it, after its first poll if that is quick."""
-        return self.follow(url, stream=stream, tags=tags, every=f"{every} s", headers=headers)
+        return self.follow(
+            url, stream=stream, tags=tags, every=f"{every} s", headers=headers, keep=keep
+        )
 
     @contextmanager
     def poll_feeds(

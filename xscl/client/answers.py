@@ -55,6 +55,8 @@ class Source(DocumentShown):
 
     source: str = Field(examples=["example.org"])
     """The host of its publisher, or nothing."""
+    feed_title: str = Field("", examples=["News"])
+    """Your name for its feed, or the title that the feed has."""
 
     @property
     def ts(self) -> int:

@@ -36,6 +36,7 @@ from xscl.client.service_answers import (
     Elements,
     Feed,
     FeedOutcome,
+    FeedsPolled,
     Health,
     LateDocument,
     ListedDocument,
@@ -405,9 +406,14 @@ def elements(stream: str) -> Call[Elements]:
     return _json("GET", resource("streams", stream, "elements"), Elements)
 
 
-def feeds() -> Listing[Feed]:
-    """Yield the feeds that are followed."""
-    return _paged("feeds", Feed)
+def feeds(
+    *, sort: Literal["key", "name", "state", "item"] = "key", text: str = "", tag: str = ""
+) -> Listing[Feed]:
+    """Yield the feeds that are followed, those with a text in name or address, and of a tag.
+
+    `sort` orders them by key, name, state (what is wrong first) or newest item.
+    """
+    return _paged("feeds", Feed, sort=sort, text=text, tag=tag)
 
 
 def feed(key: str) -> Call[Feed]:
@@ -422,22 +428,28 @@ def follow(
     tags: Sequence[str] = (),
     every: str | None = None,
     headers: Sequence[str] = (),
+    keep: bool = False,
 ) -> Call[Feed]:
-    """Follow a feed; `every` is a duration such as `30 min`, `headers` are `Name: value`."""
+    """Follow a feed; `every` is a duration such as `30 min`, `headers` are `Name: value`.
+
+    With `keep` it is followed although its first poll fails.
+    """
     body = {"url": url, "stream": stream, "tags": tags, "every": every, "headers": headers}
-    return _json("POST", "/v1/feeds", Feed, body)
+    return _json("POST", "/v1/feeds", Feed, {**body, "keep": keep})
 
 
 def change_feed(
     key: str,
     *,
+    title: str | None = None,
     tags: Sequence[str] | None = None,
     every: str | None = None,
     headers: Sequence[str] | None = None,
     revive: bool = False,
 ) -> Call[Feed]:
     """Change a feed; what is None stays.  `revive` resumes one in the state `gone`."""
-    body = {"tags": tags, "every": every, "headers": headers, "revive": revive}
+    changes = {"title": title, "tags": tags, "every": every, "headers": headers}
+    body = {**changes, "revive": revive}
     return _json("PATCH", resource("feeds", key), Feed, body)
 
 
@@ -449,6 +461,11 @@ def unfollow(key: str) -> Call[None]:
 def poll(key: str) -> Call[Feed]:
     """Request a poll of a feed as soon as a place is free; return the feed before it."""
     return _json("POST", f"{resource('feeds', key)}:poll", Feed)
+
+
+def poll_all() -> Call[FeedsPolled]:
+    """Request a poll of all feeds as soon as places are free; return their number."""
+    return _json("POST", "/v1/feeds:poll", FeedsPolled)
 
 
 def polls(key: str) -> Call[tuple[Poll, ...]]:

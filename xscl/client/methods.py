@@ -106,6 +106,7 @@ class Methods:
     change_feed = Sent(calls.change_feed)
     unfollow = Sent(calls.unfollow)
     poll = Sent(calls.poll)
+    poll_all = Sent(calls.poll_all)
     polls = Sent(calls.polls)
     import_feeds = Sent(calls.import_feeds)
     export_feeds = Sent(calls.export_feeds)

@@ -64,6 +64,8 @@ class ListedDocument(Answer):
     """True if it is an item from before its feed was followed."""
     title: str = Field(examples=["Ferry stopped by gale"])
     """Its title, if it has the form of a feed item."""
+    feed_title: str = Field("", examples=["News"])
+    """Your name for its feed, or the title that the feed has."""
     url: str | None = Field(examples=["https://example.org/ferry"])
     """Its web address, if it has the form of a feed item."""
     kept: bool = Field(examples=[True])
@@ -122,6 +124,13 @@ class MadeStream(Stream):
     recreate one to make it read your own stream."""
 
 
+class FeedsPolled(Answer):
+    """A request to poll all feeds."""
+
+    feeds: int = Field(examples=[12])
+    """Number of feeds that are polled as soon as places are free."""
+
+
 class Feed(Answer):
     """A feed that is followed."""
 
@@ -134,7 +143,9 @@ class Feed(Answer):
     tags: tuple[str, ...] = Field(examples=[["news"]])
     """Streams that it shares with others."""
     title: str = Field(examples=["News"])
-    """Title in the feed."""
+    """Your name for it, or its title."""
+    published_title: str = Field("", examples=["News"])
+    """The title that the feed has."""
     site_url: str = Field(examples=["https://example.org/"])
     """Its web page."""
     format: str = Field(examples=["atom10"])
@@ -163,6 +174,8 @@ class Feed(Answer):
     """Items without a valid date, which got the time of the poll."""
     added: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Time at which it was added."""
+    last_item: Moment | None = Field(None, examples=["2026-03-01T12:00:00Z"])
+    """Time of its newest item."""
     polled: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of the last poll."""
     next_poll: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])

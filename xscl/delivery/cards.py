@@ -6,6 +6,7 @@ title, origin, text and categories, any other document by its leaves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -36,9 +37,11 @@ ROOT = "root"
 GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 
+_ORIGINS = ("feed_title", "feed", "channel_url")
+"""Leaves of items that tell where they are from, the plainest first."""
 _QUIET = frozenset(
     [
-        *("id", "feed", "item_url", "feed_url", "raw_title", "description", "content", "author"),
+        *("id", *_ORIGINS, "item_url", "feed_url", "raw_title", "description", "content", "author"),
         *("description type", "content type"),
         *("published", "updated", "seen_at", "comments", "rights", "image", "duration"),
     ]
@@ -139,8 +142,8 @@ def shown(
     try:
         parts = list(match.read())
         joined = _joined([match, *together], {part.document: part.tree for part in parts})
-        cards = tuple(
-            of_reader(card(part, joined.get(part.document, {})), called) for part in parts
+        cards = _told_apart(
+            [of_reader(card(part, joined.get(part.document, {})), called) for part in parts]
         )
         output = shortened(match.xml(_READ).decode(), OUTPUT) if match.constructed else ""
     except StoreUnavailable:
@@ -157,6 +160,17 @@ def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
     if origin is not None and origin.name == ROOT:
         origin = replace(origin, text=f"{document} \N{MIDDLE DOT} {origin.text}")
     return replace(shown, document=document, stream=called(shown.stream), origin=origin)
+
+
+def _told_apart(cards: Sequence[Card]) -> tuple[Card, ...]:
+    """Return the cards; origins that differ and have one name are followed by their streams."""
+    names = Counter(one.origin.text for one in cards if one.origin and one.origin.differs)
+    return tuple(
+        replace(one, origin=replace(one.origin, text=f"{one.origin.text} ({one.stream})"))
+        if one.origin and one.origin.differs and names[one.origin.text] > 1
+        else one
+        for one in cards
+    )
 
 
 def _joined(
@@ -222,13 +236,21 @@ def _item(part: MatchDocument, values: list[Value]) -> Card:
     """Return the card of a feed item."""
     title = _named(values, "title") or Value("title", "(without a title)")
     text = _text(part.tree, _named(values, "description") or _named(values, "content"))
-    channel, address = _named(values, "channel_url"), _named(values, "item_url")
-    origin = None if channel is None else replace(channel, name="from", text=host(channel.text))
+    origins, address = [_named(values, name) for name in _ORIGINS], _named(values, "item_url")
+    told = max(filter(None, origins), key=lambda one: bool(one.joined))
+    origin = replace(told, name="from", text=_publisher(part, origins))
     categories = tuple(value for value in values if value.name == "category")
     plain = [value for value in values if value.joined or value.name not in _QUIET]
-    others = _others(plain, [title, text, channel, *categories])
+    others = _others(plain, [title, text, told, *categories])
     url = None if address is None else link(address.text)
     return Card(part.document, part.ts, title, url, origin, text, categories, others)
+
+
+def _publisher(part: MatchDocument, origins: Sequence[Value | None]) -> str:
+    """Return the name of the feed of an item: the user's, its title, else the host."""
+    title, _, channel = origins
+    assert channel is not None
+    return part.feed_title or (title.text if title else host(channel.text))
 
 
 def _text(tree: DocumentTree, found: Value | None) -> Value | None:

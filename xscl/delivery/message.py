@@ -218,6 +218,7 @@ def sources_of(
             "url": one.url,
             "timestamp": written(one.ts),
             "source": one.source,
+            "feed_title": one.feed_title,
         }
         for one in sources
     ]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -37,6 +37,7 @@ from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
 from xscl.errors import UnknownSubscription
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.store.queries.feeds import given_title
 from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.results import (
     ResultRange,
@@ -48,6 +49,7 @@ from xscl.store.queries.results import (
 from xscl.store.queries.stories import heads_between
 from xscl.store.queries.texts import small_texts, text_of
 from xscl.store.store import Store
+from xscl.store.store_errors import StoreClosed
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
@@ -301,7 +303,7 @@ class MatchLog:
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> Matches:
         # A source of their own: the engine of a trial ends with that of its matches.
-        source = MatchSource(self._transactions.compiled, self.tree)
+        source = MatchSource(self._transactions.compiled, self.tree, self._feed_title)
         return Matches(rows, subscribers, self._parts, source)
 
     @contextmanager
@@ -333,6 +335,11 @@ class MatchLog:
                     raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(text)))
             return tree
+
+    def _feed_title(self, doc: int) -> str:
+        with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
+            return given_title(self._store, doc)
+        return ""
 
     def _text(self, doc: int) -> bytes | None:
         """Return the text of a document, and read those of the next matches with it."""

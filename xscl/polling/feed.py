@@ -66,7 +66,8 @@ class Feed:
     `polls` counts the good answers, `failures` the bad ones since the last
     good one; `code` and `error` are those of the last one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
-    `hub` is the WebSub hub that the feed names, `topic` its own address there.
+    `hub` is the WebSub hub that the feed names, `topic` its own address there.  `title` is as the
+    feed has it, `given_title` the user's name for it.  `last_item` is the time of its newest item.
     `header_names` are those of `headers`, also where the headers themselves are not known.
     """
 
@@ -80,6 +81,7 @@ class Feed:
     given_for: str = field(default="", repr=False)
     header_names: tuple[str, ...] = field(default=(), compare=False)
     title: str = ""
+    given_title: str = ""
     site_url: str = ""
     format: str = ""
     quality: str = ""
@@ -103,11 +105,17 @@ class Feed:
     moved_polls: int = 0
     hub: str | None = None
     topic: str | None = None
+    last_item: int | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the feed's items belong to, each once."""
         return tuple(dict.fromkeys((self.stream, *self.tags, self.owner + EVERYTHING)))
+
+    @property
+    def shown_title(self) -> str:
+        """The user's name for the feed, else its title, which may be empty."""
+        return self.given_title or self.title
 
     @property
     def owner(self) -> str:

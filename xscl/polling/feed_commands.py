@@ -9,7 +9,7 @@ from feeds.formats.items import LEAVES
 from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
-from xscl.polling.feed import EVERY, Feed, Headers, lateness_of
+from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, title_of
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 
@@ -33,6 +33,7 @@ def edit(
     feed: Feed,
     now: int,
     *,
+    title: str | None,
     tags: Sequence[str] | None,
     every: int | None,
     headers: Headers | None,
@@ -40,11 +41,12 @@ def edit(
 ) -> tuple[Feed, list[str]]:
     """Change a feed; return it, and streams as `follow` does.
 
-    None leaves a field; tags and headers are replaced as a whole.  `revive` resumes the polls of a
-    feed that is gone.
+    None leaves a field; tags and headers are replaced as a whole.  `title` is the user's name for
+    it; empty, the feed has its own title again.  `revive` resumes the polls of a feed that is gone.
     """
     changed = replace(
         feed,
+        given_title=feed.given_title if title is None else title_of(title),
         tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
         every=feed.every if every is None else every,
         headers=feed.headers if headers is None else headers,

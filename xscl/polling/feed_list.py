@@ -112,7 +112,7 @@ def outlines_of(
         if shown(feed.url) != feed.url and not secrets:
             left_out.append(feed)
         else:
-            names = feed.title, feed.site_url, feed.tags
+            names = feed.shown_title, feed.site_url, feed.tags
             kept.append(FeedOutline(feed.url, *names, feed.stream, feed.every))
     return kept, left_out
 

@@ -171,10 +171,10 @@ class PollOutcome:
 
 
 def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
-    """Ask a feed that was added, where nobody polls; raises FeedsError if the answer is no feed."""
+    """Ask a feed that was added, where nobody polls; raises FeedsError if that fails."""
     answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
     try:
-        lifecycle.refuse_no_feed(answer.after)
+        lifecycle.refuse_failed(answer.after)
     except FeedsError:
         feeds.remove(feed)
         raise
@@ -431,7 +431,7 @@ def _flush(
     segment = _append(feeds, spool, by_time(found), now)
     reached("spooled")
     new = {one.feed: len(one.documents) for one in found}
-    after = _settled(feeds, [answer.after for answer in answers])
+    after = _settled(feeds, [_with_last_item(answer) for answer in answers])
     holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
     polls = {
         feed.key: _recorded(answer, feed, new.get(feed.key, 0))
@@ -443,6 +443,14 @@ def _flush(
         PollOutcome(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)
     ]
+
+
+def _with_last_item(answer: PollAnswer) -> Feed:
+    """Return the feed after a poll, with the time of the newest item that it has shown."""
+    feed, parsed = answer.after, answer.parsed
+    times = () if parsed is None else (item.timestamp for item in parsed.items)
+    last = max(times, default=feed.last_item or 0)
+    return replace(feed, last_item=max(last, feed.last_item or 0) or None)
 
 
 def _recorded(answer: PollAnswer, after: Feed, new: int) -> PollRecord:

@@ -173,13 +173,15 @@ class ItemCounts:
 
 def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> dict[str, Any]:
     """Return a feed for output: without secrets, times in ticks."""
-    plain = ("title", "site_url", "format", "quality", "every")
+    plain = ("site_url", "format", "quality", "every")
     tried = ("polls", "failures", "failing_since", "code", "error", "note")
     return {
         "url": feed.shown_url,
         "key": feed.key,
         "stream": feed.stream,
         "tags": list(feed.tags),
+        "title": feed.shown_title,
+        "published_title": feed.title,
         **{name: getattr(feed, name) for name in plain},
         "lateness": feed.lateness // SECOND,
         "ttl": feed.ttl,
@@ -187,6 +189,7 @@ def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> di
         "state": feed.state,
         **asdict(count),
         "added": feed.added,
+        "last_item": feed.last_item,
         "polled": feed.polled,
         "next_poll": None if feed.gone else feed.next_poll,
         **{name: getattr(feed, name) for name in tried},
@@ -243,9 +246,25 @@ class FeedRepository:
             return feed
         raise FeedsError(f"there is no feed {key!r}", hint="'xscl feeds list' shows what there is")
 
-    def owned(self, owner: str, after: str = "", limit: int | None = None) -> list[Feed]:
-        """Return feeds of one owner in the order of their keys, those after a key."""
-        return list(self._read(stored.feeds_of(self.store, owner, after=after, limit=limit)))
+    def owned(
+        self,
+        owner: str,
+        after: str = "",
+        limit: int | None = None,
+        *,
+        order: str = "key",
+        text: str = "",
+        tag: str = "",
+    ) -> list[Feed]:
+        """Return feeds of one owner as `stored.feeds_of` does."""
+        rows = stored.feeds_of(
+            self.store, owner, after=after, limit=limit, order=order, text=text, tag=tag
+        )
+        return list(self._read(rows))
+
+    def tags(self, owner: str) -> list[str]:
+        """Return the tags of an owner's feeds, in alphabetical order."""
+        return stored.tags_of_feeds(self.store, owner)
 
     def due(self, now: int) -> list[Feed]:
         """Return the due feeds, the longest waiting first."""
@@ -333,7 +352,7 @@ class FeedRepository:
         self.store.insert_rows("feed", map(row_of, feeds))
 
     def edit(self, feed: Feed) -> None:
-        """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
+        """Write the editable fields of a feed: name, tags, interval, headers, if it is gone."""
         refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
         with self.writing() as store:
@@ -353,6 +372,12 @@ class FeedRepository:
         requested = replace(feed, next_poll=soon)
         self.edit(requested)
         return requested
+
+    def request_polls(self, owner: str, now: int) -> int:
+        """Make all feeds of an owner due, as `request_poll` does one; return their number."""
+        least = LEAST_EVERY * SECOND if owner else 0
+        with self.writing() as store:
+            return stored.poll_all(store, owner, now=now, least=least)
 
     def _published(self) -> dict[str, str]:
         """Return the streams that subscriptions publish, each with the name of one of these."""

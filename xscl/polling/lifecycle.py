@@ -110,25 +110,19 @@ def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
     return _scheduled(ill, now, quick, retry_after=failure.retry_after)
 
 
-def refuse_no_feed(feed: Feed) -> None:
-    """Raise FeedsError if the first answer at an address is no feed.
-
-    Without an answer nothing is known, so the feed may be followed.
-    """
-    if feed.error is None or feed.polls or feed.code in _NO_ANSWER:
+def refuse_failed(feed: Feed) -> None:
+    """Raise FeedsError if the first poll of a feed has failed by no fault of ours."""
+    if feed.error is None or feed.polls or feed.code in _OURS:
         return
     raise FeedsError(
         f"{feed.shown_url} is not followed: {feed.error}",
-        hint="give the address of a feed, or of a page that announces one"
-        " ('xscl feeds import' follows a list whatever the servers answer)",
+        hint="give the address of a feed, or of a page that announces one; 'xscl feeds add --keep'"
+        ' ("keep": true) follows it all the same',
     )
 
 
-_NO_ANSWER = REFUSALS | {
-    *("fetch_timeout", "fetch_unreachable", "fetch_certificate", "fetch_incomplete"),
-    *(SECRET_LOST.code, "feed_internal"),
-}
-"""Codes of errors without an answer."""
+_OURS = REFUSALS | {SECRET_LOST.code, "feed_internal"}
+"""Codes of errors that say nothing of the feed."""
 
 
 def secret_lost(feed: Feed) -> Failed | None:

@@ -37,7 +37,7 @@ PART_DOCUMENTS = 10_000
 PART_BYTES = 16_000_000
 """What goes to the spool at once, at most; a single document may be larger."""
 
-_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed)>[^<]*</\1>")
+_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed|feed_title)>[^<]*</\1>")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,14 @@ class BrowsedDocument:
     arrived: int
     history: bool
     xml: bytes | None
+    feed_title: str = ""
 
     def part(self, xml: bytes) -> MatchDocument:
         """Return the document with the nodes of its text."""
         tree, version = number_nodes(parse(xml)), number_in(self.name)
-        return MatchDocument(self.name, self.ts, tree, self.streams[0], self.id, version)
+        return MatchDocument(
+            self.name, self.ts, tree, self.streams[0], self.id, version, self.feed_title
+        )
 
 
 def browse(

@@ -57,7 +57,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"xscl registrations')
 _TABLES = {table: owned.exported for table, owned in OWNED.items() if owned.exported}
 _LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
 _HIDDEN = (*ADDRESSES, "header_names")  # with which a feed is completed
-_UNKNOWN: StoredRow = {"stories": False}  # what exports of 0.2 do not have
+_UNKNOWN: StoredRow = {"stories": False, "given_title": ""}  # what exports of 0.2 do not have
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
 _TOGETHER = 2_000  # subscriptions in one transaction
 

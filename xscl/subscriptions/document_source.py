@@ -11,12 +11,14 @@ from xscl.subscriptions.match import DocumentSource, MatchDocument
 
 CUT = 500
 """Maximum number of characters of a title."""
+FEED_TITLE = "feed_title"
+"""The leaf of an item with the title of its feed."""
 _ADDRESSES = ("item_url", "link")
 
 
 def source_of(part: MatchDocument) -> DocumentSource:
     """Extract title, link and publisher of a document, as far as it has them."""
-    title, address, channel = "", None, ""
+    title, address, channel, feed_title = "", None, "", part.feed_title
     for item in part.tree.items:
         if not isinstance(item, etree._Element):
             continue
@@ -27,6 +29,8 @@ def source_of(part: MatchDocument) -> DocumentSource:
             address = safe_link((item.text or item.get("href") or "").strip() or None)
         elif name == "channel_url" and not channel:
             channel = host((item.text or "").strip())
+        elif name == FEED_TITLE and not feed_title:
+            feed_title = " ".join((item.text or "").split())[:CUT]
     root = part.tree.items[0]
     assert isinstance(root, etree._Element)
     return DocumentSource(
@@ -39,6 +43,7 @@ def source_of(part: MatchDocument) -> DocumentSource:
         stream=part.stream,
         root=etree.QName(root).localname,
         version=part.version,
+        feed_title=feed_title,
     )
 
 

@@ -84,7 +84,8 @@ class Node:
 class MatchDocument:
     """A document of a match: its name, its time in ticks, its nodes, and the parts of its name.
 
-    These are its stream, the id that it was posted with, and its version from 1.
+    These are its stream, the id that it was posted with, and its version from 1.  `feed_title` is
+    what its user calls the feed that it came from, empty if he has said nothing.
     """
 
     document: str
@@ -93,15 +94,17 @@ class MatchDocument:
     stream: str
     id: str
     version: int
+    feed_title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
     """A document of a match for people: title, web address, publisher's host and time in ticks.
 
-    These but the time are known of feed items, and of documents of their form.  `document` is the
-    name, which no other document has; it consists of stream, `id` and version.  `root` is the name
-    of the root element.
+    These but the time are known of feed items, and of documents of their form.  `feed_title` is the
+    user's name for the feed, or the title that the feed has.  `document` is the name, which no
+    other document has; it consists of stream, `id` and version.  `root` is the name of the root
+    element.
     """
 
     document: str
@@ -113,13 +116,17 @@ class DocumentSource:
     stream: str = ""
     root: str = ""
     version: int = 1
+    feed_title: str = ""
+
+    @property
+    def publisher(self) -> str:
+        """The name of the feed, or the host if that is all; empty of what is no feed item."""
+        return self.feed_title or self.source
 
     @property
     def label(self) -> str:
-        """The document in a few words: its title; of what is no feed item what it is, too."""
-        if self.source:
-            return self.title or self.document
-        named = f"{self.root} {self.document}".strip()
+        """The document in a few words: its title, and its feed or what it is."""
+        named = self.publisher or f"{self.root} {self.document}".strip()
         return f"{self.title} ({named})" if self.title else named
 
 
@@ -129,6 +136,8 @@ class MatchSource:
 
     compiled: Callable[[str], CompiledQuery]
     tree: Callable[[int], DocumentTree]
+    feed_title: Callable[[int], str] = lambda _: ""
+    """The user's name for the feed of a document, empty without."""
 
 
 class Match:
@@ -296,7 +305,7 @@ class Match:
     def read(self) -> Iterator[MatchDocument]:
         """Yield the documents with their trees, in the order of the query's blocks."""
         for document in self._present:
-            yield part_of(document, self._tree(document))
+            yield part_of(document, self._tree(document), self._source.feed_title(document.doc))
 
     @property
     def constructed(self) -> bool:
@@ -499,10 +508,17 @@ def output_of(
     return Document(subscription.publish, match.id, match.t1, match.output(), match.history)
 
 
-def part_of(document: StoredDocument, tree: DocumentTree) -> MatchDocument:
-    """Return a stored document with its nodes."""
-    version = number_in(document.id)
-    return MatchDocument(document.id, document.ts, tree, document.stream, document.given, version)
+def part_of(document: StoredDocument, tree: DocumentTree, feed_title: str = "") -> MatchDocument:
+    """Return a stored document with its nodes, and the user's name for its feed."""
+    return MatchDocument(
+        document.id,
+        document.ts,
+        tree,
+        document.stream,
+        document.given,
+        number_in(document.id),
+        feed_title,
+    )
 
 
 class EventMatch(Match):

@@ -364,7 +364,9 @@ def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.Mo
 
 
 def test_feeds_are_added_listed_and_removed() -> None:
-    out = answered("feeds", "add", "https://u:pw@a.example/f", "--tag", "t", "--every", "2 h")
+    out = answered(
+        "feeds", "add", "https://u:pw@a.example/f", "--keep", "--tag", "t", "--every", "2 h"
+    )
     assert out == "following https://a.example/f on a.example, t, feeds; items may come 4 h late\n"
     (feed,) = json_rows(answered("feeds", "list", "--json"))
     assert (feed["url"], feed["every"], feed["state"]) == ("https://a.example/f", 7200, "new")
@@ -380,7 +382,7 @@ def test_a_contact_that_nobody_can_write_to_is_refused(contact: str) -> None:
 
 
 def test_a_poll_that_reaches_nothing_fails() -> None:
-    answered("feeds", "add", "http://127.0.0.1:9/f")
+    answered("feeds", "add", "http://127.0.0.1:9/f", "--keep")
     done = called("feeds", "poll")
     assert done.exit_code == 1
     assert done.stderr.startswith("xscl: http://127.0.0.1:9/f: ")

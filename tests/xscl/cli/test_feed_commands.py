@@ -111,7 +111,7 @@ def test_streams_that_are_read_already_may_miss_older_items() -> None:
 def test_what_is_exported_is_imported_the_same() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
     complained(1, "import", "mine.opml")
-    answered("add", "https://c.example/f", "--stream", "news", "--every", "30min")
+    answered("add", "https://c.example/f", "--keep", "--stream", "news", "--every", "30min")
     assert answered("export", "out.opml") == "3 feeds written to out.opml\n"
     assert answered("export") == Path("out.opml").read_text("utf-8")
     answered("import", "out.opml", "--data", "other")
@@ -148,7 +148,7 @@ def test_what_is_no_list(body: str, message: str) -> None:
 def test_secrets_are_kept_and_shown_nowhere() -> None:
     Path("headers").write_text("X-Key: s3cret\n\n", "utf-8")
     url = "https://ann:pw@a.example/f?token=t0ken&page=1"
-    said = answered("add", url, "--header", "@headers")
+    said = answered("add", url, "--keep", "--header", "@headers")
     followed = "following https://a.example/f?token=***&page=1 on a.example, feeds"
     assert said == f"{followed}; items may come 2 h late\n"
     again = complained(1, "add", url)
@@ -209,6 +209,29 @@ def test_a_feed_is_shown_and_changed(server: Server) -> None:
     answered("poll", *allow)
     (feed,) = listed()
     assert (feed["state"], feed["items"], feed["versions"], feed["polls"]) == ("ok", 2, 2, 2)
+
+
+def test_a_feed_has_the_name_that_its_user_gives_it(server: Server) -> None:
+    server.says("/f", reply(rss("one")))
+    answered("add", server.url("/f"), "--stream", "news")
+    answered("refresh", "--allow-address", server.address)
+    assert listed()[0]["title"] == "Sample"
+    answered("edit", "news", "--title", "Town news")
+    assert "Town news" in answered("list")
+    assert "published title Sample\n" in answered("show", "Town news")
+    answered("edit", "news", "--tag", "daily")
+    assert listed()[0]["title"] == "Town news", "other changes leave it"
+    answered("edit", "news", "--title", "")
+    assert listed()[0]["title"] == "Sample"
+
+
+def test_all_feeds_are_refreshed_without_a_name(server: Server) -> None:
+    for path in ("/1", "/2"):
+        server.says(path, reply(rss("one")))
+        answered("add", server.url(path))
+    said = answered("refresh", "--allow-address", server.address)
+    assert said.endswith("2 feeds polled, 0 matches\n")
+    assert (server.count("/1"), server.count("/2")) == (1, 1)
 
 
 def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: Server) -> None:

@@ -76,9 +76,18 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         ["subscribe", "hit", HIT],
         ["subscribe", "made", f"{PAIR} PUBLISH P"],
         ["subscribe", "reads", "P//result->r"],
-        ["feeds", "add", "https://a.example/f", "--stream", "a", "--tag", "daily"],
-        ["feeds", "add", "https://b.example/f?token=topsecret", "--stream", "b"],
-        ["feeds", "add", "https://h.example/f", "--stream", "headed", "--header", "X-Key: nobody"],
+        ["feeds", "add", "https://a.example/f", "--keep", "--stream", "a", "--tag", "daily"],
+        ["feeds", "add", "https://b.example/f?token=topsecret", "--keep", "--stream", "b"],
+        [
+            "feeds",
+            "add",
+            "https://h.example/f",
+            "--keep",
+            "--stream",
+            "headed",
+            "--header",
+            "X-Key: nobody",
+        ],
         ["push", "--stream", "S", "--at", "2024-05-06", *documents],
     ]
     with serving(DataDirectory(served)) as running:
@@ -188,7 +197,16 @@ def test_feeds_are_the_same_but_for_when_they_are_polled(both: Both) -> None:
 
 def test_feeds_are_added_edited_and_removed(both: Both) -> None:
     for arguments in (
-        ["feeds", "add", "https://c.example/f", "--stream", "c", "--header", "X-Key: nobody"],
+        [
+            "feeds",
+            "add",
+            "https://c.example/f",
+            "--keep",
+            "--stream",
+            "c",
+            "--header",
+            "X-Key: nobody",
+        ],
         ["feeds", "edit", "c", "--tag", "weekly", "--every", "2h"],
         ["feeds", "edit", "c", "--no-headers", "--header", "X-Other: nobody"],
         ["feeds", "edit", "c", "--untag", "weekly", "--no-headers"],
@@ -542,7 +560,12 @@ def test_what_users_have_is_not_listed_among_the_operators(tmp_path: Path) -> No
                 ok(ann.put(f"/v1/subscriptions/{name}", json={"query": "feeds//item->a"}))
             ok(ann.delete("/v1/subscriptions/gone"))
             ok(ann.put("/v1/streams/anns", json={}))
-            ok(ann.post("/v1/feeds", json={"url": "https://ann.example/f", "stream": "anns"}))
+            ok(
+                ann.post(
+                    "/v1/feeds",
+                    json={"url": "https://ann.example/f", "stream": "anns", "keep": True},
+                )
+            )
         assert called("subscribe", "own", "S//a->a", "--data", str(home.path)).exit_code == 0
         served = said()
     assert said() == served

@@ -173,7 +173,7 @@ def test_errors_are_those_of_the_packages(client: Client) -> None:
 
 @pytest.mark.slow
 def test_feeds(client: Client) -> None:
-    feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
+    feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d", keep=True)
     assert (feed.stream, feed.tags, feed.every) == ("a", ("t",), 86_400)
     assert feed.state in ("new", "failing")  # it may have been polled already
     assert client.poll(feed.key).key == feed.key

@@ -440,8 +440,11 @@ def test_a_path_of_slack_is_in_no_table() -> None:
 def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:
     message = message_of(source("a <b> & |c|", "https://e.org/?a=1&b=2"), source("plain", None))
     text = json.loads(Slack("").posted(message).body)["text"]
-    link = "<https://e.org/?a=1&amp;b=2|a &lt;b&gt; &amp; \N{BROKEN BAR}c\N{BROKEN BAR}>"
-    assert text.splitlines() == ["*news*", f"\N{BULLET} {link}", "\N{BULLET} plain"]
+    link = (
+        "<https://e.org/?a=1&amp;b=2|a &lt;b&gt; &amp; \N{BROKEN BAR}c\N{BROKEN BAR} (example.org)>"
+    )
+    plain = "\N{BULLET} plain (example.org)"
+    assert text.splitlines() == ["*news*", f"\N{BULLET} {link}", plain]
 
 
 @pytest.mark.parametrize("channel", [Slack(""), Ntfy("")])
@@ -458,7 +461,7 @@ def test_a_long_title_and_a_long_address_leave_room_for_the_next_document(
 
 def test_a_notification_leads_to_the_first_address_and_names_what_it_is() -> None:
     body, headers = Ntfy("").posted(message_of(source("Köln", None), source("b", "https://e.org")))
-    assert body.decode() == "Köln\nb"
+    assert body.decode() == "Köln (example.org)\nb (example.org)"
     assert headers["Click"] == "https://e.org"
     assert make_header(decode_header(headers["Title"])) == "news: Köln + b"
 

@@ -214,7 +214,7 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
         said += done.output
 
     header = f"{SECRET[0]}: {SECRET[1]}"
-    run("feeds", "add", URL, "--header", header)
+    run("feeds", "add", URL, "--keep", "--header", header)
     run("feeds", "add", URL)
     for json_ in ((), ("--json",)):
         run("feeds", "list", *json_)

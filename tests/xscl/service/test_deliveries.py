@@ -270,7 +270,8 @@ def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -
                 wanted = {"kind": "webhook", "url": f"http://{host}/x"}
                 answer = erin.post(f"{at}/endpoints", json=wanted)
                 answers.append((answer.status_code, answer.text.replace(host, "HOST")))
-                feed = erin.post("/v1/feeds", json={"url": f"http://{host}/feed"}).json()
+                new = {"url": f"http://{host}/feed", "keep": True}
+                feed = erin.post("/v1/feeds", json=new).json()
                 path = f"/v1/feeds/{feed['key']}"
                 eventually(lambda path=path: erin.get(path).json()["code"] is not None)  # type: ignore[misc]  # mypy infers no type for the default
                 shown = erin.get(path).json()

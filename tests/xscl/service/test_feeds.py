@@ -65,7 +65,10 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
     with running.client() as operator:
         alice, bob = (running.client(token_of(operator, name)) for name in ("alice", "bob"))
     with alice, bob:
-        keys = {ok(one.post("/v1/feeds", json={"url": url}))["key"] for one in (alice, bob)}
+        keys = {
+            ok(one.post("/v1/feeds", json={"url": url, "keep": True}))["key"]
+            for one in (alice, bob)
+        }
         assert len(keys) == 1
         key = keys.pop()
         assert bob.delete(f"/v1/feeds/{key}").status_code == 204
@@ -116,6 +119,7 @@ def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: R
     new = {
         "url": f"https://ann:{SECRET}@feeds.example/a.atom?token={SECRET}",
         "headers": [f"X-Key: {SECRET}"],
+        "keep": True,
     }
     added = operator.post("/v1/feeds", json=new)
     assert added.status_code == 201, added.text

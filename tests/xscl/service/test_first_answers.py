@@ -40,7 +40,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
 
 
 @pytest.mark.parametrize("path", ANSWERS)
-def test_what_is_no_feed_is_refused(asked: tuple[Running, scripted.Server], path: str) -> None:
+def test_what_is_no_feed_is_refused_unless_it_is_wanted(
+    asked: tuple[Running, scripted.Server], path: str
+) -> None:
     running, server = asked
     with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
         for client in (operator, ann):
@@ -57,6 +59,17 @@ def test_what_is_no_feed_is_refused(asked: tuple[Running, scripted.Server], path
     assert done.exit_code == 1
     assert ANSWERS[path][1] in done.stderr
     assert "is not followed" in done.stderr
+    kept = called("feeds", "add", server.url(path), "--keep", "--data", str(running.home.path))
+    assert kept.exit_code == 0
+    assert ANSWERS[path][1] in kept.stderr
+    with running.client() as operator:
+        (feed,) = ok(operator.get("/v1/feeds"))["items"]
+        operator.delete(f"/v1/feeds/{feed['key']}")
+        page = operator.post("/feeds/add", data={"url": server.url(path), "keep": "true"})
+        assert page.status_code == 303
+        (feed,) = ok(operator.get("/v1/feeds"))["items"]
+        assert ANSWERS[path][1] in feed["error"]
+        operator.delete(f"/v1/feeds/{feed['key']}")
 
 
 def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
@@ -76,13 +89,14 @@ def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.
             assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
 
 
-def test_without_an_answer_and_in_a_list_a_feed_is_kept_with_its_state(
+def test_an_address_without_a_server_is_refused_and_kept_in_a_list(
     asked: tuple[Running, scripted.Server],
 ) -> None:
     running, server = asked
     with running.client() as operator:
-        added = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
-        assert added.status_code == 201, added.text
+        refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
+        assert code(refused) == (400, "feeds")
+        assert "cannot be reached" in refused.json()["detail"]
         (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
         assert line["outcome"] == "added"
         for feed in ok(operator.get("/v1/feeds"))["items"]:

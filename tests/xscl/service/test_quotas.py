@@ -79,7 +79,9 @@ QUOTAS = {
     ),
     "feeds": Quoted(
         "feeds",
-        lambda user, n: user.post("/v1/feeds", json={"url": f"https://h{n}.example/"}),
+        lambda user, n: user.post(
+            "/v1/feeds", json={"url": f"https://h{n}.example/", "keep": True}
+        ),
         "/v1/feeds/{key}",
     ),
     "endpoints": Quoted(

@@ -34,7 +34,9 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
         hook = {"kind": "webhook", "url": f"http://8.8.8.8/{WORD}"}
         made_hook = ok(alice.post(f"/v1/subscriptions/{WORD}/endpoints", json=hook))
         url = f"https://{WORD}.example/feed.atom"
-        feed = ok(alice.post("/v1/feeds", json={"url": url, "stream": f"{WORD}-feed"}))
+        feed = ok(
+            alice.post("/v1/feeds", json={"url": url, "stream": f"{WORD}-feed", "keep": True})
+        )
         for number, second in enumerate((1, 20, 2)):  # the last one comes late
             name, text = f"{WORD}-{number}", f"<{WORD}>{WORD}</{WORD}>"
             address = f"/v1/documents/{WORD}?id={name}&time={second}000000"

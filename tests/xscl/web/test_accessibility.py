@@ -101,7 +101,7 @@ def test_pages_of_an_empty_service_are_accessible(browser: Browser, tmp_path: Pa
 def test_pages_of_a_feed_and_of_a_match_are_accessible(
     browser: Browser, shop: Shop, deaf: str
 ) -> None:
-    feed = {"url": f"http://{deaf}/silent.xml", "stream": "accessible"}
+    feed = {"url": f"http://{deaf}/silent.xml", "stream": "accessible", "keep": True}
     key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
     expect_accessible(browser, f"{shop.address}/feeds/{key}")
     shop.client.delete(f"/v1/feeds/{key}")

@@ -14,7 +14,8 @@ from tests.xscl.web.shown import Shop, parsed
 def feed(shop: Shop, deaf: str) -> Iterator[str]:
     """The key of a feed that nobody answers for."""
     url = f"http://{deaf}/feed.xml"
-    followed = shop.client.post("/feeds/add", data={"url": url, "stream": "silent", "tags": "sea"})
+    new = {"url": url, "stream": "silent", "tags": "sea", "keep": "true"}
+    followed = shop.client.post("/feeds/add", data=new)
     assert followed.status_code == 303
     (key,) = (one["key"] for one in ok(shop.client.get("/v1/feeds"))["items"])
     yield key

@@ -688,7 +688,7 @@ def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
 
 
 def test_only_the_feeds_with_errors_are_an_alarm(shop: Shop, deaf: str) -> None:
-    feed = {"url": f"http://{deaf}/alarm.xml", "stream": "alarm"}
+    feed = {"url": f"http://{deaf}/alarm.xml", "stream": "alarm", "keep": True}
     key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
 
     def figures(wanted: str) -> list[str]:

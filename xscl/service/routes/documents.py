@@ -125,6 +125,7 @@ def _listed(account: Account, one: BrowsedDocument) -> answers.ListedDocument:
         arrived=time_of(one.arrived),
         history=one.history,
         title="" if source is None else source.title,
+        feed_title="" if source is None else source.feed_title,
         url=None if source is None else source.url,
         kept=one.xml is not None,
     )

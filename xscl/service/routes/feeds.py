@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
@@ -32,7 +32,7 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, feed_row
-from xscl.polling.lifecycle import refuse_no_feed
+from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
@@ -42,6 +42,7 @@ from xscl.service.problems import Problem, empty_list, not_found, refused_addres
 
 router = APIRouter(tags=["feeds"])
 
+FeedOrder: TypeAlias = Literal["key", "name", "state", "item"]
 Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of the feed.")]
 Stream = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -59,11 +60,15 @@ class New(RequestBody):
     """Time between two polls; an hour if it is left out."""
     headers: list[str] = Field(default=[], max_length=20)
     """Headers for its requests, `Name: value`; they are never shown again."""
+    keep: bool = False
+    """Follow it although its first poll fails."""
 
 
 class Change(RequestBody):
     """Changes to a feed; omitted fields stay unchanged."""
 
+    title: str | None = Field(None, max_length=200, examples=["My news"])
+    """Your name for it; an empty one gives it its own title again."""
     tags: list[Stream] | None = Field(None, max_length=50, examples=[["news"]])
     """Shared streams; replaces the whole list."""
     every: str | None = Field(None, max_length=50, examples=["30 min"])
@@ -76,12 +81,32 @@ class Change(RequestBody):
 
 @router.get("/feeds", summary="List feeds")
 def list_(
-    app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
+    app: TheApp,
+    account: TheAccount,
+    limit: Limit = 100,
+    after: After = None,
+    sort: Annotated[
+        FeedOrder,
+        Query(description="By key, by name, what is wrong first, or the newest item first."),
+    ] = "key",
+    text: Annotated[
+        str, Query(max_length=200, description="Only those with it in name, address or stream.")
+    ] = "",
+    tag: Annotated[str, Query(max_length=200, description="Only those with this tag.")] = "",
 ) -> Page[answers.Feed]:
-    """Lists your feeds in the order of their keys."""
+    """Lists your feeds in the order of their keys, or in another one."""
     owner = account.qualify("")
     with app.feeds() as feeds:
-        found = feeds.owned(owner, owner + after if after else "", limit + 1)
+        if after and sort != "key":
+            existing(feeds, account, after)
+        found = feeds.owned(
+            owner,
+            owner + after if after else "",
+            limit + 1,
+            order=sort,
+            text=text,
+            tag=owner + tag if tag else "",
+        )
         keys = [feed.key for feed in found[:limit]]
         counts, leases = feeds.counts(keys), feeds.leases(keys)
     items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
@@ -92,13 +117,13 @@ def list_(
 async def add(new: New, app: TheApp, account: TheAccount) -> answers.Feed:
     """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
 
-    Its items are on its stream, on its tags and on the stream `feeds`.  An address whose first
-    answer is no feed is refused; one that does not answer within some seconds is followed.
+    Its items are on its stream, on its tags and on the stream `feeds`.  If its first poll fails
+    within some seconds it is not followed, unless `keep` is set.
     """
     feed, fixed = await run_in_threadpool(_follow, new, app, account)
     until = time.monotonic() + FIRST_ANSWER
     while True:
-        found = await run_in_threadpool(_first, app, account, feed, fixed)
+        found = await run_in_threadpool(_first, app, account, feed, fixed, keep=new.keep)
         if found.polled is not None or time.monotonic() > until:
             return found
         await asyncio.sleep(_LOOK)
@@ -110,12 +135,13 @@ FIRST_ANSWER = 5.0
 _LOOK = 0.1
 
 
-def _first(app: App, account: Account, feed: Feed, fixed: list[str]) -> answers.Feed:
-    """Return a new feed as it is now; raises FeedsError, and removes it, if it is no feed."""
+def _first(app: App, account: Account, feed: Feed, fixed: list[str], *, keep: bool) -> answers.Feed:
+    """Return a new feed as it is now; raises FeedsError, and removes it, if its poll failed."""
     with app.feeds() as feeds:
         now = next(iter(feeds.among([feed.key])), feed)
         try:
-            refuse_no_feed(now)
+            if not keep:
+                refuse_failed(now)
         except FeedsError:
             feeds.remove(now)
             app.usage.subtract(account.number, "feeds")
@@ -203,6 +229,13 @@ def export(app: TheApp, account: TheAccount) -> Response:
     )
 
 
+@router.post("/feeds:poll", summary="Poll all feeds now", status_code=HTTPStatus.ACCEPTED)
+def poll_all(app: TheApp, account: TheAccount) -> answers.FeedsPolled:
+    """Has all your feeds polled as soon as places are free, as `POST /v1/feeds/{key}:poll` does."""
+    with app.feeds() as feeds:
+        return answers.FeedsPolled(feeds=feeds.request_polls(account.qualify(""), app.clock.now()))
+
+
 @router.get("/feeds/{key}", summary="Show a feed")
 def get(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
     """Shows how a feed is doing."""
@@ -227,7 +260,7 @@ def polls(key: Key, app: TheApp, account: TheAccount) -> list[answers.Poll]:
 
 @router.patch("/feeds/{key}", summary="Change a feed")
 def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answers.Feed:
-    """Changes tags, the time between polls, headers; items stay as they are."""
+    """Changes name, tags, the time between polls, headers; items stay as they are."""
     for tag in change.tags or ():
         account.qualify(tag)
     every = None if change.every is None else _seconds(change.every)
@@ -239,6 +272,7 @@ def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answer
             feeds,
             feed,
             app.clock.now(),
+            title=change.title,
             tags=change.tags,
             every=every,
             headers=headers,

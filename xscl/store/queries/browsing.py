@@ -33,7 +33,8 @@ def documents_seen(
 
     They are those on a stream, by the engine's name, and those of the newest `searched` documents
     with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
-    (the engine's), id, streams, ts, arrived, history and xml, None if the text is not kept.
+    (the engine's), id, streams, ts, arrived, history and xml, None if the text is not kept, and
+    the user's name for its feed.
     """
     seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
     conditions = [any_of("d.streams", seen), "doc < ?"]
@@ -51,7 +52,8 @@ def documents_seen(
         parameters += [searched, wanted, wanted, escape(wanted)]
     return store.rows(
         "SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
-        " t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+        " t.xml, coalesce(f.given_title, '') AS feed_title FROM state.document d"
+        " LEFT JOIN state.text t USING (doc) LEFT JOIN state.feed f ON f.key = d.origin"
         f" WHERE {' AND '.join(conditions)} ORDER BY doc DESC LIMIT ?",
         [*parameters, limit],
     )

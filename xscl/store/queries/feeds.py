@@ -19,10 +19,20 @@ _POLLED = (
     *("url", "title", "etag", "last_modified", "validated_by", "unchanged", "ttl", "skip_hours"),
     *("skip_days", "polled", "polls", "failures", "error", "gone", "domain", "site_url", "format"),
     *("quality", "note", "failing_since", "code", "moved_to", "moved_polls", "hub", "topic"),
-    "header_names",
+    *("header_names", "last_item"),
 )
 """The columns that a poll may change, besides the time of the next one."""
-_EDITED = ("tags", "every", "gone", "next_poll", "header_names")
+_EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
+
+
+_TITLE = "coalesce(nullif(given_title, ''), title)"
+ORDERS = {
+    "key": "''",
+    "name": f"in_small_letters(coalesce(nullif({_TITLE}, ''), url))",
+    "state": "CASE WHEN gone THEN 0 WHEN error IS NOT NULL THEN 1 WHEN polls = 0 THEN 2 ELSE 3 END",
+    "item": "-coalesce(last_item, 0)",
+}
+"""The orders of lists of feeds: by name, what is wrong first, the newest item first."""
 
 
 def _feeds(store: Store, rest: str, *parameters: object) -> Iterator[dict[str, Any]]:
@@ -35,15 +45,49 @@ def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[
 
 
 def feeds_of(
-    store: Store, owner: str, *, after: str = "", limit: int | None = None
+    store: Store,
+    owner: str,
+    *,
+    after: str = "",
+    limit: int | None = None,
+    order: str = "key",
+    text: str = "",
+    tag: str = "",
 ) -> Iterator[dict[str, Any]]:
-    """Return the feeds of an owner in the order of their keys, those after a key.
+    """Return the feeds of an owner in an order of `ORDERS`, those after the feed of a key.
 
-    The owner is given by the prefix of his names, such as `_7.`; the operator has none.
+    They have a `text` in title, address or stream, in any capitals, and a `tag`, as far as these
+    are given.  The owner is given by the prefix of his names, such as `_7.`; the operator has none.
     """
+    by = ORDERS[order]
+    conditions, parameters = [_own(owner)], list[object]()
+    if after:
+        place = f"SELECT {by}, key FROM state.feed WHERE key = ?"
+        conditions.append("key > ?" if order == "key" else f"({by}, key) > ({place})")
+        parameters.append(after)
+    if text:
+        searched = f"in_small_letters({_TITLE} || ' ' || url || ' ' || stream)"
+        conditions.append(f"instr({searched}, ?) > 0")
+        parameters.append(text.lower())
+    if tag:
+        conditions.append(contains("tags"))
+        parameters.append(tag)
     most = "" if limit is None else f" LIMIT {limit}"
-    own = own_condition("key", int(owner[1:-1] or OPERATOR))
-    return _feeds(store, f"WHERE {own} AND key > ? ORDER BY key{most}", after)
+    return _feeds(store, f"WHERE {' AND '.join(conditions)} ORDER BY {by}, key{most}", *parameters)
+
+
+def tags_of_feeds(store: Store, owner: str) -> list[str]:
+    """Return the tags of an owner's feeds, each once, in alphabetical order."""
+    rows = store.rows(
+        f"SELECT DISTINCT value AS tag FROM state.feed, json_each(tags) WHERE {_own(owner)}"
+        " ORDER BY tag",
+        [],
+    )
+    return [row["tag"] for row in rows]
+
+
+def _own(owner: str) -> str:
+    return own_condition("feed.key", int(owner[1:-1] or OPERATOR))
 
 
 def due_feeds(store: Store, now: int) -> Iterator[dict[str, Any]]:
@@ -144,6 +188,30 @@ def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
         " WHERE key = ?3 AND next_poll NOT BETWEEN ?1 AND max(?1, coalesce(polled, 0) + ?2)",
         [now + 1, least, key],
     )
+
+
+def given_title(store: Store, doc: int) -> str:
+    """Return the user's name for the feed that a document came from, empty without."""
+    rows = store.fetch(
+        "SELECT f.given_title FROM state.document d JOIN state.feed f ON f.key = d.origin"
+        " WHERE d.doc = ?",
+        [doc],
+    )
+    return str(rows[0][0]) if rows else ""
+
+
+def poll_all(store: Store, owner: str, *, now: int, least: int) -> int:
+    """Make all feeds of an owner due, `least` ticks after their last polls; return their number.
+
+    A feed that is due may just be polled: as its time changes, it is polled once more.
+    """
+    rows = store.fetch(
+        "UPDATE state.feed SET next_poll = CASE WHEN next_poll <= ?1 THEN next_poll + 1"
+        " ELSE min(next_poll, max(?1, coalesce(polled, 0) + ?2)) END"
+        f" WHERE NOT gone AND {_own(owner)} RETURNING key",
+        [now, least],
+    )
+    return len(rows)
 
 
 # -- Items -------------------------------------------------------------------------------

@@ -59,8 +59,11 @@ OWNED: Mapping[str, OwnedTable] = {
     "story": OwnedTable(name="key", shown=("id", "key", "began", "last")),
     "feed": OwnedTable(
         name="key",
-        shown=("url", "stream", "tags", "every", "added", "title"),
-        exported=("key", "url", "stream", "tags", "every", "added", "title", "site_url", "gone"),
+        shown=("url", "stream", "tags", "every", "added", "title", "given_title"),
+        exported=(
+            *("key", "url", "stream", "tags", "every", "added", "title", "given_title"),
+            *("site_url", "gone"),
+        ),
     ),
     "endpoint": OwnedTable(
         name="subscription",

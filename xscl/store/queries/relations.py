@@ -85,6 +85,7 @@ MEANINGS = {
     "documents.version": "1, or higher for a later version of the same id on its stream",
     "documents.history": "true if its feed held it at the first poll",
     "origin": "where it came from, such as the key of a feed",
+    "feed_title": "your name for the feed that it came from, or the title that the feed has",
     "published": "true if a subscription published it",
     "position": "its position in the order of all results",
     "matches.documents": "the ids of its documents, in the order of the query's blocks",
@@ -178,8 +179,9 @@ RELATIONS = (
         "the documents that are known, those that subscriptions published included",
         f"""
     SELECT id AS docid, streams[1] AS stream, given AS id, {_NUMBER} AS version, streams,
-        ts AS timestamp, history, origin, {PUBLISHED} AS published
-    FROM state.document""",
+        ts AS timestamp, history, origin,
+        coalesce(nullif(f.given_title, ''), f.title) AS feed_title, {PUBLISHED} AS published
+    FROM state.document LEFT JOIN state.feed f ON f.key = origin""",
     ),
     Relation(
         "match_row",

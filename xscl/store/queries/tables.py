@@ -28,7 +28,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 24
+VERSION = 25
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -117,7 +117,8 @@ _TABLES = {
         next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
         domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
         failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER, hub VARCHAR,
-        topic VARCHAR, header_names VARCHAR[]""",
+        topic VARCHAR, header_names VARCHAR[], given_title VARCHAR,
+        last_item BIGINT""",
     "feed_item": """key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
         skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
         time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT""",

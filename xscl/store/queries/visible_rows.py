@@ -73,6 +73,7 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
             table: f"SELECT {columns} FROM state.{table} WHERE {_own('key', number)}"
             for table, columns in _STORIES.items()
         },
+        "feed": (f"SELECT key, title, given_title FROM state.feed WHERE {_visible('key', number)}"),
         "late": "SELECT doc, missed, watermark, lateness FROM state.late",
         "progress": "SELECT clock FROM state.progress",
     }

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
-from urllib.parse import quote
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlencode
 
 from fastapi import File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
-from xscl.client import Poll
+from xscl.client import Feed, Poll
 from xscl.drawing.bars import BarOutcome, TimelineEvent, draw_timeline
 from xscl.drawing.svg import Picture
 from xscl.errors import XsclError
@@ -38,11 +39,34 @@ _ITEM_LEVELS = 2  # of a field of an item: item/title
 
 Key = Annotated[str, Form(max_length=500)]
 
+ORDERS = {"name": "name", "state": "errors first", "item": "newest item"}
+"""The orders of the list, in words."""
+
+
+class FeedList(BaseModel):
+    """What the list of feeds shows, in which order; empty fields filter nothing.
+
+    `added` is the key of a feed that was just followed, `polled` how many feeds are being polled.
+    """
+
+    after: str = Field(default="", max_length=500)
+    sort: Literal["name", "state", "item"] = "name"
+    text: str = Field(default="", max_length=200)
+    tag: str = Field(default="", max_length=200)
+    added: str = Field(default="", max_length=500)
+    polled: int | None = Field(default=None, ge=0)
+
+    @property
+    def filter(self) -> dict[str, str]:
+        """The parameters of an address that choose and order the feeds."""
+        given = {"sort": self.sort, "text": self.text, "tag": self.tag}
+        return {name: value for name, value in given.items() if value}
+
 
 @router.get("/feeds")
-def listed(asked: Asked, after: Annotated[str, Query(max_length=500)] = "") -> HTMLResponse:
-    """Show the feeds."""
-    return _page(asked, after=after)
+def listed(asked: Asked, wanted: Annotated[FeedList, Query()]) -> HTMLResponse:
+    """Show the feeds, and what was just done."""
+    return _page(asked, wanted)
 
 
 @router.post("/feeds/add")
@@ -51,15 +75,19 @@ async def add(
     url: Annotated[str, Form(max_length=2_000)],
     stream: Annotated[str, Form(max_length=200)] = "",
     tags: Annotated[str, Form(max_length=500)] = "",
+    keep: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Follow a feed and return to the list."""
+    """Follow a feed and return to the list, which says what came."""
     try:
-        new = feeds.New(url=url.strip(), stream=stream or None, tags=_tags(tags), every=None)
-        await feeds.add(new, asked.app, asked.account)
+        new = feeds.New(
+            url=url.strip(), stream=stream or None, tags=_tags(tags), every=None, keep=keep
+        )
+        added = await feeds.add(new, asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
         words = problem_text(error, asked.account)
-        return await run_in_threadpool(lambda: _page(asked, error=words, url=url))
-    return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
+        given = {"url": url, "stream": stream, "tags": tags}
+        return await run_in_threadpool(lambda: _page(asked, FeedList(), error=words, given=given))
+    return RedirectResponse(f"/feeds?{urlencode({'added': added.key})}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/poll")
@@ -69,20 +97,33 @@ def poll(app: TheApp, account: TheAccount, feed: Key) -> RedirectResponse:
     return RedirectResponse(f"/feeds/{quote(feed)}?asked=1", HTTPStatus.SEE_OTHER)
 
 
+@router.post("/feeds/poll-all")
+def poll_all(app: TheApp, account: TheAccount) -> RedirectResponse:
+    """Schedule a poll of all feeds."""
+    polled = feeds.poll_all(app, account).feeds
+    return RedirectResponse(f"/feeds?{urlencode({'polled': polled})}", HTTPStatus.SEE_OTHER)
+
+
 @router.post("/feeds/edit")
 def edit(
     asked: Asked,
     feed: Key,
+    title: Annotated[str, Form(max_length=200)] = "",
     tags: Annotated[str, Form(max_length=500)] = "",
     every: Annotated[str, Form(max_length=50)] = "",
     revive: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Change the tags and the interval of a feed, or resume one that is gone."""
-    changed = {"tags": _tags(tags), "every": every.strip() or None, "revive": revive}
+    """Change the name, the tags and the interval of a feed, or resume one that is gone."""
+    changed = {
+        "title": title,
+        "tags": _tags(tags),
+        "every": every.strip() or None,
+        "revive": revive,
+    }
     try:
         feeds.change(feed, feeds.Change.model_validate(changed), asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
-        given = {"tags": tags, "every": every}
+        given = {"title": title, "tags": tags, "every": every}
         return _one(asked, feed, error=problem_text(error, asked.account), given=given)
     return RedirectResponse(f"/feeds/{quote(feed)}", HTTPStatus.SEE_OTHER)
 
@@ -100,8 +141,8 @@ def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> HTML
     try:
         report = feeds.take_in(asked.app, asked.account, file, [])
     except (XsclError, FeedError, Problem) as error:
-        return _page(asked, error=problem_text(error, asked.account))
-    return _page(asked, report=report)
+        return _page(asked, FeedList(), error=problem_text(error, asked.account))
+    return _page(asked, FeedList(), report=report)
 
 
 @router.get("/feeds/export.opml")
@@ -143,10 +184,16 @@ def _one(
         timeline=_timeline(polls),
         fields=_fields(asked, feed.stream),
         every=interval,
-        given=given or {"tags": ", ".join(feed.tags), "every": interval},
+        given=given
+        or {"title": _given_title(feed), "tags": ", ".join(feed.tags), "every": interval},
         error=error,
         is_asked=is_asked,
     )
+
+
+def _given_title(feed: Feed) -> str:
+    """Return the reader's name for a feed, empty if it is that of the feed."""
+    return "" if feed.title == feed.published_title else feed.title
 
 
 def _timeline(polls: Sequence[Poll]) -> Picture | None:
@@ -190,15 +237,31 @@ def _tags(text: str) -> list[str]:
     return [tag for tag in re.split(r"[,\s]+", text) if tag]
 
 
-def _page(asked: PageRequest, after: str = "", **more: Any) -> HTMLResponse:
-    found = feeds.list_(asked.app, asked.account, LIMIT, after or None)
-    shown = {"error": None, "report": (), "url": ""} | more
+def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> HTMLResponse:
+    app, account = asked.app, asked.account
+    found = feeds.list_(
+        app,
+        account,
+        LIMIT,
+        wanted.after or None,
+        sort=wanted.sort,
+        text=wanted.text,
+        tag=wanted.tag,
+    )
+    with app.feeds() as followed:
+        tags = followed.tags(account.qualify(""))
+    given = dict.fromkeys(("url", "stream", "tags"), "")
+    shown = {"error": None, "report": (), "given": given} | more
     return asked.page(
         "feeds.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK,
         feeds=found.items,
         sparks=_sparks(asked, [feed.stream for feed in found.items]),
-        next=found.next,
+        tags=list(map(account.named, tags)),
+        wanted=wanted,
+        new=feeds.get(wanted.added, app, account) if wanted.added else None,
+        orders=ORDERS,
+        next="/feeds?" + urlencode(wanted.filter | {"after": found.next}) if found.next else None,
         failing=sum(1 for feed in found.items if feed.error is not None),
         **shown,
     )

@@ -73,10 +73,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.
 @pytest.mark.parametrize(
     ("query", "tables"),
     [
-        ("SELECT 1 AS documents", "document"),
+        ("SELECT 1 AS documents", "document feed"),
         ("SELECT name, 'it''s' AS text FROM Subscriptions", "subscription"),
         ('SELECT count(*) FROM "State"."Document" JOIN state . late USING (doc)', "document late"),
-        ("SELECT * FROM query_table('documents')", "document"),
+        ("SELECT * FROM query_table('documents')", "document feed"),
         ("WITH w AS (FROM R_BINW) SELECT (SELECT count(*) FROM w)", "document pair variable"),
         ("SELECT * FROM R_T_1", "r_t pair variable"),
         ("SELECT * FROM R_out_1", "document"),
