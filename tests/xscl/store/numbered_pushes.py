@@ -4,8 +4,7 @@
 
 It continues behind the last push of the store, and appends a line to the file ACKNOWLEDGED for
 each push that has returned: its number, and the size of the record of the simulated disk
-(`tests.simulation.disk`).  With FAILING in the environment (errno, and how many changes it fails)
-some of its changes to files fail, in half of the attempts; a push is repeated until it is stored.
+(`tests.simulation.disk`).
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tests.simulation import disk
-from xscl.errors import StoreError
 from xscl.store import chunks, database
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
@@ -97,26 +94,13 @@ def main(path: str, acknowledged: str, last: str) -> None:
     """Make pushes, with small chunks and frequent checkpoints."""
     vars(chunks).update(LARGE=4_000, MANY=5)
     vars(database).update(CHECKPOINT=1 << 17, RESTART=1 << 18)
-    code, _, count = os.environ.get("FAILING", "").partition(" ")
     told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    draw = random.Random(code)
     with closing(Store(path)) as store:
-        number = store.progress("position") + 1
-        while number <= int(last):
-            if code:
-                is_armed = draw.random() < 0.5
-                disk.fail(int(code), draw.randint(0, 30), is_armed * int(count))
-            try:
-                store_push(store, number)
-            except StoreError as error:
-                os.write(told, f"failed: {error}\n".encode())
-                continue
+        for number in range(store.progress("position") + 1, int(last) + 1):
+            store_push(store, number)
             record = os.environ.get("DISK_LOG")
             size = os.stat(record).st_size if record else 0
             os.write(told, f"{number} {size}\n".encode())
-            number += 1
-        if code:
-            disk.fail(int(code), 0, 0)
 
 
 def acknowledged_in(told: Path, size: int | None = None) -> int:
