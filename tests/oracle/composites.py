@@ -235,9 +235,15 @@ def _meet(a: Composite, b: Composite, predicate: Formula | None) -> bool:
 
 
 def _scope(a: Composite, b: Composite) -> Scope:
-    plain = {n: node for n, (_, node) in {**a.nodes, **b.nodes}.items()}
-    sides = {f"${k}.{n}": node for k, c in ((1, a), (2, b)) for n, (_, node) in c.nodes.items()}
-    return {**plain, **sides, **a.aggregates, **b.aggregates}
+    named = {**a.nodes, **b.nodes}
+    named |= {f"${k}.{n}": found for k, c in ((1, a), (2, b)) for n, found in c.nodes.items()}
+    return {**_values(named), **a.aggregates, **b.aggregates}
+
+
+def _values(named: Mapping[str, tuple[Arrived, Node]]) -> Scope:
+    """Return nodes by name, and under `time(x)` the times of their documents, in seconds."""
+    times = {f"time({n})": document.timestamp / 1e6 for n, (document, _) in named.items()}
+    return {**{n: node for n, (_, node) in named.items()}, **times}
 
 
 # -- Ordered operators ---------------------------------------------------------------------
@@ -280,18 +286,18 @@ class _Instance:
 
     def scope(self, new: Composite, names: Iterable[str]) -> Scope:
         """Return the meaning of names when a new row comes."""
-        last = {f"$.{name}": node for name, node in self._last(new.nodes)}
+        last = _values({f"$.{name}": found for name, found in self._last(new.nodes)})
         own = {name: self.row.aggregates.get(name, 0.0) for name in names}
         decorated = {f"$.{name}": value for name, value in own.items()}
         return {**_scope(self.first, new), **last, **own, **decorated}
 
-    def _last(self, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
+    def _last(self, names: Iterable[str]) -> Iterator[tuple[str, tuple[Arrived, Node]]]:
         """Return the nodes of the last row, which begins as the first one."""
         for name in names:
             row, found = (self.last, name) if self.last is not None else (self.first, f"{name}_1")
             found = found if found in row.nodes else name
             if found in row.nodes:
-                yield name, row.nodes[found][1]
+                yield name, row.nodes[found]
 
 
 def _folded(expression: Fold, left: list[Composite], right: list[Composite]) -> list[Composite]:

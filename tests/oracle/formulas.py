@@ -40,6 +40,8 @@ Value: TypeAlias = "str | float | None"
 Scope: TypeAlias = "Mapping[str, Node | float]"
 """What names mean: variables, and under `$1.x`, `$2.x`, `$.x` those of one side.
 
+Under `time(x)` is the time of the document of x, in seconds.
+
 A name that is missing is bound to nothing, as the right side's after ELSE.
 """
 
@@ -69,7 +71,7 @@ FUNCTIONS: dict[Function, Callable[..., Value]] = {
     "string-length": lambda text: float(len(text)),
     "number": lambda text: number(text) if number(text) == number(text) else None,
 }
-NUMERIC = ("string-length", "number")
+NUMERIC = ("string-length", "number", "time")
 SIGNS: dict[Sign, Callable[[float, float], float]] = {
     "+": add,
     "-": sub,
@@ -97,6 +99,8 @@ def choices(operand: Operand, scope: Scope) -> list[Value]:
             return _of_name(scope.get(operand.text()), Path())
         case Constant(value):
             return [value if isinstance(value, str) else float(value)]
+        case Call("time", (leaf,)):
+            return _of_name(scope.get(f"time({leaf.text()})"), Path())
         case Call(function, arguments):
             parts = product(*([_text(v) for v in choices(a, scope)] for a in arguments))
             return [None if None in texts else FUNCTIONS[function](*texts) for texts in parts]

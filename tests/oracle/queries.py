@@ -37,6 +37,7 @@ Function: TypeAlias = Literal[
     "substring-after",
     "string-length",
     "number",
+    "time",
 ]
 Sign: TypeAlias = Literal["+", "-", "*", "div", "mod"]
 

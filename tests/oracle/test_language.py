@@ -7,7 +7,7 @@ What the papers and the guide say of each construct is tried with the engine (`t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
@@ -18,9 +18,9 @@ import pytest
 from tests.examples import ROUNDS, cases_of, usually
 from tests.oracle import composites as rows
 from tests.oracle import evaluation, formulas, patterns
-from tests.oracle.composites import Composite
+from tests.oracle.composites import Arrived, Composite
 from tests.oracle.evaluation import Match, identity, matches
-from tests.oracle.formulas import Value
+from tests.oracle.formulas import Scope, Value
 from tests.oracle.output import document_of
 from tests.oracle.patterns import values
 from tests.oracle.queries import (
@@ -300,9 +300,9 @@ FEATURES = {
     ),
     "histories": ("JOIN{", "FOLLOWED BY{"),
     "chains": ("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", " ms TO ", "DISTINCT"),
-    "residuals": (" OR ", " AND ", "not(", "contains(", " < ", " >= ", " + ", " != "),
+    "residuals": ("time(", " OR ", " AND ", "not(", "contains(", " < ", " >= ", " + ", " != "),
     "functions": ("lower-case(", "normalize-space(", "substring-before(", "number("),
-    "ordered": ("NEXT{", "NOT FOLLOWED BY{", " ELSE", "FOLD{", "$.k", " AS n", " TO "),
+    "ordered": ("NEXT{", "NOT FOLLOWED BY{", " ELSE", "FOLD{", "$.k", " AS n", " TO ", "time("),
     "mixes": ("NEXT{", "NOT FOLLOWED BY{", " ELSE) ", " JOIN{", "(SELECT"),
     "published": ("PUBLISH P1", "PUBLISH P3", "<hit>", "JOIN{"),
     "waiting": ("NOT FOLLOWED BY{", " ELSE PUBLISH P1", "NEXT{"),
@@ -329,6 +329,11 @@ Patch: TypeAlias = tuple[ModuleType, str, Callable[..., object]]
 def _shorter(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
     window = None if operator.window is None else operator.window - 1
     return IN_TIME(replace(operator, window=window), a, b)
+
+
+def _at_one_time(named: Mapping[str, tuple[Arrived, Node]]) -> Scope:
+    latest = max((document.timestamp for document, _ in named.values()), default=0)
+    return NAMED({n: (replace(of, timestamp=latest), node) for n, (of, node) in named.items()})
 
 
 def _without_lower(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
@@ -368,10 +373,11 @@ def _without_branches(node: Node, condition: Condition) -> Iterator[Binding]:
 
 COMPARES, WAYS = formulas._compares, patterns.ways
 VALUES, PLAIN = values, document_of
-IN_TIME, KEPT = rows.in_time, rows.kept
+IN_TIME, KEPT, NAMED = rows.in_time, rows.kept, rows._values
 ALWAYS: Callable[..., bool] = lambda *_: True  # noqa: E731
 FAULTS: dict[str, tuple[Patch, str]] = {
     "window": ((rows, "in_time", _shorter), "chains"),
+    "the time of a node is that of the match": ((rows, "_values", _at_one_time), "residuals"),
     "no lower bound": ((rows, "in_time", _without_lower), "chains"),
     "an open lower bound": ((rows, "in_time", _open_below), "chains"),
     "an answer before the lower bound": ((rows, "in_time", _without_lower), "ordered"),

@@ -9,7 +9,7 @@ have matches; what the other documents do is left to chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TypeAlias, get_args
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.composites import Arrived
 from tests.oracle.evaluation import appeared
-from tests.oracle.formulas import Scope, holds
+from tests.oracle.formulas import Scope, choices, holds
 from tests.oracle.queries import (
     And,
     Arithmetic,
@@ -120,6 +120,8 @@ class _Part:
     nodes: dict[str, Node]
     t0: int
     t1: int
+    times: dict[str, int] = field(default_factory=dict)
+    """The times of the documents of the variables."""
 
 
 def _below(node: Node) -> list[Node]:
@@ -186,7 +188,8 @@ def _block(draw: Draw, witness: Arrived, names: Iterator[str], wanted: str | Non
     near: Axis = "child" if anchor is root and draw(st.booleans()) else "descendant"
     step = Step(near, name, own, tuple(draw(st.permutations(conditions))))
     block = Block(draw(st.sampled_from(witness.streams)), step)
-    return _Part(block, nodes, witness.timestamp, witness.timestamp)
+    time = witness.timestamp
+    return _Part(block, nodes, time, time, dict.fromkeys(nodes, time))
 
 
 # -- Predicates ----------------------------------------------------------------------------
@@ -213,7 +216,13 @@ class _Sides:
 
 def _sides(draw: Draw, left: _Part, right: _Part, *, paths: bool) -> _Sides:
     left_operands, right_operands = (_variables(draw, part, paths) for part in (left, right))
-    return _Sides(left_operands, right_operands, left.nodes | right.nodes)
+    times = _time_scope(left.times | right.times)
+    return _Sides(left_operands, right_operands, {**left.nodes, **right.nodes, **times})
+
+
+def _time_scope(times: Mapping[str, int]) -> dict[str, Node | float]:
+    """Return the times of variables under the texts that ask for them, in seconds."""
+    return {f"time({name})": time / 1e6 for name, time in times.items()}
 
 
 def _variables(draw: Draw, part: _Part, paths: bool) -> Operands:
@@ -271,6 +280,31 @@ def _derived_equality(draw: Draw, sides: _Sides) -> Formula:
     return draw(st.sampled_from(_true(candidates, sides.scope) or candidates))
 
 
+def _of_times(draw: Draw, sides: _Sides) -> Formula:
+    """Return a comparison of times of documents, if possible a true one."""
+    one, other = (
+        Call("time", (draw(st.sampled_from(_names(of))),)) for of in (sides.left, sides.right)
+    )
+    ticks = Arithmetic("*", Arithmetic("-", other, one), Constant(1_000_000))
+    scope = sides.scope
+    distance = choices(ticks, scope)[0]
+    assert isinstance(distance, float)
+    near = Constant(round(distance) + draw(st.sampled_from((-1, 0, 0, 1))))
+    shape = draw(st.sampled_from((Comparison("<", one, other), Comparison("<", ticks, near))))
+    operators = draw(st.permutations(_OPERATORS))
+    spelled = [replace(shape, operator=operator) for operator in operators]
+    return (_true(spelled, scope) or spelled)[0]
+
+
+def _names(operands: Operands) -> list[Operand]:
+    """Return the variables among operands."""
+    return [
+        one
+        for one in operands
+        if isinstance(one, Decorated) or (isinstance(one, Var) and one.step is None)
+    ]
+
+
 def _number(draw: Draw, operand: Operand) -> Operand:
     """Return a number that is made of an operand."""
     if draw(st.booleans()):
@@ -311,6 +345,8 @@ def _atom(draw: Draw, sides: _Sides, kinds: Sequence[str]) -> Formula:
             return _equality(draw, sides)
         case "derived":
             return _derived_equality(draw, sides)
+        case "time":
+            return _of_times(draw, sides)
         case _:
             return _residual(draw, sides)
 
@@ -366,7 +402,9 @@ def _joins(formula: Formula, sides: _Sides) -> bool:
 
 
 def _single(operand: Operand, sides: _Sides) -> int:
-    """Return the side of an operand of one variable, 0 for any other."""
+    """Return the side of an operand of one variable, 0 for any other and for a time."""
+    if "time(" in operand.text():
+        return 0
     names = [leaf for leaf in leaves(operand) if not isinstance(leaf, Constant)]
     if len(names) != 1:
         return 0
@@ -420,7 +458,7 @@ def _monotone(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
         )
     else:
         made = Join(left.expression, right.expression, predicate, window, unit, lower)
-    return _Part(made, left.nodes | right.nodes, t0, t1)
+    return _Part(made, left.nodes | right.nodes, t0, t1, left.times | right.times)
 
 
 def _chain(draw: Draw, style: _Style, witnesses: Sequence[Arrived], names: _Names) -> _Part:
@@ -482,11 +520,11 @@ def _ordered(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     """Return NEXT, NOT FOLLOWED BY, or FOLLOWED BY with ELSE."""
     predicate = _predicate(draw, style, _sides(draw, left, right, paths=PATHS_OVER_TIME))
     kind = draw(st.sampled_from(("next", "not", "else")))
-    both = left.nodes | right.nodes
+    both, times = left.nodes | right.nodes, left.times | right.times
     if kind == "next":
         bare = draw(st.integers(0, 7)) == 7
         made = Next(left.expression, right.expression, None if bare else predicate)
-        return _Part(made, both, left.t0, max(left.t1, right.t1))
+        return _Part(made, both, left.t0, max(left.t1, right.t1), times)
     window = _window(draw, style, max(right.t1 - left.t1, 0), style.scale)
     if kind == "not" and draw(st.booleans()):
         window = max(style.scale, window - 2 * style.scale)
@@ -495,9 +533,9 @@ def _ordered(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     sides = left.expression, right.expression
     if kind == "not":
         absent = FollowedBy(*sides, predicate, window, True, unit=style.unit, lower=lower)
-        return _Part(absent, left.nodes, left.t0, left.t1 + window)
+        return _Part(absent, left.nodes, left.t0, left.t1 + window, left.times)
     either = FollowedBy(*sides, predicate, window, otherwise=True, unit=style.unit, lower=lower)
-    return _Part(either, both, left.t0, max(left.t1, right.t1))
+    return _Part(either, both, left.t0, max(left.t1, right.t1), times)
 
 
 def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names) -> _Part:
@@ -512,8 +550,11 @@ def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names
     ]
     scope: dict[str, Node | float] = {last.text(): left.nodes["k_1"], "$.n": 0.0, "$.m": 0.0}
     scope |= {f"$1.{name}": node for name, node in left.nodes.items()}
+    scope |= _time_scope({f"$1.{name}": left.t0 for name in left.nodes})
+    scope |= _time_scope({f"$2.{name}": right.t0 for name in right.nodes})
+    scope |= _time_scope({last.text(): left.t0, **right.times})
     scope |= {f"$2.{name}": node for name, node in right.nodes.items()} | right.nodes
-    kinds = ("equal", "residual", "residual", "derived")
+    kinds = ("equal", "residual", "residual", "derived", "time")
     begins = _Sides([Decorated(1, "k_1")], [Decorated(2, "k")], scope)
     sides = _Sides([last, last, *firsts], news, scope)
     meets = [_formula(draw, begins, kinds, logic=True)]
@@ -529,7 +570,8 @@ def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names
         limit = Comparison("<", Decorated(0, name), Constant(draw(st.sampled_from((1, 2, 3)))))
         draw(st.sampled_from((meets, again))).append(limit)
     made = Fold(left.expression, right.expression, _all(meets), _all(again), aggregates)
-    return _Part(made, left.nodes | right.nodes, left.t0, right.t1)
+    both = left.times | right.times
+    return _Part(made, left.nodes | right.nodes, left.t0, right.t1, both)
 
 
 # -- Cases ---------------------------------------------------------------------------------
@@ -594,7 +636,7 @@ def chains(draw: Draw) -> Case:
 @st.composite
 def residuals(draw: Draw) -> Case:
     """Return a strategy of comparisons of all kinds, with AND, OR and NOT."""
-    kinds = ("equal", "residual", "residual")
+    kinds = ("equal", "residual", "residual", "time")
     return _case(draw, _Style(kinds, logic=True, scale=_scale(draw)), (2, 2, 2, 3))
 
 
@@ -660,7 +702,7 @@ def _mixed(draw: Draw, style: _Style, shape: str, chosen: Sequence[Arrived]) -> 
 
 
 def _ordered_style(draw: Draw) -> _Style:
-    kinds = ("equal", "equal", "derived", "residual")
+    kinds = ("equal", "equal", "derived", "residual", "time")
     return _Style(kinds, logic=draw(st.booleans()), scale=_scale(draw))
 
 

@@ -260,12 +260,12 @@ class DocumentLog:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
         if tree is None and (here := self._arrival(doc)) is not None:
-            tree = self._trees.put(doc, number_nodes(here.root))
+            tree = self._trees.put(doc, number_nodes(here.root, here.ts))
         if tree is None:
-            xml = text_of(self._store, doc)
-            if xml is None:
+            text = text_of(self._store, doc)
+            if text is None:
                 raise evicted()
-            tree = self._trees.put(doc, number_nodes(parse(xml)))
+            tree = self._trees.put(doc, number_nodes(parse(text.xml), text.ts))
         return tree
 
     def read(self, docs: Iterable[int]) -> None:
@@ -276,8 +276,8 @@ class DocumentLog:
         missing = {doc for doc in docs if doc not in self._trees and not self._arrival(doc)}
         if len(missing) < 2:
             return
-        for doc, xml in texts_of(self._store, sorted(missing)):
-            self._trees.put(doc, number_nodes(parse(xml)))
+        for doc, text in texts_of(self._store, sorted(missing)).items():
+            self._trees.put(doc, number_nodes(parse(text.xml), text.ts))
 
     def recent(self, doc: int) -> StoredDocument | None:
         """Return a recent document, None if it has to be read from the store.

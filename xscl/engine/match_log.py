@@ -47,7 +47,7 @@ from xscl.store.queries.results import (
     results_since,
 )
 from xscl.store.queries.stories import heads_between
-from xscl.store.queries.texts import small_texts, text_of
+from xscl.store.queries.texts import TimedText, text_of, texts_of
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreClosed
 from xscl.subscriptions.match import Match, MatchSource
@@ -103,7 +103,7 @@ class MatchLog:
         self._lock = threading.RLock()
         self._trees = TreeCache()
         self._expected: Sequence[int] = ()  # documents of the matches that were read last
-        self._ahead: dict[int, bytes] = {}  # texts of some of these
+        self._ahead: dict[int, TimedText] = {}  # texts of some of these
 
     def close(self) -> None:
         """Close the connection when no other thread reads."""
@@ -333,7 +333,7 @@ class MatchLog:
                 text = self._text(doc)
                 if text is None:
                     raise evicted()
-                tree = self._trees.put(doc, number_nodes(parse(text)))
+                tree = self._trees.put(doc, number_nodes(parse(text.xml), text.ts))
             return tree
 
     def _feed_title(self, doc: int) -> str:
@@ -341,12 +341,12 @@ class MatchLog:
             return given_title(self._store, doc)
         return ""
 
-    def _text(self, doc: int) -> bytes | None:
+    def _text(self, doc: int) -> TimedText | None:
         """Return the text of a document, and read those of the next matches with it."""
         if doc not in self._ahead:
             at = bisect_left(self._expected, doc)
             soon = [one for one in self._expected[at : at + AHEAD] if one not in self._trees]
-            self._ahead = small_texts(self._store, soon, SMALL)
+            self._ahead = texts_of(self._store, soon, SMALL)
         found = self._ahead.pop(doc, None)
         return text_of(self._store, doc) if found is None else found
 

@@ -2,7 +2,7 @@
 
 They are no errors, as a document with them may come.  Most are misspelt, so each has the nearest
 names that were seen.  A comparison of numbers that were seen to be written differently is reported
-like a name.
+like a name, and one of times whose values were seen to be no dates.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from xscl.inspection.names_seen import (
     step_written,
 )
 from xscl.inspection.reasons import names_text
-from xscl.inspection.vocabulary import Vocabulary
+from xscl.inspection.vocabulary import SeenPath, Vocabulary
+from xscl.language.functions import DATE_TIME, seconds
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk
 from xscl.language.syntax import (
     And,
     Block,
+    Call,
     Comparison,
     Condition,
     Decorated,
@@ -104,10 +106,22 @@ def _unseen(
 def doubtful_comparisons(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[UnseenName]:
-    """Yield the equalities of texts that were seen to be numbers that are written differently.
+    """Yield the comparisons whose values were seen not to be what they are compared as.
 
-    Raises QueryError.
+    These are equalities of texts that are numbers, written differently, and times that are no
+    dates.  Raises QueryError.
     """
+    for compared, operand, sample in without_dates(parse(query), streams, vocabulary):
+        value = "nodes without a text" if sample is None else f"values such as '{sample}'"
+        name = unparse(operand)
+        yield UnseenName(
+            "comparison",
+            unparse(compared),
+            f"{name} is compared as a time, and {value} were seen, which are no dates",
+            *_place(query, compared.span),
+            (),
+            f"time({name}) is the time of its document",
+        )
     for compared, left, right, numbers in differently_written(parse(query), streams, vocabulary):
         text = unparse(compared)
         yield UnseenName(
@@ -176,11 +190,7 @@ def differently_written(
 
     `streams` has the numbers of documents, `vocabulary` returns that of a stream.
     """
-    chains = defaultdict[str, list[Chain]](list)
-    for block in walk(query):
-        if isinstance(block, Block) and not block.is_calendar and streams.get(block.stream):
-            for name, steps in _bound(block.steps, ()):
-                chains[name].append((block.stream, steps))
+    chains = _chains(query, streams)
     for one in walk(query):
         if not isinstance(one, Comparison) or one.operator not in ("=", "!="):
             continue
@@ -189,6 +199,35 @@ def differently_written(
         if pair is not None:
             left, right = (f"number({unparse(side)})" for side in (one.left, one.right))
             yield one, *pair, f"{left} {one.operator} {right}"
+
+
+def without_dates(
+    query: Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
+) -> Iterator[tuple[Comparison, Operand, str | None]]:
+    """Yield each comparison with an operand that is read as a time, and was never seen to be one.
+
+    With it comes a value that was seen, None for nodes that have no text of their own.
+    """
+    chains = _chains(query, streams)
+    for one in walk(query):
+        for call in walk(one) if isinstance(one, Comparison) else ():
+            if not isinstance(call, Call) or call.function != DATE_TIME:
+                continue
+            (operand,) = call.arguments
+            paths = _paths_seen(operand, chains, vocabulary)
+            samples = [sample for path in paths for sample in path.samples]
+            if paths and all(seconds(sample) is None for sample in samples):
+                yield one, operand, min(samples, default=None)
+
+
+def _chains(query: Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[Chain]]:
+    """Return the nodes that each variable is bound to, in streams that have documents."""
+    chains = defaultdict[str, list[Chain]](list)
+    for block in walk(query):
+        if isinstance(block, Block) and not block.is_calendar and streams.get(block.stream):
+            for name, steps in _bound(block.steps, ()):
+                chains[name].append((block.stream, steps))
+    return chains
 
 
 def _bound(
@@ -222,20 +261,29 @@ def _seen(
     vocabulary: Callable[[str], Vocabulary],
 ) -> set[str]:
     """Return the samples of a variable's values, or of a path at one."""
+    paths = _paths_seen(operand, chains, vocabulary)
+    return {sample for path in paths for sample in path.samples}
+
+
+def _paths_seen(
+    operand: Operand,
+    chains: Mapping[str, Sequence[Chain]],
+    vocabulary: Callable[[str], Vocabulary],
+) -> list[SeenPath]:
+    """Return the paths, of those that were seen, of a variable's nodes, or of a path at one."""
     match operand:
         case VariablePath(name, Path(steps, None)):
             below = steps
         case Decorated(_, name):
             below = ()
         case _:
-            return set()
-    return {
-        sample
+            return []
+    return [
+        path
         for stream, steps in chains.get(name, ())
         for path in vocabulary(stream).paths
         if _leads((*steps, *below), path.path)
-        for sample in path.samples
-    }
+    ]
 
 
 def _leads(steps: Sequence[Step], path: Sequence[str]) -> bool:

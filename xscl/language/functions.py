@@ -228,7 +228,7 @@ def _tokenize(text: str, pattern: str = "", flags: str = "") -> tuple[str, ...]:
     return tuple(found)
 
 
-def _seconds(text: str) -> float | None:
+def seconds(text: str) -> float | None:
     """Return the seconds since 1970 of a time, as feeds and ISO 8601 write it."""
     time = parse_time(text)
     return None if time is None else time / 1_000_000
@@ -258,6 +258,8 @@ def duration(text: str) -> float | None:
 
 
 DATE_TIME, DURATION = "xs:dateTime", "xs:dayTimeDuration"
+TIME = "time"
+"""The function of a variable to the time of its document; of an instant, to the instant."""
 
 
 def matches(text: str, pattern: str, flags: str = "") -> bool:
@@ -311,9 +313,10 @@ OPERANDS: Mapping[str, Function] = MappingProxyType(
         **FUNCTIONS,
         "concat": Function(_concat, (str,) * MOST_JOINED, str, optional=MOST_JOINED - 2),
         "tokenize": Function(_tokenize, (str, str, str), tuple, optional=2, constants=2),
-        DATE_TIME: Function(_seconds, (str,), float),
+        DATE_TIME: Function(seconds, (str,), float),
         "xs:date": Function(_day, (str,), float),
         DURATION: Function(duration, (str,), float, constants=1),
+        TIME: Function(seconds, (str,), float),
     }
 )
 """The functions between documents, over time and in constructors; XPath has more in blocks."""
@@ -332,7 +335,7 @@ EVENT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         written: function
         for name, function in (*OPERANDS.items(), *TESTS.items())
-        if (written := name.replace("-", "_").replace(":", "_")) not in CORE
+        if name != TIME and (written := name.replace("-", "_").replace(":", "_")) not in CORE
     }
 )
 """The functions that CEL, SASE and EQL have beside those of the core."""

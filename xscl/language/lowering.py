@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from cep_core.algebra import comparands, text_of
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Expression, Function
-from xscl.language.functions import DEFINING, TESTS, number
+from xscl.language.functions import DEFINING, TESTS, TIME, number
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -48,7 +48,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.valuejoin import is_numeric, is_untyped
 
-ColumnKind: TypeAlias = Literal["text", "number"]
+ColumnKind: TypeAlias = Literal["text", "number", "time"]
 NamedLeaf: TypeAlias = "VariablePath | Decorated"
 
 
@@ -152,6 +152,8 @@ class Lowering:
                 return self.literal(value, str)
             case Constant(value):
                 return self.literal(float(value), float)
+            case Call(function, (VariablePath() | Decorated() as leaf,)) if function == TIME:
+                return self._column(leaf, "time")
             case Call(function, arguments):
                 called = ex.Call(name_of(function), tuple(map(self._value, arguments)))
                 several = DEFINING[function].result is tuple

@@ -14,6 +14,7 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.functions import TIME
 from xscl.language.scope import (
     JoinScope,
     bound_names,
@@ -25,6 +26,7 @@ from xscl.language.scope import (
 )
 from xscl.language.syntax import (
     Block,
+    Call,
     Computed,
     Decorated,
     Element,
@@ -421,6 +423,15 @@ def folding(fold: Fold, scope: JoinScope) -> Folding:
             message = f"'$.{leaf.name}' has no value in the first row"
             hint = f"bind {leaf.name} on the left side, too"
             raise fault(scope.source, leaf.span, message, hint)
+    for one in walk((predicate, again, aggregates)):
+        match one:
+            case Call(function, (Decorated(0, name) as leaf,)) if (
+                function == TIME and name in names.aggregates
+            ):
+                message = f"the aggregate {name!r} is of no document, and has no time"
+                raise fault(scope.source, leaf.span, message, "time($2.x) is that of the new row")
+            case _:
+                pass
     named = [leaf.name for leaf in used if leaf.name not in names.aggregates]
     mentioned = (*named, *sorted(begins.values()))
     return Folding(predicate, again, aggregates, tuple(sorted(begins.items())), mentioned)

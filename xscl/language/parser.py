@@ -19,7 +19,7 @@ from xscl.errors import QueryError, TooComplex
 from xscl.language.constants import ShapeMemo, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
-from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, duration
+from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, TIME, duration
 from xscl.language.grammar import read
 from xscl.language.limits import admit
 from xscl.language.paths import (
@@ -459,6 +459,9 @@ class Queries(Paths):
                 what = "a string in quotes" if kind is str else "a number"
                 message = f"the second argument of {name}() is {what}"
                 raise self.fault(argument.span, message)
+        if name == TIME and not _is_name(arguments[0]):
+            hint = "time(x) is the time of the document that x is bound in"
+            raise self.fault(arguments[0].span, "time() takes a variable", hint)
         self.check_expression(name, formulas(tree)[1:], arguments[1:])
         if name == DURATION and duration(str(cast(Constant, arguments[0]).value)) is None:
             hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
@@ -485,6 +488,13 @@ class Queries(Paths):
                 path.span, "a path between documents starts at a variable", "for example x1/author"
             )
         return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
+
+
+def _is_name(operand: Operand) -> bool:
+    """Return True for a variable without a path."""
+    return isinstance(operand, Decorated) or (
+        isinstance(operand, VariablePath) and operand.path == Path()
+    )
 
 
 def _as_times(operand: Operand) -> Operand:

@@ -24,8 +24,8 @@ from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED
 from xscl.language.faults import fault
-from xscl.language.functions import COMPARED_BY, DEFINING, OPERANDS, TESTS
-from xscl.language.scope import leaves, rewritten
+from xscl.language.functions import COMPARED_BY, DEFINING, OPERANDS, TESTS, TIME
+from xscl.language.scope import leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -291,7 +291,12 @@ class _Conjunction:
         return True
 
     def _place(self, operand: Operand) -> int:
-        """Return the side of an operand over one variable at one place; else -1."""
+        """Return the side of an operand over one variable at one place; else -1.
+
+        Stage 1 sees no times, so what reads the time of a document is no node.
+        """
+        if any(isinstance(one, Call) and one.function == TIME for one in walk(operand)):
+            return -1
         found = [leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)]
         if not found or (len(found) > 1 and any(leaf.path != Path() for leaf in found)):
             return -1

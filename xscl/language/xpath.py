@@ -306,6 +306,9 @@ def _refuse_function(symbol: str, token: Any) -> None:
         if len(token) > _KIND_TESTS[symbol] and label != "axis":
             raise WrongXPath(f"{symbol}() with a type", at, "write the name alone")
         return
+    if symbol == "time" and token.parser.source[:at][-1:] != ":":
+        hint = "compare the times of documents between them: {time(y) > time(x)}; a cast is xs:time"
+        raise WrongXPath("time() in a block", at, hint)
     if symbol not in (TYPES if label == "constructor function" else ALLOWED):
         hint = near_miss(symbol, (*ALLOWED, *TYPES)) or "the page on XPath in blocks lists them"
         raise WrongXPath(f"{symbol}() is not a function of blocks", at, hint)

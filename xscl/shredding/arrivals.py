@@ -157,6 +157,10 @@ class Arrival(NamedTuple):
         return int(self.batch.versions[self.place])
 
     @property
+    def ts(self) -> int:
+        return int(self.batch.ts[self.place])
+
+    @property
     def root(self) -> etree._Element:
         return self.batch.root(self.place)
 

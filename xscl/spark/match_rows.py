@@ -185,8 +185,8 @@ class _Documents:
     def _tree(self, place: int) -> DocumentTree:
         tree = self._trees.get(place)
         if tree is None:
-            text = self.table["xml"][place].as_py()
-            tree = self._trees.put(place, number_nodes(parse(text)))
+            text, ts = (self.table[name][place].as_py() for name in ("xml", "ts"))
+            tree = self._trees.put(place, number_nodes(parse(text), ts))
         return tree
 
     def _stored(self, place: int) -> StoredDocument:

@@ -187,7 +187,7 @@ def known_document(row: DocumentRow, text: bytes) -> Known:
     fields = {name: value for name, value in row.items() if name not in others}
     streams = tuple(row["streams"])
     document = StoredDocument(**fields, stream=streams[0])
-    return Known(document, streams, text, number_nodes(parse(text)))
+    return Known(document, streams, text, number_nodes(parse(text), document.ts))
 
 
 def _known(row: DocumentRow, read: TextReader | None) -> Known:

@@ -51,7 +51,7 @@ from xscl.documents.composite_events import Composite, absent, composite_of, ite
 from xscl.language.lowering import ColumnKind
 from xscl.planning.truncations import Cuts, joins_below
 from xscl.shredding.arrivals import Arrival
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, string_value, time_of
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.time_format import UNITS
 
@@ -112,10 +112,12 @@ class Attributes(SlotWiseMOp):
 
     def _value(self, composite: Composite, position: int, kind: ColumnKind) -> str | float | None:
         if position < 0:
-            return 0.0 if kind == "number" else ""
+            return "" if kind == "text" else 0.0
         item = item_at(composite, position, self._tree)
         if item is None:
             return None
+        if kind == "time":
+            return time_of(item)
         text = string_value(item)
         return text if kind == "text" else _float(text)
 

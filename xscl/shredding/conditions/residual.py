@@ -42,11 +42,12 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Item, string_value
+from xscl.shredding.nodes.tree import Item, string_value, time_of
 
 NodeOfVariable: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""
-LeafName: TypeAlias = "tuple[str, Path]"
+LeafName: TypeAlias = "tuple[str, Path | None]"
+"""A variable with a path; None in its place is the time of the document."""
 EvaluateLeaves: TypeAlias = "Callable[[Sequence[Any]], Any]"
 
 
@@ -81,7 +82,9 @@ def values_in(leaves: Sequence[LeafName], row: NodeOfVariable) -> list[Any]:
     found: list[Any] = []
     for name, path in leaves:
         item = row[name]
-        if path == Path():
+        if path is None:
+            found.append(None if item is None else time_of(item))
+        elif path == Path():
             found.append(None if item is None else string_value(item))
         else:
             found.append(() if item is None else tuple(map(string_value, select(path, item))))
@@ -120,11 +123,12 @@ class _LeafColumns:
 
     def column(self, leaf: NamedLeaf, kind: ColumnKind) -> ex.Expression:
         """Return the column of a leaf, or its number."""
-        name = (
+        name: LeafName = (
             (leaf.variable, leaf.path)
             if isinstance(leaf, VariablePath)
             else (unparse(leaf), Path())
         )
+        name = (name[0], None) if kind == "time" else name
         column = ex.Column(2, self.leaves.setdefault(name, len(self.leaves)))
         return column if kind == "text" else ex.Call(NUMBER, (column,))
 

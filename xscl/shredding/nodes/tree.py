@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from lxml import etree
 
-from xscl.language.functions import number
+from xscl.language.functions import number, seconds
 from xscl.language.syntax import ComparisonSign, Step
 
 
@@ -49,8 +49,11 @@ class DocumentTree:
         return "/" + "/".join(reversed(steps))
 
 
-def number_nodes(root: etree._Element) -> DocumentTree:
-    """Return the numbered nodes of a document."""
+def number_nodes(root: etree._Element, time: int | None = None) -> DocumentTree:
+    """Return the numbered nodes of a document, which know its time, in ticks (`time_of`)."""
+    if time is not None:
+        # A node of lxml knows its tree, and this is the only value of a tree that can be set.
+        root.getroottree().docinfo.URL = str(time)
     items: list[Item] = []
     parents: list[int] = []
     pending: list[tuple[etree._Element, int]] = [(root, -1)]
@@ -107,6 +110,18 @@ def string_value(item: Item) -> str:
     if not len(item):
         return item.text or ""
     return "".join(str(text) for text in item.itertext())
+
+
+def time_of(item: Item) -> float | None:
+    """Return the seconds since 1970 of an item's document; of an instant, which is a text, its own.
+
+    None for a text that is no time, and in a tree without one.
+    """
+    if isinstance(item, str):
+        return seconds(item)
+    node = item.owner if isinstance(item, AttributeNode) else item
+    time = node.getroottree().docinfo.URL
+    return None if time is None else int(time) / 1_000_000
 
 
 COMPARISONS: Mapping[ComparisonSign, Callable[[Any, Any], bool]] = MappingProxyType(

@@ -14,27 +14,30 @@ def insert_texts(store: Store, docs: Sequence[int], texts: Sequence[bytes]) -> N
     store.insert("state.text", {"doc": docs, "xml": texts})
 
 
-def text_of(store: Store, doc: int) -> bytes | None:
+class TimedText(NamedTuple):
+    """The text of a document, and its time in ticks."""
+
+    xml: bytes
+    ts: int | None
+
+
+_LONGEST = 1 << 62
+
+
+def text_of(store: Store, doc: int) -> TimedText | None:
     """Return the text of a document, None if it is not kept."""
-    rows = store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
-    return bytes(rows[0][0]) if rows else None
+    return texts_of(store, [doc]).get(doc)
 
 
-def texts_of(store: Store, docs: Collection[int]) -> list[tuple[int, bytes]]:
-    """Return the kept texts of some documents, each with its number."""
-    listed, parameters = among(docs)
-    return store.fetch(f"SELECT doc, xml FROM state.text WHERE doc IN ({listed})", parameters)
-
-
-def small_texts(store: Store, docs: Collection[int], most: int) -> dict[int, bytes]:
+def texts_of(store: Store, docs: Collection[int], most: int = _LONGEST) -> dict[int, TimedText]:
     """Return the kept texts of some documents, by number, that have at most so many bytes."""
     listed, parameters = among(docs)
-    return dict(
-        store.fetch(
-            f"SELECT doc, xml FROM state.text WHERE doc IN ({listed}) AND octet_length(xml) <= ?",
-            [*parameters, most],
-        )
+    rows = store.rows(
+        "SELECT doc, xml, ts FROM state.text LEFT JOIN state.document USING (doc)"
+        f" WHERE doc IN ({listed}) AND octet_length(xml) <= ?",
+        [*parameters, most],
     )
+    return {row["doc"]: TimedText(bytes(row["xml"]), row["ts"]) for row in rows}
 
 
 def text_named(store: Store, name: str) -> bytes | None:

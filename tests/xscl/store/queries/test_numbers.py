@@ -35,9 +35,8 @@ def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None
     docs = np.array(DOCS[:count], np.int64)
     sizes = [doc % 7 for doc in DOCS[:count]]
     before = bytes_of_texts(store)
-    assert sorted(texts_of(store, docs.tolist())) == [
-        (doc, b"x" * size) for doc, size in zip(DOCS, sizes, strict=False)
-    ]
+    found = {doc: text.xml for doc, text in texts_of(store, docs.tolist()).items()}
+    assert found == {doc: b"x" * size for doc, size in zip(DOCS, sizes, strict=False)}
     assert sizes_of_texts(store, docs) == sizes
     assert delete_texts(store, docs) == sum(sizes)
     assert bytes_of_texts(store) == before - sum(sizes)
@@ -46,7 +45,7 @@ def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None
 
 def test_a_list_of_many_numbers_is_that_of_its_statement(store: Store) -> None:
     for docs in (range(1, 20), range(5, 15), range(1, len(DOCS)), range(7, 30)):
-        assert [doc for doc, _ in sorted(texts_of(store, docs))] == list(docs)
+        assert sorted(texts_of(store, docs)) == list(docs)
 
 
 def test_no_row_and_null_are_no_number(store: Store) -> None:
