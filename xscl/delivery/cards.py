@@ -129,8 +129,8 @@ def shown(
 ) -> MatchView:
     """Return the view model of a match; `name` is the reader's name of its subscription.
 
-    `called` maps document ids to the reader's.  What the matches `together`, on the same documents,
-    join is marked, too.
+    `called` maps document ids to the reader's.  What the matches `together`, on the same documents
+    or of the same story, join is marked, too.
     """
     place = (match.position, match.number)
     view = MatchView(match.id, name, place, match.t1, match.history)
@@ -140,7 +140,7 @@ def shown(
     if match.refusal is not None:
         return replace(view, gone=True)
     try:
-        parts = list(match.read())
+        parts = documents_of([match, *together])
         joined = _joined([match, *together], {part.document: part.tree for part in parts})
         cards = _told_apart(
             [of_reader(card(part, joined.get(part.document, {})), called) for part in parts]
@@ -152,6 +152,15 @@ def shown(
         return replace(view, gone=True)
     instants = tuple(Value(key or "at", at or "") for key, at in match.instants)
     return replace(view, cards=cards, values=instants, output=output)
+
+
+def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:
+    """Return the documents of matches, each once; several of a story have others."""
+    found: dict[str, MatchDocument] = {}
+    for match in matches:
+        if not found.keys() >= set(match.names) or not found:
+            found |= {part.document: part for part in match.read() if part.document not in found}
+    return list(found.values())
 
 
 def of_reader(shown: Card, called: Callable[[str], str]) -> Card:

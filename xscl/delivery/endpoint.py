@@ -53,13 +53,15 @@ class _Channel:
     """The settings of all channels; `history` and `backfilled` matches are delivered on request.
 
     `target` names the field with the address.  Only the operator has channels that `is_operators`.
-    Messages of a channel that `has_html` have the documents as HTML, too.
+    Messages of a channel that `has_html` have the documents as HTML, too.  One that `tells_once`
+    has one message for each story, others one each time it grows.
     """
 
     kind: ClassVar[Kind]
     target: ClassVar[str]
     is_operators: ClassVar[bool] = False
     has_html: ClassVar[bool] = False
+    tells_once: ClassVar[bool] = False
 
     history: bool = False
     grouped: bool = True
@@ -92,7 +94,7 @@ class Slack(Webhook):
     """A text for an incoming webhook of Slack, or of a program that reads its form (Mattermost,
     Rocket.Chat, Discord with `/slack` behind the address)."""
 
-    kind, is_signed = "slack", False
+    kind, is_signed, tells_once = "slack", False, True
 
     def redacted(self) -> Self:
         """Return the channel with the host of its address: who knows the path may write."""
@@ -114,7 +116,7 @@ class Slack(Webhook):
 class Ntfy(Webhook):
     """A notification of ntfy (https://ntfy.sh): `url` is that of a topic."""
 
-    kind, is_signed = "ntfy", False
+    kind, is_signed, tells_once = "ntfy", False, True
 
     def posted(self, message: Message) -> Posted:
         """Return the lines of a message; a tap opens its first document that has an address."""
@@ -131,7 +133,7 @@ class Ntfy(Webhook):
 class Mail(_Channel):
     """A mail for each message, or a digest of the messages of `every` seconds."""
 
-    kind, target, has_html = "mail", "to", True
+    kind, target, has_html, tells_once = "mail", "to", True, True
     to: str
     every: float = 0.0
 

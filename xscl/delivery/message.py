@@ -19,8 +19,8 @@ from lxml import etree
 
 from xscl.shredding.nodes.tree import DocumentTree
 from xscl.subscriptions.construct import OutputTooLarge
-from xscl.subscriptions.match import DocumentSource, Match, Node
-from xscl.subscriptions.story import Story
+from xscl.subscriptions.match import DocumentSource, Match, Node, digest
+from xscl.subscriptions.story import Growth, Story
 from xscl.time_format import written
 
 Render: TypeAlias = Callable[[Sequence["Match"]], str]
@@ -39,12 +39,12 @@ _OWNED = re.compile(r"_\d+\.")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The unit of delivery: matches of one subscription on the same documents.
+    """The unit of delivery: matches of one subscription on the same documents, or a story.
 
     `subscription` is the owner's name for it.  `position` and `last` are the positions of the first
     and the last match.  `time` is the time in ticks at which the match was complete.  `text` lists
     the variable bindings in lines, `html` has the documents for a mail.  The texts of one that is
-    `cut` are not whole.
+    `cut` are not whole.  That of a `story` that has grown has no matches.
     """
 
     id: str
@@ -59,10 +59,13 @@ class Message:
     text: tuple[str, ...] = ()
     cut: bool = False
     html: str = ""
+    story: Story | None = None
 
     @property
     def backfilled(self) -> bool:
         """True if its matches are of what was kept when its subscription was registered."""
+        if self.story is not None and self.story.growth is not None:
+            return self.story.growth.backfilled
         return bool(self.matches[0]["backfilled"])
 
     @property
@@ -81,6 +84,8 @@ class Message:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a JSON value."""
+        if self.story is not None and self.story.growth is not None:
+            return self._story_as_dict(self.story, self.story.growth)
         return {
             "type": "match",
             "timestamp": written(self.time),
@@ -91,6 +96,25 @@ class Message:
                 "history": self.history,
                 "sources": sources_of(self.sources),
                 "matches": list(self.matches),
+            },
+        }
+
+    def _story_as_dict(self, story: Story, growth: Growth) -> dict[str, Any]:
+        """Return a story as it is now, with what was `added` to it, and if it is `new`."""
+        return {
+            "type": "story",
+            "timestamp": written(self.time),
+            "data": {
+                **row_of_story(story),
+                "id": self.id,
+                "story": story.id,
+                "position": self.position,
+                "history": self.history,
+                "new": growth.is_first,
+                "added": list(map(owner_name, growth.documents)),
+                "merged": list(growth.merged),
+                "sources": sources_of(self.sources),
+                "matches": [],
             },
         }
 
@@ -300,6 +324,26 @@ def message_of(matches: Sequence[Match]) -> Message:
         tuple(rows),
         tuple(lines),
         cut,
+    )
+
+
+def message_of_story(story: Story, growth: Growth, render: Render | None = None) -> Message:
+    """Return a story that has grown as a message, with its first documents."""
+    sources = tuple(map(_of_owner, story.sources))
+    others = story.total - len(sources)
+    return Message(
+        digest([story.id, str(growth.position)]),
+        owner_name(story.subscription),
+        story.number,
+        growth.position,
+        growth.position,
+        story.t1 or 0,
+        growth.history,
+        sources,
+        (),
+        (f"and {others} more",) if others > 0 else (),
+        html="" if render is None or not len(story) else render(story),
+        story=story,
     )
 
 

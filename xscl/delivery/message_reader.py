@@ -7,12 +7,20 @@ same messages, wherever it starts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
 
-from xscl.delivery.message import Message, Render, in_messages, messages_of, whole_groups
+from xscl.delivery.message import (
+    Message,
+    Render,
+    in_messages,
+    message_of_story,
+    messages_of,
+    whole_groups,
+)
 from xscl.engine.match_log import MatchLog, Page
+from xscl.engine.story_log import StoryLog
 from xscl.subscriptions.match import Match
 
 PAGE = 200
@@ -65,6 +73,31 @@ def following(
     return MessagePage(tuple(messages_of(whole, grouped=grouped, render=render)), end)
 
 
+def grown_stories(
+    pages: MatchLog,
+    subscription: str,
+    after: int,
+    *,
+    once: bool,
+    history: bool,
+    backfilled: bool,
+    limit: int = PAGE,
+    render: Render | None = None,
+) -> MessagePage:
+    """Return the stories of a subscription that have grown after a position, as messages.
+
+    With `once` each is there at its first growth only.  `history` and `backfilled` growth is left
+    out unless it is wanted.
+    """
+    page = StoryLog(pages).grown(subscription, after, limit, history=history, backfilled=backfilled)
+    messages = tuple(
+        message_of_story(story, story.growth, render)
+        for story in page.stories
+        if story.growth is not None and (story.growth.is_first or not once)
+    )
+    return MessagePage(messages, page.end)
+
+
 def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:
     """Return the latest matches in messages, at least `count` of them if there are so many.
 
@@ -90,6 +123,26 @@ def latest(read: NewestFirst, count: int, *, before: int | None = None) -> Lates
         groups += list(_in_messages(runs.pop()))[::-1]
     older = groups[-1][0].position if groups and (page.more or runs) else None
     return LatestMatches(tuple(groups), older, page.clock)
+
+
+def with_stories(pages: MatchLog, found: LatestMatches) -> LatestMatches:
+    """Return matches, read with `heads`, with each story in place of its head.
+
+    One that has grown since, or of which no document is kept, is left out.
+    """
+    groups: list[Sequence[Match]] = []
+    for group in found.groups:
+        shown = story_or_match(pages, group)
+        groups += [] if shown is None else [shown]
+    return replace(found, groups=tuple(groups))
+
+
+def story_or_match(pages: MatchLog, group: Sequence[Match]) -> Sequence[Match] | None:
+    """Return the story whose head is the first one of some matches, or else these matches."""
+    if not group[0].found_by.stories:
+        return group
+    story = StoryLog(pages).ending_with(group[0])
+    return story if story is not None and len(story) else None
 
 
 def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:

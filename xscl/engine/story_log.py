@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xscl.documents.results import Subscription
 from xscl.engine.match_log import LAST, MatchLog
 from xscl.errors import StoreError
 from xscl.store.queries.stories import (
-    StoryDocument,
     added_at,
     documents_of_story,
     newest_stories,
@@ -18,6 +17,7 @@ from xscl.store.queries.stories import (
     story_of_head,
     story_of_id,
     taken_at,
+    was_news,
 )
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreUnavailable
@@ -77,10 +77,13 @@ class StoryLog:
             row = story_of_head(store, one.key, match.position)
             return None if row is None else self._story(store, one, row)
 
-    def grown(self, name: str, after: int, limit: int) -> StoryPage:
+    def grown(
+        self, name: str, after: int, limit: int, *, history: bool = True, backfilled: bool = True
+    ) -> StoryPage:
         """Return the stories of a subscription that have grown after a position, step by step.
 
         Each is as it is now.  A story that another one took over has grown with that one only.
+        Growth among `history`, and what was `backfilled`, is left out unless it is wanted.
         """
         one = self._log.versions(name)[-1]
         with self._log.snapshot() as store:
@@ -90,9 +93,20 @@ class StoryLog:
                 end = steps[-1]["position"]
             found = []
             for step in steps:
+                growth = _growth(store, one, step["id"], step["position"])
+                if (growth.history and not history) or (growth.backfilled and not backfilled):
+                    continue
+                known = was_news(
+                    store,
+                    step["id"],
+                    growth.position,
+                    history=history,
+                    after=-1 if backfilled else one.backfilled,
+                    live=one.live,
+                )
                 row = story_of_id(store, one.key, step["id"])
                 if row is not None:
-                    growth = _growth(store, one.key, row, step["position"])
+                    growth = replace(growth, is_first=not known)
                     found.append(self._story(store, one, row, growth))
             return StoryPage(tuple(found), end)
 
@@ -104,16 +118,18 @@ class StoryLog:
         growth: Growth | None = None,
     ) -> Story:
         documents = documents_of_story(store, row["id"], SHOWN)
-        return Story(one, row, self._matches(one.key, documents), growth)
+        matches = self._matches(one.key, [document.match for document in documents])
+        head = self._matches(one.key, [row["last"]] if documents else [])
+        return Story(one, row, matches, head, growth)
 
-    def _matches(self, key: str, documents: Iterable[StoryDocument]) -> list[Match]:
-        """Return matches that have some documents, in the order of these, as far as kept."""
+    def _matches(self, key: str, positions: Iterable[int]) -> list[Match]:
+        """Return the matches at some positions, as far as their documents are kept."""
 
         def mine(one: Subscription) -> bool:
             return one.key == key
 
         found: list[Match] = []
-        for position in dict.fromkeys(one.match for one in documents):
+        for position in dict.fromkeys(positions):
             try:
                 found += self._log.at(position, mine)
             except StoreUnavailable:
@@ -123,11 +139,13 @@ class StoryLog:
         return found
 
 
-def _growth(store: Store, key: str, row: Mapping[str, Any], position: int) -> Growth:
+def _growth(store: Store, one: Subscription, id: str, position: int) -> Growth:
     """Return the growth of a story at a position."""
+    added = added_at(store, one.key, id, position, ADDED)
     return Growth(
         position,
-        position == row["began"],
-        tuple(added_at(store, key, row["id"], position, ADDED)),
-        tuple(taken_at(store, key, position, ADDED)),
+        tuple(row["name"] for row in added),
+        tuple(taken_at(store, one.key, position, ADDED)),
+        history=bool(added) and all(row["history"] for row in added),
+        backfilled=position <= one.backfilled and position not in one.live,
     )

@@ -15,13 +15,17 @@ from xscl.subscriptions.matches import MatchList
 class Growth:
     """The growth of a story at a position: the documents that it got, by name.
 
-    `began` is True for its first ones.  `merged` are the ids of the stories that it took over.
+    `merged` are the ids of the stories that it took over.  `is_first` says that nobody was told of
+    the story before.  `history` says that these documents are from before their sources were
+    followed, `backfilled` that they were kept when the subscription was made.
     """
 
     position: int
-    began: bool
     documents: tuple[str, ...]
     merged: tuple[str, ...] = ()
+    is_first: bool = False
+    history: bool = False
+    backfilled: bool = False
 
 
 class Story(MatchList):
@@ -30,7 +34,7 @@ class Story(MatchList):
     `id` never changes, `subscription` is the name of its subscription.  `began` and `last` are the
     positions of its first and its newest growth.  `total` is the number of all its documents.  One
     with `merged_into` became a part of the story of that id, and has none.  `growth` is set where a
-    story is read as one that has grown.
+    story is read as one that has grown.  The `head` is the match of the newest growth.
     """
 
     def __init__(
@@ -38,9 +42,11 @@ class Story(MatchList):
         subscription: Subscription,
         row: Mapping[str, Any],
         matches: Iterable[Match],
+        head: Iterable[Match],
         growth: Growth | None = None,
     ) -> None:
         super().__init__(matches)
+        self._times = [(match.t0, match.t1) for match in (*self, *head)]
         self.subscription = subscription.name
         self.number = subscription.number
         self.id: str = row["id"]
@@ -59,12 +65,12 @@ class Story(MatchList):
     @property
     def t0(self) -> int | None:
         """The time of the first of these documents, in ticks; None without one."""
-        return min((match.t0 for match in self), default=None)
+        return min((t0 for t0, _ in self._times), default=None)
 
     @property
     def t1(self) -> int | None:
         """The time at which the last of these matches was complete; None without one."""
-        return max((match.t1 for match in self), default=None)
+        return max((t1 for _, t1 in self._times), default=None)
 
     def __repr__(self) -> str:
         return f"Story({self.id!r}, documents={self.total})"

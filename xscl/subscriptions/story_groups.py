@@ -73,8 +73,8 @@ class StoryGroups:
         }
         if grouped:
             wanted = pc.is_in(rows["qid"], pa.array(list(grouped), pa.int32()))
-            for key, links in self._links(rows.filter(wanted), grouped).items():
-                self._add(key, links)
+            for key, edges in self._edges(rows.filter(wanted), grouped).items():
+                self._add(key, edges)
 
     def regroup(self, name: str) -> None:
         """Make the stories of a subscription anew from its kept matches; none without the option.
@@ -86,20 +86,20 @@ class StoryGroups:
         delete_stories_of(self._store, current.key)
         if not current.stories:
             return
-        links: list[MatchEdge] = []
+        edges: list[MatchEdge] = []
         for qid in dict.fromkeys(one.qid for one in versions):
             sharers = [one for one in versions if one.qid == qid]
-            for found in self._links(results_of(self._store, qid), {qid: sharers}).values():
-                links += found
+            for found in self._edges(results_of(self._store, qid), {qid: sharers}).values():
+                edges += found
         past = [
-            one.position <= current.backfilled and one.position not in current.live for one in links
+            one.position <= current.backfilled and one.position not in current.live for one in edges
         ]
         for is_past in (True, False):
             self._add(
-                current.key, [one for one, old in zip(links, past, strict=True) if old == is_past]
+                current.key, [one for one, old in zip(edges, past, strict=True) if old == is_past]
             )
 
-    def _links(
+    def _edges(
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> dict[str, list[MatchEdge]]:
         """Return the matches that results are, by the key of their subscription."""
@@ -115,26 +115,26 @@ class StoryGroups:
                 found.setdefault(one.key, []).append(MatchEdge(position, docs))
         return found
 
-    def _add(self, key: str, links: Sequence[MatchEdge]) -> None:
+    def _add(self, key: str, edges: Sequence[MatchEdge]) -> None:
         """Add matches to the stories of a subscription."""
-        docs = {doc for link in links for doc in link.docs}
+        docs = {doc for edge in edges for doc in edge.docs}
         roots = roots_of_documents(self._store, key, docs)
         founders = founders_of(self._store, set(roots.values()))
-        for component in _components(links, roots):
+        for component in _components(edges, roots):
             met = sorted(
-                {roots[doc] for link in component for doc in link.docs if doc in roots},
+                {roots[doc] for edge in component for doc in edge.docs if doc in roots},
                 key=lambda id: (founders[id], id),
             )
             new: dict[int, int] = {}
-            for link in component:
-                for doc in link.docs:
+            for edge in component:
+                for doc in edge.docs:
                     if doc not in roots:
-                        new.setdefault(doc, link.position)
+                        new.setdefault(doc, edge.position)
             if not new and len(met) < 2:
                 continue
-            position = max(link.position for link in component)
+            position = max(edge.position for edge in component)
             if not met:
-                founder = min(link.completed_by for link in component)
+                founder = min(edge.completed_by for edge in component)
                 (document,) = self._documents.stored({founder}).values()
                 met = [digest([key, document.id])]
                 insert_story(self._store, met[0], key, founder, position)
@@ -142,7 +142,7 @@ class StoryGroups:
             grow_story(self._store, met[0], key, position, added, met[1:])
 
 
-def _components(links: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
+def _components(edges: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
     """Yield the matches of each connected component, those of one story being connected."""
     above: dict[int | str, int | str] = {}
 
@@ -151,14 +151,14 @@ def _components(links: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterato
             above[node] = node = above[parent]  # halves the path
         return node
 
-    def nodes(link: MatchEdge) -> Iterable[int | str]:
-        return (roots.get(doc, doc) for doc in link.docs)
+    def nodes(edge: MatchEdge) -> Iterable[int | str]:
+        return (roots.get(doc, doc) for doc in edge.docs)
 
-    for link in links:
-        first, *others = nodes(link)
+    for edge in edges:
+        first, *others = nodes(edge)
         for other in others:
             above[top(other)] = top(first)
     found: dict[int | str, list[MatchEdge]] = {}
-    for link in links:
-        found.setdefault(top(next(iter(nodes(link)))), []).append(link)
+    for edge in edges:
+        found.setdefault(top(next(iter(nodes(edge)))), []).append(edge)
     yield from found.values()

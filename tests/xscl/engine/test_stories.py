@@ -119,9 +119,23 @@ def test_of_two_stories_the_first_keeps_its_id() -> None:
             taken: kept,
         }
         (last,) = (one.growth for one in _grown(engine, "s") if one.growth and one.growth.merged)
-        assert (last.merged, last.began) == ((taken,), False)
+        assert (last.merged, last.is_first) == ((taken,), False)
         assert set(last.documents) == {"d1", "d4", "d5"}
         assert engine.stories("s")[0].id == kept == engine.stories("s", limit=1)[0].id
+
+
+def test_what_was_taken_over_moves_on() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("s", SHARED, stories=True)
+        for number, topics in enumerate([[1], [1], [2], [2], [3], [3], [2, 3], [1, 2]], 1):
+            engine.push(document(number, topics))
+        (only,) = engine.stories("s")
+        assert only.total == 8
+        assert [one.merged_into for one in engine.stories("s", merged=True)] == [
+            None,
+            only.id,
+            only.id,
+        ]
 
 
 def test_a_story_of_what_was_kept_is_that_of_what_arrived() -> None:

@@ -19,6 +19,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 from feeds.faultpoints import reached
@@ -33,7 +34,7 @@ from xscl.delivery.endpoint import (
     SendOutcome,
 )
 from xscl.delivery.message import Message, messages_of, owner_of
-from xscl.delivery.message_reader import MessagePage, following
+from xscl.delivery.message_reader import PAGE, MessagePage, following, grown_stories
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.outbox.printing import Printing
@@ -352,11 +353,32 @@ class Deliveries:
         if self._pages.is_backfilling(endpoint.subscription):  # which matches are live is not known
             return MessagePage((), endpoint.position)
         channel = endpoint.channel
+        render = entry_html if channel.has_html else None
+        if self._has_stories(endpoint):
+            return self._stories(endpoint, endpoint.position)
         return following(
             self._pages,
             endpoint.subscription,
             endpoint.position,
             grouped=channel.grouped,
+            render=render,
+        )
+
+    def _has_stories(self, endpoint: Endpoint) -> bool:
+        """Return whether an endpoint has a message for each story instead of each match."""
+        found = self._subscription(endpoint.subscription)
+        return found is not None and found.stories and endpoint.channel.grouped
+
+    def _stories(self, endpoint: Endpoint, after: int, limit: int = PAGE) -> MessagePage:
+        channel = endpoint.channel
+        return grown_stories(
+            self._pages,
+            endpoint.subscription,
+            after,
+            once=channel.tells_once,
+            history=channel.history,
+            backfilled=channel.backfilled,
+            limit=limit,
             render=entry_html if channel.has_html else None,
         )
 
@@ -464,6 +486,9 @@ class Deliveries:
         render = entry_html if channel.has_html else None
         made = messages_of(page.matches, grouped=channel.grouped, render=render)
         try:
+            if self._has_stories(endpoint):
+                grown = self._stories(endpoint, letter.position - 1, limit=1).messages
+                made = chain(grown, made)
             return next((one for one in made if one.id == letter.message), None)
         except StoreUnavailable:
             raise

@@ -40,7 +40,7 @@ def _entry(root: etree._Element, shown: MatchEntry) -> None:
     _add(entry, "id", shown.id)
     _add(entry, "title", message.title)
     _add(entry, "updated", written(message.time))
-    _add(entry, "published", written(message.time))
+    _add(entry, "published", written(shown.published))
     _link(entry, "alternate", shown.url)
     urls = dict.fromkeys(source.url for source in message.sources if source.url)
     for url in urls:

@@ -13,10 +13,11 @@ from lxml import etree
 
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import Card, Value, is_text, shown, values_of
+from xscl.delivery.cards import Card, Value, documents_of, is_text, shown, values_of
 from xscl.delivery.message import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
 from xscl.subscriptions.match import Match
+from xscl.subscriptions.story import Story
 from xscl.time_format import written
 
 MARK = frozenset({"mark"})
@@ -28,11 +29,14 @@ OUTPUT = 100_000
 
 
 def entry_html(matches: Sequence[Match]) -> str:
-    """Render matches of one subscription on the same documents as sanitised HTML."""
+    """Render matches of one subscription on the same documents, or a story, as sanitised HTML."""
     match = matches[0]
     view = shown(match, owner_name(match.subscription), owner_name, together=matches[1:])
-    documents = zip(view.cards, match.trees, strict=False)  # a row has no cards
-    parts = [part for card, (_, tree) in documents for part in _document(card, tree)]
+    cards = view.cards  # a row has none
+    documents = zip(cards, documents_of(matches) if cards else (), strict=True)
+    parts = [part for card, one in documents for part in _document(card, one.tree)]
+    if isinstance(matches, Story) and (others := matches.total - len(cards)) > 0:
+        parts.append(f"<p>and {others} more</p>")
     parts += _list(view.values)
     if match.constructed:
         parts += _output(match)

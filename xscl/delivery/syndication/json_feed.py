@@ -35,7 +35,8 @@ def _item(entry: MatchEntry) -> dict[str, Any]:
         "title": message.title,
         "content_html": entry.html,
         "content_text": "\n".join(message.lines()) or message.title,
-        "date_published": written(message.time),
+        "date_published": written(entry.published),
+        "date_modified": written(message.time),
         "_xscl": {
             "about": entry.page,
             "subscription": message.subscription,

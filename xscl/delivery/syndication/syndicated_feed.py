@@ -11,14 +11,15 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
 from html import escape
 
-from xscl.delivery.message import Message, message_of
+from xscl.delivery.message import Message, message_of, message_of_story
 from xscl.delivery.message_reader import LatestMatches, result_of
 from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
+from xscl.subscriptions.story import Growth, Story
 
 PAGE = 50
 """Entries of a page."""
@@ -29,12 +30,16 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class MatchEntry:
-    """A message with its content as HTML, the page about it here, and the address to read."""
+    """A message with its content as HTML, the page about it here, and the address to read.
+
+    It was `published` at a time in ticks; a story that has grown since keeps it, and its id.
+    """
 
     message: Message
     html: str
     page: str
     url: str
+    published: int
 
     @property
     def id(self) -> str:
@@ -98,16 +103,22 @@ def _entry(group: Sequence[Match], at: FeedAddresses) -> MatchEntry:
 
     Of documents of the same time the last one in the query counts as the later.
     """
-    message, page = message_of(group), at.match(group[0])
+    message, page = _message(group), at.match(group[0])
     later = max(reversed(message.sources), key=lambda one: one.ts, default=None)
     url = None if later is None else later.url
     html = f'{entry_html(group)}<p><a href="{escape(page)}">This match in xscl</a></p>'
-    return MatchEntry(message, html, page, url or page)
+    return MatchEntry(message, html, page, url or page, group[0].t1)
+
+
+def _message(group: Sequence[Match]) -> Message:
+    if isinstance(group, Story):
+        return replace(message_of_story(group, Growth(group.last, ())), id=group.id)
+    return message_of(group)
 
 
 def etag(feed: FeedPage) -> str:
     """Return a hash of the page's entries and links."""
-    ids = [entry.id for entry in feed.entries]
+    ids = [f"{entry.id} {entry.message.last}" for entry in feed.entries]
     told = " ".join([feed.id, feed.url, feed.older or "", *ids])
     return '"' + hashlib.blake2b(told.encode(), digest_size=12).hexdigest() + '"'
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from xscl.client.bodies import JsonBody
 from xscl.delivery.message import owner_name
-from xscl.delivery.message_reader import NewestFirst, latest
+from xscl.delivery.message_reader import NewestFirst, latest, with_stories
 from xscl.delivery.syndication import atom_feed, json_feed
 from xscl.delivery.syndication.syndicated_feed import (
     PAGE,
@@ -248,7 +248,7 @@ def _of_one(app: App, known: str) -> _Feed:
     name, pages = owner_name(known), app.engine.log
 
     def read(before: int | None, limit: int) -> Page:
-        return pages.page(known, before=before, limit=limit, newest_first=True)
+        return pages.page(known, before=before, limit=limit, newest_first=True, heads=True)
 
     return _Feed(app, known, name, f"?{urlencode({'subscription': name})}", read)
 
@@ -265,6 +265,7 @@ def _of_all(app: App, account: Account) -> _Feed:
             limit=limit,
             newest_first=True,
             prefix=prefix,
+            heads=True,
         )
 
     return _Feed(app, prefix, "All matches", "", read)
@@ -289,7 +290,7 @@ def _of_secret(app: App, secret: str) -> _Feed:
 def _answer(feed: _Feed, form: MatchFeedFormat, conditions: _Conditions) -> Response:
     """Return a feed page, or 304 if the client's copy is current."""
     before = conditions.before
-    found = latest(feed.read, PAGE, before=before)
+    found = with_stories(feed.app.engine.log, latest(feed.read, PAGE, before=before))
     page = feed_of(feed.known, feed.title, found, before, conditions.addresses(feed.home))
     tag = etag(page)
     key = f"{form} {feed.known} {before}"

@@ -30,8 +30,8 @@ _STEPS = (
     " ORDER BY position LIMIT ?3"
 )
 _ADDED = (
-    f"SELECT n.id AS name FROM {_DOCUMENTS} JOIN state.document n ON n.doc = d.doc"
-    " WHERE d.key = ?1 AND s.root = ?2"
+    f"SELECT n.id AS name, n.history AS history FROM {_DOCUMENTS}"
+    " JOIN state.document n ON n.doc = d.doc WHERE d.key = ?1 AND s.root = ?2"
     " AND (s.merged = ?3 OR (s.root = s.id AND d.position = ?3)) ORDER BY d.doc LIMIT ?4"
 )
 
@@ -157,9 +157,25 @@ def steps_after(store: Store, key: str, position: int, limit: int) -> list[dict[
     return list(store.rows(_STEPS, [key, position, limit]))
 
 
-def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list[str]:
-    """Return the names of the first documents that a story got at a position."""
-    return [row["name"] for row in store.rows(_ADDED, [key, id, position, limit])]
+def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list[dict[str, Any]]:
+    """Return the first documents that a story got at a position: `name`, and `history`."""
+    return list(store.rows(_ADDED, [key, id, position, limit]))
+
+
+def was_news(
+    store: Store, id: str, before: int, *, history: bool, after: int, live: Sequence[int]
+) -> bool:
+    """Return whether a story got a document after a position, or at a `live` one, before another.
+
+    Documents of `history` count if that is said.
+    """
+    rows = store.fetch(
+        f"SELECT 1 FROM {_DOCUMENTS} JOIN state.document n ON n.doc = d.doc"
+        " WHERE s.root = ? AND d.position < ? AND (? OR NOT n.history)"
+        f" AND (d.position > ? OR d.position IN {LISTED}) LIMIT 1",
+        [id, before, history, after, list(live)],
+    )
+    return bool(rows)
 
 
 def taken_at(store: Store, key: str, position: int, limit: int) -> list[str]:
