@@ -16,10 +16,17 @@ from urllib.parse import urlsplit
 from lxml import etree
 
 from feeds.formats.display import plain_text
+from feeds.xml.xmlparse import parse
 from xscl.errors import StoreError
 from xscl.planning.join_groups import ComparedOperand, compared
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
+from xscl.shredding.nodes.tree import (
+    AttributeNode,
+    DocumentTree,
+    Item,
+    number_nodes,
+    string_value,
+)
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.document_source import host
 from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
@@ -44,6 +51,7 @@ _QUIET = frozenset(
         *("id", *_ORIGINS, "item_url", "feed_url", "raw_title", "description", "content", "author"),
         *("description type", "content type"),
         *("published", "updated", "seen_at", "comments", "rights", "image", "duration"),
+        *("enclosure url", "enclosure type", "enclosure length"),
     ]
 )
 """Leaves of items that are shown only if they were compared."""
@@ -92,7 +100,8 @@ class MatchView:
     """The view model of a match; `values` are those of a match without documents.
 
     `place` is its cursor: position and number of the subscription.  `output` is the document that
-    the query constructs, if any; `arrived` is when the last document arrived, if known.
+    the query constructs, if any, and `built` has its leaves; `arrived` is when the last document
+    arrived, if known.
     """
 
     id: str
@@ -103,6 +112,7 @@ class MatchView:
     cards: tuple[Card, ...] = ()
     values: tuple[Value, ...] = ()
     output: str = ""
+    built: tuple[Value, ...] = ()
     gone: bool = False
     arrived: int | None = None
 
@@ -145,13 +155,20 @@ def shown(
         cards = _told_apart(
             [of_reader(card(part, joined.get(part.document, {})), called) for part in parts]
         )
-        output = shortened(match.xml(_READ).decode(), OUTPUT) if match.constructed else ""
+        xml = match.xml(_READ) if match.constructed else b""
     except StoreUnavailable:
         raise
     except StoreError:
         return replace(view, gone=True)
     instants = tuple(Value(key or "at", at or "") for key, at in match.instants)
-    return replace(view, cards=cards, values=instants, output=output)
+    built = tuple(built_values(xml)) if xml else ()
+    output = shortened(xml.decode(), OUTPUT)
+    return replace(view, cards=cards, values=instants, output=output, built=built)
+
+
+def built_values(xml: bytes) -> list[Value]:
+    """Return the leaves of a document that SELECT constructs, as people read them."""
+    return list(values_of(number_nodes(parse(xml)), {}))
 
 
 def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:

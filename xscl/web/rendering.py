@@ -45,14 +45,19 @@ _FRACTIONS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 VIEWS = (
     ("/", "Matches"),
     ("/items", "Items"),
-    ("/subscriptions", "Subscriptions"),
     ("/feeds", "Feeds"),
+    ("/subscriptions", "Subscriptions"),
+    ("/help", "Help"),
+)
+FURTHER_VIEWS = (
+    ("/gallery", "Gallery"),
     ("/witnesses", "Data (SQL)"),
     ("/plan", "Plan"),
     ("/status", "Status"),
     ("/operator", "Operator"),
-    ("/gallery", "Gallery"),
 )
+"""The views of readers, and those under *More*."""
+OPERATORS_VIEWS = ("/plan", "/status", "/operator")
 
 
 def _picture(picture: Picture) -> Markup:
@@ -135,7 +140,9 @@ _TEMPLATES.filters.update(
     shortened=shortened,
     why_query=_why_query,
 )
-_TEMPLATES.globals.update(views=VIEWS, themes=THEMES)
+_TEMPLATES.globals.update(
+    views=VIEWS, further=FURTHER_VIEWS, of_operator=OPERATORS_VIEWS, themes=THEMES
+)
 
 
 def static(name: str) -> bytes | None:

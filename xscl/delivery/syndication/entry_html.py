@@ -12,10 +12,9 @@ from html import escape
 from lxml import etree
 
 from feeds.formats.display import safe_html
-from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import Card, Value, documents_of, is_text, shown, values_of
+from xscl.delivery.cards import Card, Value, built_values, documents_of, is_text, shown
 from xscl.delivery.message import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
+from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.story import Story
 from xscl.time_format import written
@@ -82,9 +81,7 @@ def _output(match: Match) -> Iterator[str]:
     """Yield the document that SELECT constructs: its leaves, or its text if it has none."""
     xml = match.xml(OUTPUT)
     yield "<hr>"
-    yield from list(_list(values_of(number_nodes(parse(xml)), {}))) or [
-        f"<pre>{escape(xml.decode())}</pre>"
-    ]
+    yield from list(_list(built_values(xml))) or [f"<pre>{escape(xml.decode())}</pre>"]
 
 
 def _marked(value: Value) -> str:
