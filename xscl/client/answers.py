@@ -385,6 +385,8 @@ class QueryCheck(Answer):
         None, examples=["an absence is reported only when a later document arrives"]
     )
     """Why the wall clock does not report the query's absences; null if it does."""
+    silent: tuple[str, ...] = Field((), examples=[["orders"]])
+    """Your streams of which it would report them, if their documents arrive as they happen."""
 
 
 class Trial(Answer):

@@ -26,7 +26,7 @@ from xscl.engine.trials import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
-from xscl.inspection.explain import absence_warning, explain
+from xscl.inspection.explain import absence_warning, explain, silent_streams
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
@@ -255,6 +255,10 @@ class EngineQueries:
     def absence_warning(self, query: str) -> str | None:
         """Return why the wall clock does not report a query's absences; raises QueryError."""
         return absence_warning(self._state.streams, self._transactions.compiled(query))
+
+    def silent_streams(self, query: str) -> list[str]:
+        """Return the streams whose absences the wall clock does not report; raises QueryError."""
+        return silent_streams(self._state.streams, self._transactions.compiled(query))
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
         """Return the subscription of a name (None for a query's text) and the compiled query."""

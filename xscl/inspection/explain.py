@@ -331,15 +331,22 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
+def silent_streams(streams: StreamDefinitions, compiled: CompiledQuery) -> list[str]:
+    """Return the streams whose absences in a query the wall clock does not report."""
+    if not any(isinstance(one, AbsenceForm) for one in forms(compiled.normal.form)):
+        return []
+    return streams.not_live(compiled.streams)
+
+
 def absence_warning(streams: StreamDefinitions, compiled: CompiledQuery) -> str | None:
     """Return why the wall clock does not report the absences of a query, None if it does."""
-    not_live = [repr(one) for one in streams.not_live(compiled.streams)]
-    if not not_live or not any(isinstance(one, AbsenceForm) for one in forms(compiled.normal.form)):
+    silent = [repr(one) for one in silent_streams(streams, compiled)]
+    if not silent:
         return None
     return (
         "an absence is reported only when a later document arrives:"
-        f" {', '.join(not_live)} {'is' if len(not_live) == 1 else 'are'} not live; 'xscl stream set"
-        " NAME --live' lets a service report it by the wall clock"
+        f" {', '.join(silent)} {'is' if len(silent) == 1 else 'are'} not live; if documents arrive"
+        " as they happen, 'xscl stream set NAME --live' lets a service report it by the clock"
     )
 
 

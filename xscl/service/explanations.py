@@ -51,18 +51,31 @@ def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
     """Check a query in XSCL for a user."""
     try:
         app.resolver.resolve(account, query)
-        warnings, absences = unseen(app, account, query), absence_warning(app, account, query)
-        return answers.QueryCheck(sentence=sentence(query), warnings=warnings, absences=absences)
+        return answers.QueryCheck(
+            sentence=sentence(query),
+            warnings=unseen(app, account, query),
+            absences=absence_warning(app, account, query),
+            silent=silent_streams(app, account, query),
+        )
     except QueryError as error:
         fault = answers.QueryFault.model_validate(error)
         fault = fault.model_copy(update={"message": account.shown(error.message)})
-        return answers.QueryCheck(error=fault, sentence=None, warnings=(), absences=None)
+        return answers.QueryCheck(error=fault, sentence=None, warnings=(), absences=None, silent=())
 
 
 def unseen(app: App, account: Account, query: str) -> tuple[answers.UnseenName, ...]:
     """Return the names in a user's query that were never seen in what he may read."""
     found = app.engine.queries.unseen_names(query, account.visible)
     return tuple(map(answers.UnseenName.model_validate, found))
+
+
+def silent_streams(app: App, account: Account, query: str) -> tuple[str, ...]:
+    """Return a user's own streams whose absences in a query the wall clock does not report."""
+    try:
+        found = app.engine.queries.silent_streams(app.resolver.resolve(account, query).text)
+    except QueryError:
+        return ()
+    return tuple(name for one in found if (name := account.own(one)) is not None)
 
 
 def absence_warning(app: App, account: Account, query: str) -> str | None:

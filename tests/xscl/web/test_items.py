@@ -269,10 +269,18 @@ def test_an_absence_waits_and_late_documents_are_counted(tmp_path: Path, deaf: s
             ok(client.post("/v1/documents/orders", params=sent, content=b"<o/>"))
         eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 3)
         page = client.post("/subscribe", data={"query": query, "do": "try"}).text
-        assert "arrives: &#39;orders&#39;, &#39;invoices&#39; are not live" in page
+        asked_about = parsed(page).xpath("//fieldset//input[@name='live']/@value")
+        assert asked_about == ["orders", "invoices"]
         assert "1 document was too late for this query (lateness 0 s)." in page
         asked = {"subscription": "unpaid", "doc": "o20"}
         why = parsed(client.get("/why", params=asked).text)
         states = [one.text for one in why.xpath("//li//span[contains(@class, 'state')]")]
         assert states == ["holds", "holds", "waits"]
         assert "invoices' are not live" in why.text_content()
+        changed = {"query": query, "do": "save", "name": "unpaid", "edit": "unpaid"}
+        chosen = {**changed, "live": ["invoices", "feeds"]}
+        assert client.post("/subscribe", data=chosen).status_code == 303
+        streams = {one["name"]: one["live"] for one in ok(client.get("/v1/streams"))["items"]}
+        assert (streams["orders"], streams["invoices"]) == (False, True)
+        checked = ok(client.post("/v1/check", json={"query": query}))
+        assert checked["silent"] == ["orders"], "it is asked about the rest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -119,6 +120,13 @@ def put(
         response.status_code = HTTPStatus.CREATED
     made = _shown(app, account, name)
     return answers.MadeStream(**made.model_dump(), still_public=_still_public(app, account, name))
+
+
+def make_live(app: App, account: Account, names: Collection[str]) -> None:
+    """Say of streams of a user that their documents arrive as they happen."""
+    for name in names:
+        known = account.qualify(name)
+        app.engine.stream(known, lateness=app.engine.lateness(known), live=True)
 
 
 def _still_public(app: App, account: Account, name: str) -> tuple[str, ...]:

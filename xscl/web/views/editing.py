@@ -22,9 +22,9 @@ from xscl.inspection.reasons import late_note
 from xscl.language.parser import refuse_bare_windows
 from xscl.language.sentence import sentence
 from xscl.limiter import TooManyConcurrent
-from xscl.service.explanations import absence_warning, diagnosed, unseen
+from xscl.service.explanations import absence_warning, diagnosed, silent_streams, unseen
 from xscl.service.problems import Problem
-from xscl.service.routes import subscriptions
+from xscl.service.routes import streams, subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import SubscriptionRequest, existing, subscribe
 from xscl.service.subscription_change import SubscriptionChange, change
@@ -47,6 +47,7 @@ _NOTHING: dict[str, Any] = {
     "read_back": "",
     "warnings": [],
     "absences": None,
+    "silent": (),
 }
 """The values of the template for a query that is not written yet."""
 
@@ -119,8 +120,12 @@ async def submit(
     since: Annotated[str, Form(max_length=20)] = "",
     edit: Annotated[str, Form(max_length=500)] = "",
     history: Annotated[bool, Form()] = False,
+    live: Annotated[list[str] | None, Form(max_length=100)] = None,
 ) -> Response:
-    """Try or save a query, or save that of a subscription to `edit`; show errors in the editor."""
+    """Try or save a query, or save that of a subscription to `edit`; show errors in the editor.
+
+    Of the streams `live` the reader says that their items arrive as they happen.
+    """
     text, called = query.replace("\r\n", "\n"), name.strip()
     given: dict[str, Any] = {"query": text, "name": called, "since": since, "edit": edit}
     given["history"] = history
@@ -128,6 +133,7 @@ async def submit(
         refuse_bare_windows(text)
         if do == "save":
             await _save(asked, called, text, edit, history)
+            await run_in_threadpool(_make_live, asked, text, live or [])
             saved = "edit" if edit else "history" if history else "now"
             at = f"/subscriptions/{quote(called)}?saved={saved}"
             return RedirectResponse(at, HTTPStatus.SEE_OTHER)
@@ -163,6 +169,12 @@ async def _save(asked: PageRequest, name: str, query: str, edit: str, history: b
         await run_in_threadpool(change, asked.app, asked.account, edit, changed)
         return
     await subscribe(asked.app, asked.account, SubscriptionRequest(name, query, history=history))
+
+
+def _make_live(asked: PageRequest, query: str, chosen: Sequence[str]) -> None:
+    """Let the wall clock report absences on chosen ones of the streams that were asked about."""
+    own = asked.app, asked.account
+    streams.make_live(*own, [one for one in silent_streams(*own, query) if one in chosen])
 
 
 def _tried(
@@ -222,7 +234,8 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         return _NOTHING | {"error": problem_text(error, asked.account)}
     own = asked.app, asked.account
     remarks = {"warnings": unseen(*own, query), "absences": absence_warning(*own, query)}
-    return _NOTHING | {"drawn": drawn, "read_back": words} | remarks
+    silent = silent_streams(*own, query)
+    return _NOTHING | {"drawn": drawn, "read_back": words, "silent": silent} | remarks
 
 
 def _editor(
