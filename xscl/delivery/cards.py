@@ -95,9 +95,21 @@ class Card:
     root: str = ""
 
 
+class StoryShown(NamedTuple):
+    """The story that a card shows: its id, the number of its documents, and its last place.
+
+    `compared` is the number of documents of its first match.
+    """
+
+    id: str
+    total: int
+    head: tuple[int, int]
+    compared: int
+
+
 @dataclass(frozen=True, slots=True)
 class MatchView:
-    """The view model of a match; `values` are those of a match without documents.
+    """The view model of a match, or of a story; `values` are those of a match without documents.
 
     `place` is its cursor: position and number of the subscription.  `output` is the document that
     the query constructs, if any, and `built` has its leaves; `arrived` is when the last document
@@ -115,6 +127,17 @@ class MatchView:
     built: tuple[Value, ...] = ()
     gone: bool = False
     arrived: int | None = None
+    story: StoryShown | None = None
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Its place in a list of matches: of a story, that of its newest growth."""
+        return self.place if self.story is None else self.story.head
+
+    @property
+    def compared(self) -> tuple[Card, ...]:
+        """The documents of the match, of a story those of its first one."""
+        return self.cards if self.story is None else self.cards[: self.story.compared]
 
     @property
     def at(self) -> str:

@@ -13,6 +13,7 @@ from xscl.store.queries.stories import (
     added_at,
     documents_of_story,
     newest_stories,
+    roots_of_documents,
     steps_after,
     story_of_head,
     story_of_id,
@@ -68,6 +69,14 @@ class StoryLog:
         one = self._log.versions(name)[-1]
         with self._log.snapshot() as store:
             row = story_of_id(store, one.key, id)
+            return None if row is None else self._story(store, one, row)
+
+    def having(self, match: Match) -> Story | None:
+        """Return the story of a match; None without one."""
+        one = match.found_by
+        with self._log.snapshot() as store:
+            ids = roots_of_documents(store, one.key, match.numbers).values()
+            row = next((story_of_id(store, one.key, id) for id in ids), None)
             return None if row is None else self._story(store, one, row)
 
     def ending_with(self, match: Match) -> Story | None:

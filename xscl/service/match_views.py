@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xscl.delivery.cards import MatchView, shown
+from xscl.delivery.cards import MatchView, StoryShown, shown
+from xscl.delivery.message_reader import story_or_match
 from xscl.documents.results import Subscription
 from xscl.engine.match_log import MatchPlace
+from xscl.engine.story_log import StoryLog
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.browsing import SEARCHED
 from xscl.service.problems import not_found
 from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
+from xscl.subscriptions.story import Story
 
 LAST = 1 << 31
 """An upper bound of subscription numbers."""
@@ -21,26 +24,46 @@ _TOGETHER = 100  # matches of one position that are read at once
 
 
 def match_views(app: App, account: Account, found: Sequence[Match]) -> list[MatchView]:
-    """Return the view models of matches."""
-    names = {name for match in found for name in match.names}
+    """Return the view models of matches that were read with `heads`: stories in place of these.
+
+    A story that has grown since is left out: its later head follows.
+    """
+    groups = (story_or_match(app.engine.log, [match]) for match in found)
+    return _views(app, account, [group for group in groups if group is not None])
+
+
+def _views(app: App, account: Account, groups: Sequence[Sequence[Match]]) -> list[MatchView]:
+    names = {name for group in groups for match in group for name in match.names}
     with app.store() as store:
         arrived = times_of_arrival(store, names, searched=SEARCHED)
-    return [
-        replace(
-            shown(match, account.named(match.subscription), account.named),
-            arrived=max((arrived[one] for one in match.names if one in arrived), default=None),
-        )
-        for match in found
-    ]
+    return [_view(account, group, arrived) for group in groups]
+
+
+def _view(account: Account, group: Sequence[Match], arrived: Mapping[str, int]) -> MatchView:
+    """Return the view model of a match, or of the matches of a story."""
+    match, *others = group
+    view = shown(match, account.named(match.subscription), account.named, together=others)
+    names = {name for one in group for name in one.names}
+    latest = max((arrived[name] for name in names & arrived.keys()), default=None)
+    if not isinstance(group, Story):
+        return replace(view, arrived=latest)
+    story = StoryShown(group.id, group.total, (group.last, group.number), len(match.names))
+    return replace(view, arrived=latest, t1=group.t1 or match.t1, story=story)
 
 
 def match_view(
-    app: App, account: Account, id: str, position: int, number: int | None = None
+    app: App,
+    account: Account,
+    id: str,
+    position: int,
+    number: int | None = None,
+    *,
+    stories: bool = False,
 ) -> MatchView:
     """Return the view model of the match of an id at a position; raises Problem 404.
 
     With the `number` of its subscription it is found at once, else among the matches of all
-    subscriptions at the position.
+    subscriptions at the position.  With `stories` it is that of its story, if it has one.
     """
 
     def mine(one: Subscription) -> bool:
@@ -52,7 +75,8 @@ def match_view(
         page = app.engine.log.page_of_all(mine, before=before, limit=most, newest_first=True)
         for match in page.matches:
             if match.id == id and match.position == position:
-                return match_views(app, account, [match])[0]
+                story = StoryLog(app.engine.log).having(match) if stories else None
+                return _views(app, account, [story or [match]])[0]
         last = page.matches[-1] if page.matches else None
         if number is not None or last is None or last.position < position or not page.more:
             raise not_found("match", id)

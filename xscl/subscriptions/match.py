@@ -249,6 +249,11 @@ class Match:
         return self._subscription
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of its documents in the store of this engine."""
+        return tuple(document.doc for document in self._present)
+
+    @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish

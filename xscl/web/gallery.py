@@ -1,6 +1,6 @@
 """The gallery: use cases, each one query with sample documents and what it finds among them.
 
-<case>
+<case stories="true">  or without stories
   <title/> <story/> <query/>
   <document streams="news" id="n-1" at="2024-05-06T06:00:00Z"> one element </document>*
   <finds>n-1 n-3</finds>*
@@ -25,12 +25,16 @@ HOUR = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A use case; `finds` are the documents of each match, in the order of the matches."""
+    """A use case; `finds` are the documents of each match, in the order of the matches.
+
+    Its subscription has `stories`, unless its reader says otherwise.
+    """
 
     slug: str
     title: str
     story: str
     query: str
+    stories: bool
     documents: tuple[Document, ...]
     finds: tuple[tuple[str, ...], ...]
 
@@ -90,6 +94,7 @@ def _case(slug: str, body: bytes) -> Case:
         root.findtext("title", ""),
         root.findtext("story", ""),
         root.findtext("query", ""),
+        root.get("stories") == "true",
         tuple(_document(element) for element in root.iterfind("document")),
         tuple(tuple((element.text or "").split()) for element in root.iterfind("finds")),
     )

@@ -115,7 +115,7 @@ def spent(seconds: float) -> str:
 
 def _why_query(match: MatchView) -> str:
     """Return the parameters of the page that explains a match."""
-    documents = [("doc", card.document) for card in match.cards]
+    documents = [("doc", card.document) for card in match.compared]
     return urlencode([("subscription", match.subscription), *documents])
 
 

@@ -38,8 +38,15 @@ function say() {
   }
 }
 
+// Drop the cards of stories that have grown since, among those that are shown or wait.
+function without(cards, later) {
+  const grown = new Set(later.map((each) => each.dataset.story).filter(Boolean));
+  return cards.filter((each) => !grown.has(each.dataset.story));
+}
+
 function reveal() {
   document.getElementById("none")?.remove();
+  list.replaceChildren(...without([...list.children], waiting));
   list.prepend(...waiting);
   waiting = [];
   while (list.children.length > MOST) list.lastElementChild.remove();
@@ -62,7 +69,7 @@ async function look() {
       const found = [...parsed.querySelectorAll("article.match")].map((each) => document.adoptNode(each));
       after = answer.headers.get("X-After") ?? after;
       if (found.length > 0) {
-        waiting = [...found, ...waiting].slice(0, MOST);
+        waiting = [...found, ...without(waiting, found)].slice(0, MOST);
         if (follow.checked || document.getElementById("none")) reveal();
         else say();
       }

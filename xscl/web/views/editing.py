@@ -77,14 +77,19 @@ def blank(
             name=edit,
             edit=edit,
             since="30d",
+            stories=existing(asked.app, asked.account, edit).stories,
         )
     if query:
         return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
     if draft:
-        return _editor(asked, query=_query_of(asked, draft), name=f"{draft}-2")
+        grouped = existing(asked.app, asked.account, draft).stories
+        query = _query_of(asked, draft)
+        return _editor(asked, query=query, name=f"{draft}-2", stories=grouped)
     if case is None:
         return _editor(asked)
-    return _editor(asked, query=case.query, name=case.slug, case=case, since="30d")
+    return _editor(
+        asked, query=case.query, name=case.slug, case=case, since="30d", stories=case.stories
+    )
 
 
 @router.post("/subscribe/check")
@@ -120,6 +125,7 @@ async def submit(
     since: Annotated[str, Form(max_length=20)] = "",
     edit: Annotated[str, Form(max_length=500)] = "",
     history: Annotated[bool, Form()] = False,
+    stories: Annotated[bool, Form()] = False,
     live: Annotated[list[str] | None, Form(max_length=100)] = None,
 ) -> Response:
     """Try or save a query, or save that of a subscription to `edit`; show errors in the editor.
@@ -128,11 +134,12 @@ async def submit(
     """
     text, called = query.replace("\r\n", "\n"), name.strip()
     given: dict[str, Any] = {"query": text, "name": called, "since": since, "edit": edit}
-    given["history"] = history
+    given |= {"history": history, "stories": stories}
     try:
         refuse_bare_windows(text)
         if do == "save":
-            await _save(asked, called, text, edit, history)
+            request = SubscriptionRequest(called, text, history=history, stories=stories)
+            await _save(asked, request, edit)
             await run_in_threadpool(_make_live, asked, text, live or [])
             saved = "edit" if edit else "history" if history else "now"
             at = f"/subscriptions/{quote(called)}?saved={saved}"
@@ -159,16 +166,16 @@ def _query_of(asked: PageRequest, name: str) -> str:
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
-async def _save(asked: PageRequest, name: str, query: str, edit: str, history: bool) -> None:
+async def _save(asked: PageRequest, wanted: SubscriptionRequest, edit: str) -> None:
     """Register a query, or give it to the subscription `edit`, perhaps with another name."""
-    if not re.fullmatch(r"\S(.*\S)?", name):
+    if not re.fullmatch(r"\S(.*\S)?", wanted.name):
         raise XsclError("the subscription needs a name", hint="any words will do")
     if edit:
-        renamed = None if name == edit else name
-        changed = SubscriptionChange(query, name=renamed)
+        renamed = None if wanted.name == edit else wanted.name
+        changed = SubscriptionChange(wanted.query, stories=wanted.stories, name=renamed)
         await run_in_threadpool(change, asked.app, asked.account, edit, changed)
         return
-    await subscribe(asked.app, asked.account, SubscriptionRequest(name, query, history=history))
+    await subscribe(asked.app, asked.account, wanted)
 
 
 def _make_live(asked: PageRequest, query: str, chosen: Sequence[str]) -> None:
@@ -252,6 +259,7 @@ def _editor(
         "stored": "",
         "since": "7d",
         "history": True,
+        "stories": False,
         "case": None,
         "tried": None,
         "tried_total": 0,

@@ -94,7 +94,7 @@ def matches(
         streams=streams,
         tags=[one.tag for one in tags_(asked.app, asked.account)],
         first=before is None,
-        newest=_written(listed[0].place if listed else end),
+        newest=_written(listed[0].cursor if listed else end),
         older=older,
     )
 
@@ -112,10 +112,10 @@ def _filtered(
         for one in page:
             if wanted.accepts(one):
                 listed.append(one)
-                before = one.place
+                before = one.cursor
                 if len(listed) == LIMIT:
                     return listed, before if found.more or one is not page[-1] else None
-        before = page[-1].place if len(page) == LIMIT else (found.end, 0)
+        before = _last(found) if len(found.matches) == LIMIT else (found.end, 0)
         if not found.more:
             return listed, None
     return listed, before
@@ -136,7 +136,7 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(asked, subscription, after=_place(after))
     listed = match_views(asked.app, asked.account, found.matches)
-    reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
+    reached = _last(found) if len(found.matches) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
     stars = starred_of(asked, listed)
     return asked.page("news.html", headers=headers, matches=listed[::-1], stars=stars)
@@ -145,7 +145,7 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
 @router.get("/matches/{id}")
 def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResponse:
     """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
-    found = match_view(asked.app, asked.account, id, *_place(at))
+    found = match_view(asked.app, asked.account, id, *_place(at), stories=True)
     return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
 
 
@@ -175,12 +175,13 @@ def _page(
     newest = after is None
     app, account = asked.app, asked.account
     if subscription:
-        return app.engine.matches_of(
+        return app.engine.log.page(
             versions(app, account, subscription)[-1].name,
             after=0 if after is None else after[0],
             before=None if before is None else before[0],
             limit=LIMIT,
             newest_first=newest,
+            heads=True,
         )
     read = {stream, account.qualify(stream)} if stream else set[str]()
 
@@ -197,7 +198,13 @@ def _page(
         before=before,
         limit=LIMIT,
         newest_first=newest,
+        heads=True,
     )
+
+
+def _last(found: Page) -> MatchPlace:
+    """Return the place of the last match of a page."""
+    return found.matches[-1].position, found.matches[-1].number
 
 
 def _tagged(asked: PageRequest, tag: str) -> set[str]:

@@ -201,7 +201,7 @@ def show(
     found = existing(app, account, name)
     shown = subscriptions.shown(app, account, found)
     is_read = shown.language == XSCL and shown.refused is None
-    last = app.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
+    last = app.engine.log.page(found.name, limit=MATCHES, newest_first=True, heads=True)
     listed = match_views(app, account, last.matches)
     return asked.page(
         "subscription.html",
