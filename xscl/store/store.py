@@ -26,7 +26,7 @@ import pyarrow as pa
 from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, Dead
 from xscl.store.database import Database, Reader
-from xscl.store.queries.mirrors import Analysis, Mirrors
+from xscl.store.queries.mirrors import ANALYSIS, Mirrors
 from xscl.store.queries.tables import (
     ENCODED,
     RELATIONS,
@@ -59,7 +59,6 @@ class Store:
         self.path = None if path is None else Path(path).resolve()
         self._database = Database(self.path, accept=accept)
         self._mirrors = self._new_mirrors()
-        self._analysis = Analysis()
         self._shapes: dict[str, Shape] = {}
         self._chunks: Chunks | None = None  # within a reading
         self._reader: Reader | None = None
@@ -266,7 +265,7 @@ class Store:
         tables = dict(lent)
         with self.reading():
             tables |= {name: self.mirror(name) for name in names}
-        return self._analysis.connect(tables)
+        return ANALYSIS.connect(tables)
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query with the stored values."""
@@ -368,7 +367,6 @@ class Store:
     def close(self) -> None:
         """Close the connection of this thread; the first store closes all."""
         if self._is_first:
-            self._analysis.close()
             self._database.close()
         elif self._reader is not None:
             self._reader.close()

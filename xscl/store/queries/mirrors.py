@@ -109,7 +109,7 @@ def _read(execute: Execute, name: str, kept: Mirror, commits: int) -> Mirror:
     return Mirror(table, commits)
 
 
-class Analysis:
+class _Analysis:
     """An instance of DuckDB without a database, made at the first use; thread-safe."""
 
     def __init__(self) -> None:
@@ -140,9 +140,6 @@ class Analysis:
             instance.execute(f"CREATE VIEW state.{name} AS SELECT {columns} FROM kept_{name}")
             self._views.add(name)
 
-    def close(self) -> None:
-        """Close the instance; connections that were made from it end, too."""
-        with self._mutex:
-            instance, self._instance, self._views = self._instance, None, set()
-            if instance is not None:
-                instance.close()
+
+ANALYSIS = _Analysis()
+"""The one of this process: to make an instance costs more than most questions."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
-from xscl.store.queries.analysis import analysed
+from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.relations import PUBLISHED
 from xscl.store.queries.tables import EARLIEST
@@ -24,6 +25,16 @@ SELECT
     (SELECT count(*) FROM state.subscription) AS subscriptions,
     (SELECT count(*) FROM state.template) AS templates,
     (SELECT count(DISTINCT qid) FROM state.subscription) AS joins,
+    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}) AS clock,
+    (SELECT count(*) FROM state.rejected) AS rejected,
+    (SELECT count(*) FROM state.feed) AS feeds,
+    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing,
+    (SELECT count(*) FROM state.endpoint WHERE state = 'incomplete')
+        + (SELECT count(*) FROM state.feed WHERE code = 'feed_secret') AS without_secrets
+"""
+
+_ANALYSED = f"""
+SELECT
     (SELECT count(DISTINCT stream) FROM (
         SELECT name AS stream FROM state.stream
         UNION SELECT unnest(reads) FROM state.subscription
@@ -32,14 +43,8 @@ SELECT
     (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}) AS documents,
     (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}) AS history,
     (SELECT count(*) FROM state.document WHERE {PUBLISHED}) AS published,
-    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}) AS clock,
     ({_LATE}) AS late,
-    (SELECT count(*) FROM state.rejected) AS rejected,
-    (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches,
-    (SELECT count(*) FROM state.feed) AS feeds,
-    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing,
-    (SELECT count(*) FROM state.endpoint WHERE state = 'incomplete')
-        + (SELECT count(*) FROM state.feed WHERE code = 'feed_secret') AS without_secrets
+    (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches
 """
 
 
@@ -54,8 +59,12 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 def status_counts(store: Store) -> dict[str, Any]:
     """Return the counts by the names of fields of `xscl.service.status.ServiceStatus`."""
-    (counts,) = analysed(store, _COUNTS)
-    return counts
+    with store.reading():
+        (counts,) = store.rows(_COUNTS)
+        connection = store.duck(*tables_of(_ANALYSED))
+    with closing(connection):
+        (analysed,) = connection.sql(_ANALYSED).to_arrow_table().to_pylist()
+    return {**counts, **analysed}
 
 
 # -- Metrics -----------------------------------------------------------------------------
