@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
 import sys
 import time
@@ -40,6 +39,7 @@ from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
+from xscl.service.listening import CannotListen, expect_free
 from xscl.spark.java import find_java
 from xscl.store.consumed_note import expect_consumed, remaining
 from xscl.store.queries.status import without_secrets
@@ -166,18 +166,11 @@ def _port(home: DataDirectory, host: str, port: int) -> Finding:
     address = home.address()
     if address is not None:
         return Finding("port", "ok", f"the service is at {address}")
-    where = f"{host} port {port}"
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind(place)
-    except OSError as error:
-        hint = "choose another one with --port; 0 takes any that is free"
-        return Finding("port", "warn", f"{where}: {error.strerror}", hint)
-    return Finding("port", "ok", f"{where} is free")
+        expect_free(host, port)
+    except CannotListen as error:
+        return Finding("port", "warn", str(error), error.hint)
+    return Finding("port", "ok", f"{host} port {port} is free")
 
 
 def _directory(home: DataDirectory) -> Iterator[Finding]:

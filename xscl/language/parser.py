@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -72,8 +73,12 @@ MAX_LATENESS = 1 << 61
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 
+@lru_cache(32)
 def parse(text: str) -> Query:
-    """Return the syntax tree of a query; raises QueryError with the place."""
+    """Return the syntax tree of a query; raises QueryError with the place.
+
+    Those of the last texts are kept: a registration and its warnings read a text eight times.
+    """
     admit(text)
     try:
         without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])

@@ -27,7 +27,7 @@ from xscl.service.routes import (
     subscriptions,
     syndication,
     tokens,
-    unsubscribing,
+    unsubscription,
     websub,
 )
 from xscl.web.problems import install as install_error_pages
@@ -54,7 +54,7 @@ PUBLIC = (
     describing.router,
     syndication.secret_router,
     websub.router,
-    unsubscribing.router,
+    unsubscription.router,
 )
 """Routes beside the API, whose addresses are secrets."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -62,19 +61,3 @@ class ServiceJob:
     def _ended(self, done: Future[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             self._failed(error)
-
-
-def in_thread(name: str, work: Callable[[], None]) -> Future[None]:
-    """Run a function in a thread of its own, which does not hold up the end of the process."""
-    done = Future[None]()
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            done.set_exception(error)
-        else:
-            done.set_result(None)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return done

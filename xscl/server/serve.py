@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from feeds.daemons import DaemonPool
 from feeds.spool import SpoolError
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
@@ -57,7 +58,7 @@ from xscl.polling.feed_commands import prepare
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository, heard_until, ticks
 from xscl.polling.websub_callbacks import HubCallbacks
-from xscl.server.components import ServiceComponent, ServiceJob, in_thread, started
+from xscl.server.components import ServiceComponent, ServiceJob, started
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App, ServiceSettings
 from xscl.service.status import StatusReader
@@ -246,7 +247,7 @@ class Service:
         settings = self._serving.listen
         if settings is not None:
             # Of the extra `service`, as the server itself.
-            from xscl.service.server import expect_free
+            from xscl.service.listening import expect_free
 
             expect_free(settings.host, settings.port)
 
@@ -309,10 +310,11 @@ class Service:
                 self._on_listening(address)  # and by now commands find it
 
             parts.append(HttpApi(app, listening, self._on_first_token))
+        histories = DaemonPool("backfill", 1)
         jobs: dict[str, Callable[[], Future[None]]] = {
             "polling": lambda: loop.submit(self._poll(app)),
             "reporting": lambda: loop.submit(self._keep_reporting(app, report, until)),
-            "backfill": lambda: in_thread("backfill", partial(self._read_histories, app)),
+            "backfill": lambda: histories.submit(partial(self._read_histories, app)),
         }
         return [*parts, *(ServiceJob(name, begin, self._failed) for name, begin in jobs.items())]
 

@@ -1,0 +1,60 @@
+"""The address of a service: binding it, and its URL."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from ipaddress import ip_address
+
+from xscl.errors import XsclError
+
+_BACKLOG = 1024
+_ELSEWHERE = "--host names an address of this machine; 0.0.0.0 or :: are all of them"
+_OTHER_PORT = "choose another port with --port; 0 takes any that is free"
+_UNREAD = 120_000
+"""Milliseconds after which a connection with unacknowledged data is closed."""
+
+
+class CannotListen(XsclError):
+    """The port is in use, or the address does not belong to this machine."""
+
+    code = "cannot_listen"
+
+
+def address_of(host: str, port: int) -> str:
+    """Return the URL of a service; loopback if it listens on all addresses."""
+    number = ip_address(host)
+    if number.is_unspecified:
+        host = "127.0.0.1" if number.version == 4 else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def expect_free(host: str, port: int) -> None:
+    """Raise CannotListen for an address at which no server can listen."""
+    bound(host, port).close()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raises CannotListen."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise CannotListen(
+            f"{host!r} is no address to listen on: {error}", hint="name one with --host"
+        ) from error
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; Linux has it
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD)
+        made.bind(place)
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        raise CannotListen(
+            f"cannot listen on {host} port {port}: {error.strerror}",
+            hint=_ELSEWHERE if error.errno == errno.EADDRNOTAVAIL else _OTHER_PORT,
+        ) from error
+    return made
