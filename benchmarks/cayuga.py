@@ -39,8 +39,8 @@ from benchmarks.harness import (
     Panel,
     Row,
     Value,
-    exponent,
-    module_shares,
+    growth_row,
+    module_profile,
     seconds,
 )
 
@@ -135,11 +135,10 @@ def _sizes(template: Template, plan: Plan, profile: bool) -> Iterator[Row]:
         costs.append(cost)
         yield row
     parameters = {"figure": "4.13a", "template": template}
-    growth: dict[str, Value] = {"exponent": exponent(sizes, costs)}
-    yield Row(NAME, parameters | {"growth_over": "subscriptions"}, growth)
+    yield growth_row(NAME, parameters, sizes, costs)
     if profile:
-        parameters |= {"subscriptions": sizes[-1], "profile": "share of time by module"}
-        yield Row(NAME, parameters, module_shares(side.push, plan.events))
+        parameters |= {"subscriptions": sizes[-1]}
+        yield module_profile(NAME, parameters, side.push, plan.events)
 
 
 def _swept(figure: str, varied: dict[str, Value], table: Table41, plan: Plan) -> Row:

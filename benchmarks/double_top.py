@@ -37,7 +37,7 @@ from benchmarks.harness import (
     ResultsDiffer,
     Row,
     Value,
-    module_shares,
+    module_profile,
 )
 from cep_core import Match
 
@@ -163,8 +163,7 @@ def _profiles(count: int) -> Iterator[Row]:
     for name, queries in FORMULATIONS.items():
         side = Side(Workload(STREAMS, queries(), quotes(count, 1, SEED)))
         side.load()
-        parameters: dict[str, Value] = {"variant": name, "profile": "share of time by module"}
-        yield Row(NAME, parameters, module_shares(side.push, count))
+        yield module_profile(NAME, {"variant": name}, side.push, count)
 
 
 def _said(match: Match) -> Result:

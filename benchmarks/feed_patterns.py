@@ -35,8 +35,8 @@ from benchmarks.harness import (
     Panel,
     Row,
     Value,
-    exponent,
-    module_shares,
+    growth_row,
+    module_profile,
 )
 from cep_core import Match
 
@@ -101,12 +101,10 @@ def _sizes(pattern: Pattern, plan: Plan, profile: bool) -> Iterator[Row]:
         }
         yield Row(NAME, parameters, figures)
     if len(costs) > 1:
-        parameters = {"template": pattern, "growth_over": "subscriptions"}
-        yield Row(NAME, parameters, {"exponent": exponent(sizes[: len(costs)], costs)})
+        yield growth_row(NAME, {"template": pattern}, sizes[: len(costs)], costs)
     if profile:
         parameters = {"template": pattern, "subscriptions": side.loaded}
-        parameters["profile"] = "share of time by module"
-        yield Row(NAME, parameters, module_shares(side.push, plan.items))
+        yield module_profile(NAME, parameters, side.push, plan.items)
 
 
 def _noted(seen: set[Result], match: Match) -> Result:

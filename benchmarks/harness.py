@@ -166,6 +166,18 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     return statistics.linear_regression(x, y).slope
 
 
+def growth_row(
+    name: str,
+    parameters: Mapping[str, Value],
+    sizes: Sequence[float],
+    costs: Sequence[float],
+    over: str = "subscriptions",
+) -> Row:
+    """Return the row of how a cost grows with the number of something."""
+    fitted = {"exponent": exponent(sizes, costs)}
+    return Row(name, {**parameters, "growth_over": over}, fitted)
+
+
 # -- Where the time goes -------------------------------------------------------------------
 
 
@@ -216,8 +228,10 @@ def timed_stages(stages: Stages, places: Mapping[str, tuple[Any, str]]) -> Itera
             setattr(owner, name, originals[stage])
 
 
-def module_shares(action: Callable[..., object], *arguments: object) -> dict[str, Value]:
-    """Return the share of time by module of calling something, the eight largest first.
+def module_profile(
+    name: str, parameters: Mapping[str, Value], action: Callable[..., object], *arguments: object
+) -> Row:
+    """Return the row of the shares of time by module of a call, the eight largest first.
 
     A tracing profiler weighs calls heavier than they are: compare shares, not times.
     """
@@ -228,7 +242,8 @@ def module_shares(action: Callable[..., object], *arguments: object) -> dict[str
     for (file, _, _), (_, _, alone, _, _) in profile.stats.items():
         spent[Path(file).stem if file.endswith(".py") else "built in and generated"] += alone
     total = spent.total()
-    return {module: alone / total for module, alone in spent.most_common(8)}
+    shares = {module: alone / total for module, alone in spent.most_common(8)}
+    return Row(name, {**parameters, "profile": "share of time by module"}, shares)
 
 
 def _timed(stages: Stages, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.feed_items import BETWEEN, SECOND, START, items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value, module_shares
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value, module_profile
 from benchmarks.kept_bytes import Sizes, resident, sizes
 from feeds.documents import Document
 from xscl import Retention
@@ -82,8 +82,7 @@ def run(options: Options) -> Iterator[Row]:
     day = QUICK_DAY if options.quick else DAY
     yield from _day(day)
     if options.profile:
-        shares = module_shares(lambda: list(hours(day)))
-        yield Row(NAME, {"variant": "24 h", "profile": "share of time by module"}, shares)
+        yield module_profile(NAME, {"variant": "24 h"}, lambda: list(hours(day)))
 
 
 # -- One more ----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from benchmarks.harness import (
     Value,
     exponent,
     interleaved,
-    module_shares,
+    module_profile,
     require_equal,
 )
 from benchmarks.placement import Policy, supported, tree_of
@@ -247,14 +247,10 @@ def profiles(stream: float, amount: int = 40) -> Iterator[Row]:
         patterns = queries(kind, 5, amount, SEED)
         for variant in VARIANTS:
             core = engine(patterns, variant, Undelivered)
-            shares = {
-                "registering": module_shares(engine, patterns, variant),
-                "events": module_shares(core.push, sent),
-            }
             parameters: dict[str, Value] = {"figure": "10", "workload": kind, "variant": variant}
-            for what, by_module in shares.items():
-                profile = {"profile": f"share of time by module, {what}"}
-                yield Row(NAME, parameters | profile, by_module)
+            at_first, later = parameters | {"of": "registering"}, parameters | {"of": "events"}
+            yield module_profile(NAME, at_first, engine, patterns, variant)
+            yield module_profile(NAME, later, core.push, sent)
 
 
 # -- many nodes ----------------------------------------------------------------------------

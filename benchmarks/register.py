@@ -29,7 +29,7 @@ from benchmarks.harness import (
     Row,
     Stages,
     Value,
-    exponent,
+    growth_row,
     require_equal,
     seconds,
     timed_stages,
@@ -304,13 +304,9 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
         return
     for mode in ("bulk", "one", "removed", "restart"):
         costs = [statistics.median(getattr(side, mode)) for side in sides]
-        parameters: dict[str, Value] = {
-            "variant": plan.kind,
-            "mode": {"one": "one by one", "removed": "remove"}.get(mode, mode),
-            "growth_over": "subscriptions",
-        }
-        fitted = exponent([side.present for side in sides], costs)
-        yield Row(NAME, parameters, {"exponent": fitted})
+        named = {"one": "one by one", "removed": "remove"}.get(mode, mode)
+        sizes = [side.present for side in sides]
+        yield growth_row(NAME, {"variant": plan.kind, "mode": named}, sizes, costs)
 
 
 BENCHMARK = Benchmark(

@@ -38,7 +38,7 @@ from benchmarks.harness import (
     Row,
     Stages,
     Value,
-    exponent,
+    growth_row,
     require_equal,
     seconds,
     timed_stages,
@@ -360,8 +360,7 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
         sizes = [len(side.asked) for side in sides]
         costs = [1 / side.rate("end_to_end") for side in sides]
         parameters: dict[str, Value] = {"variant": plan.variant, "window": plan.window}
-        figures: dict[str, Value] = {"exponent": exponent(sizes, costs)}
-        yield Row(NAME, parameters | {"growth_over": "subscriptions"}, figures)
+        yield growth_row(NAME, parameters, sizes, costs)
     for side in sides:
         count = len(side.spent["end_to_end"])
         if count < 20:

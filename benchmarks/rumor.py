@@ -18,7 +18,7 @@ over 60 s; starting conditions are arithmetic, so that no index can hold them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -45,8 +45,8 @@ from benchmarks.harness import (
     Panel,
     Row,
     Value,
-    exponent,
-    module_shares,
+    growth_row,
+    module_profile,
 )
 
 NAME = "rumor"
@@ -144,7 +144,7 @@ def _workload_1(plan: Plan) -> Iterator[Row]:
         for row in _points(_named("5.8a", "workload 1", queries), workload, modes, plan.events):
             costs += _cost(row)
             yield row
-    yield _growth("workload 1", plan.queries_1, costs)
+    yield growth_row(NAME, {"template": "workload 1"}, plan.queries_1, costs)
     for domain in plan.domains:
         workload = workload_1(1_000, plan.events, Table53(domain=domain), SEED)
         parameters = _named("5.8b", "workload 1", 1_000) | {"domain": domain}
@@ -166,7 +166,7 @@ def _workload_2(operator: Operator, plan: Plan) -> Iterator[Row]:
         for row in _points(parameters, workload, modes, plan.events):
             costs += _cost(row)
             yield row
-    yield _growth(f"workload 2 {operator}", plan.queries_2, costs)
+    yield growth_row(NAME, {"template": f"workload 2 {operator}"}, plan.queries_2, costs)
 
 
 def _workload_3(operator: Operator, plan: Plan) -> Iterator[Row]:
@@ -209,8 +209,7 @@ def _profiles(plan: Plan) -> Iterator[Row]:
     for template, workload in profiles.items():
         side = Side(workload)
         side.load()
-        parameters: dict[str, Value] = {"template": template, "profile": "share of time by module"}
-        yield Row(NAME, parameters, module_shares(side.push, len(workload.events)))
+        yield module_profile(NAME, {"template": template}, side.push, len(workload.events))
 
 
 # -- Rows ----------------------------------------------------------------------------------
@@ -256,11 +255,6 @@ def _cost(row: Row) -> list[float]:
         if row.parameters["mode"] == "rules on"
         else []
     )
-
-
-def _growth(template: str, sizes: Sequence[int], costs: Sequence[float]) -> Row:
-    parameters: dict[str, Value] = {"template": template, "growth_over": "subscriptions"}
-    return Row(NAME, parameters, {"exponent": exponent(sizes, costs)})
 
 
 BENCHMARK = Benchmark(

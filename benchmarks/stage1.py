@@ -38,7 +38,7 @@ from benchmarks.harness import (
     Row,
     Stages,
     Value,
-    exponent,
+    growth_row,
     interleaved,
     require_equal,
     seconds,
@@ -246,11 +246,8 @@ def _rates(workload: Workload, plan: Plan, options: Options) -> Iterator[Row]:
         if options.profile:
             yield _profile(workload, side)
     costs = [spent[f"bytes {blocks}"] for blocks in plan.counts]
-    yield Row(
-        NAME,
-        workload.parameters(plan.counts[-1], "matching") | {"growth_over": "blocks"},
-        {"exponent": exponent(plan.counts, costs)},
-    )
+    parameters = workload.parameters(plan.counts[-1], "matching")
+    yield growth_row(NAME, parameters, plan.counts, costs, "blocks")
 
 
 def _warm(side: Side, documents: Sequence[Document]) -> float:

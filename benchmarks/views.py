@@ -35,7 +35,7 @@ from benchmarks.harness import (
     Row,
     Stages,
     Value,
-    exponent,
+    growth_row,
     require_equal,
     seconds,
     timed_stages,
@@ -192,17 +192,10 @@ def _costs(
 def _growth(workload: Workload, rows: Sequence[Row]) -> Iterator[Row]:
     for variant in (WITH, WITHOUT):
         line = [r for r in rows if r.parameters["variant"] == variant and "ratio" in r.figures]
-        fitted = exponent(
-            [float(str(row.parameters["queries"])) for row in line],
-            [float(str(row.figures["milliseconds"])) for row in line],
-        )
-        parameters: dict[str, Value] = {
-            "figure": workload.figure,
-            "schema": workload.name,
-            "variant": variant,
-            "growth_over": "queries",
-        }
-        yield Row(NAME, parameters, {"exponent": fitted})
+        sizes = [float(str(row.parameters["queries"])) for row in line]
+        costs = [float(str(row.figures["milliseconds"])) for row in line]
+        parameters = {"figure": workload.figure, "schema": workload.name, "variant": variant}
+        yield growth_row(NAME, parameters, sizes, costs, "queries")
 
 
 # -- A stream --------------------------------------------------------------------------------
