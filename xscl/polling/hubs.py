@@ -8,8 +8,9 @@ may confirm before it answers.  What a hub sends makes the feed's poll due, whic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
@@ -19,7 +20,7 @@ from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.polling.websub_callbacks import HubCallbacks, digest
 from xscl.store.queries import feeds as stored
 from xscl.store.queries.feeds import poll_again
-from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.rows import delete_rows, update_rows
 
 LEASE = 10 * 24 * 3_600
 """Seconds that a hub is asked for."""
@@ -160,25 +161,21 @@ def _asking(
 def confirm(feeds: FeedRepository, lease: HubLease, seconds: int, now: int) -> None:
     """Begin a lease, or prolong it."""
     held = max(SHORTEST, min(seconds, LONGEST)) * SECOND
-    with feeds.writing() as store:
-        again = now + held * 3 // 4
-        stored.confirm_lease(
-            store,
-            lease.key,
-            lease.callback,
-            confirmed=now,
-            until=now + held,
-            due=again,
-        )
+    begun = {"confirmed": now, "until": now + held, "due": now + held * 3 // 4}
+    _change(feeds, lease, {**begun, "failures": 0, "denied": False, "note": None})
 
 
 def deny(feeds: FeedRepository, lease: HubLease, reason: str, now: int) -> None:
     """End a lease that the hub refuses."""
-    said = " ".join(FORBIDDEN.sub("", reason).split())[:_NOTE]
+    said = " ".join(FORBIDDEN.sub("", reason).split())[:_NOTE] or "the hub refuses"
+    again = now + _DAY * SECOND
+    _change(feeds, lease, {"until": None, "denied": True, "due": again, "note": said})
+
+
+def _change(feeds: FeedRepository, lease: HubLease, columns: Mapping[str, Any]) -> None:
+    """Change a lease, unless its hub was given another callback meanwhile."""
     with feeds.writing() as store:
-        again = now + _DAY * SECOND
-        said = said or "the hub refuses"
-        stored.deny_lease(store, lease.key, lease.callback, due=again, note=said)
+        update_rows(store, "feed_lease", columns, key=lease.key, callback=lease.callback)
 
 
 def end_leases(feeds: FeedRepository, now: int) -> None:
@@ -186,7 +183,7 @@ def end_leases(feeds: FeedRepository, now: int) -> None:
     over = stored.ended_leases(feeds.store, now)
     if over:
         with feeds.writing() as store:
-            stored.end_leases(store, over, ENDED)
+            update_rows(store, "feed_lease", {"until": None, "note": ENDED}, key=over)
     unlease(feeds, stored.leases_without_hub(feeds.store))
 
 

@@ -312,26 +312,6 @@ def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
     )
 
 
-def confirm_lease(
-    store: Store, key: str, callback: str, *, confirmed: int, until: int, due: int
-) -> None:
-    """Begin a lease or prolong it."""
-    begun = {"confirmed": confirmed, "until": until, "due": due}
-    changed = {**begun, "failures": 0, "denied": False, "note": None}
-    update_rows(store, "feed_lease", changed, key=key, callback=callback)
-
-
-def deny_lease(store: Store, key: str, callback: str, *, due: int, note: str) -> None:
-    """End a lease that the hub refuses."""
-    changed = {"until": None, "denied": True, "due": due, "note": note}
-    update_rows(store, "feed_lease", changed, key=key, callback=callback)
-
-
-def end_leases(store: Store, keys: Collection[str], note: str) -> None:
-    """End leases that are over."""
-    update_rows(store, "feed_lease", {"until": None, "note": note}, key=keys)
-
-
 def count_delivery(store: Store, key: str, now: int) -> None:
     """Count a delivery of a hub."""
     store.fetch(
