@@ -33,6 +33,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "stopped": None,
         "unevaluated": [],
         "refused": None,
+        "stories": False,
         "cost_share": made.json()["cost_share"],
         "warnings": ["nothing has come on the stream 'S' yet"],
     }
