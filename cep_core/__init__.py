@@ -28,7 +28,7 @@ from cep_core.errors import (
     UnknownStream,
 )
 from cep_core.events import Event, Late, Match, Rejected, Schema, is_calendar
-from cep_core.languages import LANGUAGES
+from cep_core.languages import LANGUAGES, refuse_bare_windows
 from cep_core.languages.definitions import Definition, definitions
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.queries import Query
@@ -62,4 +62,5 @@ __all__ = [
     "UnknownStream",
     "definitions",
     "is_calendar",
+    "refuse_bare_windows",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cep_core.algebra import Node, streams_of
@@ -23,18 +24,27 @@ from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
 from cep_core.languages.tokens import COMMON, Lexis, split, tokens
 
-__all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node", "require_name"]
+__all__ = [
+    "LANGUAGES",
+    "Catalog",
+    "Language",
+    "Prepared",
+    "prepare_node",
+    "refuse_bare_windows",
+    "require_name",
+]
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Language(NamedTuple):
-    """The two functions that read the texts of a language.
+    """The lexis of a language, and the two functions that read its texts.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
     ``prepare`` the algebra, with the literals as parameters numbered in the same order.
     """
 
+    lexis: Lexis
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
     prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
 
@@ -46,6 +56,28 @@ def require_name(name: object, what: str) -> None:
         raise CepError(f"{what} is {form}, not {shown(name)}")
     if name.upper() in cel.KEYWORDS:
         raise CepError(f"{name} cannot be {what}: it is a word of the language")
+
+
+def refuse_bare_windows(text: str, language: str) -> None:
+    """Raise QueryError for a window of a query without a unit: a bare number is one of ticks.
+
+    Ticks are right in a program that has chosen them, and a trap for people.
+    """
+    found = tokens(text, 1_000_000, LANGUAGES[language].lexis)
+    braces: list[str] = []  # that are open, by the words before them
+    two = last = found[-1]  # before the next one
+    for one, after in pairwise(found):
+        if one.text == "{":
+            braces.append(last.word)
+        elif one.text == "}" and braces:
+            braces.pop()
+        behind = two if last.text == "<=" else last
+        ends = last.text == "," and after.text == "}" and braces[-1:] == ["JOIN"]
+        is_window = ends or behind.word in ("WITHIN", "WINDOW", "FOR") or last.text == "@"
+        if is_window and one.kind == "literal" and one.text.isdigit() and one.value:
+            hint = f"write '{one.text} s' or '{one.text} min'; units are us, ms, s, min, h, d, w"
+            raise QueryError(f"the window {one.text} has no unit", text, one.span, hint=hint)
+        two, last = last, one
 
 
 def prepare_node(node: Node, catalog: Catalog) -> Prepared:
@@ -74,7 +106,7 @@ def _textual(
         except AlgebraError as error:
             raise QueryError.of(error, text) from None
 
-    return Language(partial(split, lexis=lexis), prepare)
+    return Language(lexis, partial(split, lexis=lexis), prepare)
 
 
 LANGUAGES: Mapping[str, Language] = {

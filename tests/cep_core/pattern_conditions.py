@@ -24,7 +24,8 @@ SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 class Operand:
     """A value of a condition: an attribute of an event, or what is over a run.
 
-    ``default`` is the other value of COALESCE; ``before`` leaves out the current event of the run.
+    ``default`` is the other value of COALESCE; ``before`` leaves out the current event of the run;
+    of ``squares`` an aggregate is over v * v.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Operand:
     default: int | None = None
     before: bool = False
     plus: int = 0
+    squares: bool = False
 
     def __str__(self) -> str:
         if self.default is not None:
@@ -41,7 +43,8 @@ class Operand:
             return f"({replace(self, plus=0)} + {self.plus})"
         if self.index in AGGREGATES:
             run = f"{self.name}[{'..i-1' * self.before}]"
-            return f"{self.index}({run}{'' if self.index == 'COUNT' else '.v'})"
+            value = f"{run}.v * {run}.v + 1 - 1" if self.squares else f"{run}.v"
+            return f"{self.index}({run if self.index == 'COUNT' else value})"
         index = f"[{self.index}]" if self.index else ""
         return f"time({self.name}{index})" if self.time else f"{self.name}{index}.v"
 
@@ -61,17 +64,18 @@ class Operand:
             found = replace(self, plus=0).value(events)
             return None if found is None else found + self.plus
         if self.index in AGGREGATES:
-            return _aggregated(self.index, events[:-1] if self.before else events)
+            return _aggregated(self.index, events[:-1] if self.before else events, self.squares)
         place = {"1": 0, "2": 1, "i-1": -2, "last-1": -2}.get(self.index, -1)
         if not -len(events) <= place < len(events):
             return None
         return events[place].t1 if self.time else events[place].values["v"]
 
 
-def _aggregated(function: str, events: Sequence[Happened]) -> Any:
+def _aggregated(function: str, events: Sequence[Happened], squares: bool = False) -> Any:
     if function == "COUNT":
         return len(events)
     proper = [one.values["v"] for one in events if is_proper(one.values.get("v"))]
+    proper = [value * value for value in proper] if squares else proper
     if not proper:
         return None
     total = sum(proper)

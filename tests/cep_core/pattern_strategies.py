@@ -268,7 +268,8 @@ class _Writer:
             if choose.often(2):
                 return self.of_neighbours(one.name, sign)
             index = choose.of("i", "1", "last", "COUNT", choose.of(*AGGREGATES), "2", "last-1")
-            return Condition(Operand(one.name, index), choose.of(">=", sign), choose.of(1, 2, 3))
+            own = Operand(one.name, index, squares=choose.seldom(3))
+            return Condition(own, choose.of(">=", sign), choose.of(1, 2, 3))
         own = Operand(one.name, "i" if one.repeated else "")
         before = [
             other
@@ -297,7 +298,8 @@ class _Writer:
         choose = self.choose
         each, previous = Operand(name, "i"), Operand(name, "i-1")
         if self.sase and choose.seldom(2):
-            previous = Operand(name, choose.of(*AGGREGATES), before=True)
+            kind = choose.of(*AGGREGATES)
+            previous = Operand(name, kind, before=True, squares=choose.seldom(3))
         if choose.seldom(3):
             return Condition(each, sign, replace(previous, default=choose.of(1, 2, 3)))
         null = choose.of(True, False) if choose.seldom(3) else None

@@ -84,6 +84,7 @@ FEATURES = {
         *("NOT ", " OR ", " + 1)", "..i-1]", "[i-1]", "SUM(", "AVG(", "COALESCE(", "[k]", "[v]"),
         *("NONSTRICT", "AFTER MATCH", "UNTIL", "interval", "simultaneous", "edge", "timer"),
         *("SEQ(!(B x0) FOR", ") FOR 2", "FOR 1 AND !", "silence", "longest", "every (", "every B"),
+        *("[].v * ", "[..i-1].v * "),
     ),
     "eql": ("FOR", "longest", "every"),
 }

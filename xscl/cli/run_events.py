@@ -20,6 +20,7 @@ from cep_core import (
     QueryError,
     Schema,
     definitions,
+    refuse_bare_windows,
 )
 from xscl.cli.argument_files import file_text, query_text
 from xscl.cli.document_inputs import named_paths
@@ -109,7 +110,9 @@ def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput
             one = defined.get(name)
             engine.stream(name, schema, rate=None if one is None else one.rate)
         for number, given in enumerate(options.queries, 1):
-            engine.register(f"q{number}", query_text(given), options.language)
+            text = query_text(given)
+            refuse_bare_windows(text, options.language)
+            engine.register(f"q{number}", text, options.language)
     except CepError as error:
         warn(str(error))
         for name in found.nothing:

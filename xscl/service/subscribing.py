@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
+from cep_core import refuse_bare_windows
 from xscl.client.answers import History
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
+from xscl.planning.event_queries import translated
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.names import ReservedName, refuse_unaddressable
@@ -288,6 +290,8 @@ def resolved_query(app: App, account: Account, wanted: SubscriptionRequest) -> R
         )
     if SUSPECT.search(wanted.query):
         raise ReservedName("the query names a stream as the service's own are named")
+    with translated():
+        refuse_bare_windows(wanted.query, wanted.language)
     return ResolvedQuery(wanted.query, wanted.query)
 
 

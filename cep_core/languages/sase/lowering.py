@@ -49,11 +49,15 @@ class PatternLowering:
         outputs = self._references(shown)
         names = [name for name, _, _ in columns] if plain else [one.text for one in outputs]
         parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
-        nodes = list(dict.fromkeys(one.node for one in self.variables.all))
+        sources = [one.source(self.functions) for one in self.variables.all]
+        nodes = list(dict.fromkeys(sources))
         places = self._places(parts)
         found = algebra.pattern_match(
             nodes,
-            [Component(nodes.index(one.node), one.repeated) for one in self.variables.all],
+            [
+                Component(nodes.index(source), one.repeated)
+                for source, one in zip(sources, self.variables.all, strict=True)
+            ],
             self.tree,
             [
                 Part(one.variable.position, one.role, one.place, one.before, one.offset)

@@ -26,7 +26,8 @@ component, `a` alone if it is unique.  `[a]` asks for equal values of a in all c
 have it, the negated ones included, `[a = 'v']` for the value v, `[a, b]` is both.  Of a run
 `B+ b[]`, `b[i].a` is each event, `b[i-1].a` the one before it, `b[1].a` and `b[last].a` the first
 and last, `b[3].a` and `b[last-1].a` others; COUNT(b[]), SUM, AVG, MIN, MAX and LIST(b[].a) are over
-the run, with `[..i-1]` over what precedes b[i].  `time(a)` is when an event ends.  OR is also |.
+the run, of an expression as well, SUM(b[].a * b[].c); with `[..i-1]` over what precedes b[i].
+`time(a)` is when an event ends.  OR is also |.
 
 Without RETURN the result has the attributes of all components that are not negated, of a run its
 last event's and `b_count`; where names collide they are written `x_a`.  Strategies, runs and

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cep_core.algebra import Node, Role, patterns
+from cep_core.algebra import Node, Role, patterns, project
 from cep_core.algebra.expressions import (
     TRUE,
     And,
@@ -50,7 +50,8 @@ INDEXES = (
 class PatternVariable:
     """A component of the pattern.
 
-    ``lacking`` has the attributes that only some types have, with the numbers of the others.
+    ``lacking`` has the attributes that only some types have, with the numbers of the others;
+    ``computed`` what aggregates take instead of attributes, by name.
     """
 
     name: str
@@ -63,6 +64,21 @@ class PatternVariable:
     optional: bool = False
     group: int | None = None  # of the group that is repeated, its first component
     ends: int | None = None  # the run that it ends
+    computed: dict[str, Expression] = field(default_factory=dict)
+
+    def name_of(self, value: Expression) -> str:
+        """Return the name of what is computed of each event."""
+        known = next((name for name, one in self.computed.items() if one == value), None)
+        name = known or f"#{len(self.computed)}"
+        self.computed[name] = value
+        return name
+
+    def source(self, functions: Mapping[str, Function]) -> Node:
+        """Return its events, with what is computed of each."""
+        if not self.computed:
+            return self.node
+        known = [(name, Column(2, at)) for at, name in enumerate(self.node.schema.names)]
+        return project(self.node, [*known, *self.computed.items()], functions, self.span)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -92,7 +108,8 @@ class PartReference(NamedTuple):
         """The position of the attribute."""
         if self.attribute is None:
             return None
-        return self.variable.node.schema.names.index(self.attribute)
+        names = [*self.variable.node.schema.names, *self.variable.computed]
+        return names.index(self.attribute)
 
     @property
     def each(self) -> bool:
@@ -213,9 +230,15 @@ class Variables:
         return self.column(PartReference(variable, role, None), span)
 
     def aggregate(
-        self, function: str, variable: PatternVariable, index: str, name: str | None, span: Span
+        self,
+        function: str,
+        variable: PatternVariable,
+        index: str,
+        value: str | Expression | None,
+        span: Span,
+        functions: Mapping[str, Function],
     ) -> Expression:
-        """Return an aggregate over a run."""
+        """Return an aggregate of an attribute over a run, or of an expression over its rows."""
         before = index.startswith("..")
         if not variable.repeated or index not in ("", "..i-1"):
             whole = f"{variable.name}[]" if variable.repeated else "b[] of a component B+ b[]"
@@ -225,16 +248,16 @@ class Variables:
             )
         if before and function == "LIST":
             raise AlgebraError("LIST takes a whole run, such as b[].x", span=span)
-        if name is None and function != "COUNT":
+        if value is None and function != "COUNT":
             raise AlgebraError(
                 f"{function} takes an attribute of {variable.name}[]",
                 hint=f"write {function}({variable.name}[].attribute)",
                 span=span,
             )
-        if name is not None and not variable.has(name):
-            raise self.unknown(name, [variable], span)
+        name = value if isinstance(value, str) or value is None else variable.name_of(value)
         if name is not None and function != "LIST":
-            aggregate_type(function, variable.type_of(name), span)
+            schema = variable.source(functions).schema
+            aggregate_type(function, schema.types[schema.names.index(name)], span)
         role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
         return self.column(PartReference(variable, role, name, before), span)
 
@@ -439,20 +462,12 @@ class ValueReader:
         """Read an aggregate over a run."""
         function = reader.next()
         reader.expect_sign("(")
-        token = reader.token
-        if token.kind != "name":
-            raise reader.expected("a run, such as b[],")
-        if token.word in RUN_VALUES and reader.tokens[reader.at + 1].text == "(":
-            hint = "write the run and its attribute, such as b[].x"
-            raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
-        reader.next()
-        variable, index = self.indexed(reader, token)
-        name = None
-        if reader.take_sign("."):
-            name = reader.nested(reader.expect_name("an attribute")).text
+        inside = _InAggregate(self)
+        value = inside.value(reader)
         end = reader.expect_sign(")")
+        variable, index = inside.run or (self.variables.all[0], "0")
         span = Span(function.start, end.end)
-        return self.variables.aggregate(function.word, variable, index or "", name, span)
+        return self.variables.aggregate(function.word, variable, index, value, span, self.functions)
 
     def _time(self, reader: TokenReader) -> Expression:
         """Read time(a): when an event ends."""
@@ -496,6 +511,62 @@ class ValueReader:
             if asked.issuperset(patterns.conjuncts_of(test))
             and all(v.has(name) and name not in v.lacking for v in self.variables.positive())
         )
+
+
+@dataclass(slots=True)
+class _InAggregate:
+    """Reads what an aggregate is of: a run, an attribute of it, or an expression over its rows.
+
+    In an expression Column(2, j) is the j-th attribute of the run's events.
+    """
+
+    values: ValueReader
+    run: tuple[PatternVariable, str] | None = None
+
+    def value(self, reader: TokenReader) -> str | Expression | None:
+        """Read an attribute, None for the run itself, or an expression."""
+        if reader.token.kind == "verbatim" or reader.is_sign(")", "*"):
+            raise reader.expected("a run, such as b[],")
+        found = formula(reader, self, self.read)
+        if found is _ROWS:
+            return None
+        if isinstance(found, Column) and self.run is not None:
+            return self.run[0].node.schema.names[found.index]
+        return found
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Raise AlgebraError: attributes have the run before them."""
+        known = [one.name for one in self.values.variables.all]
+        raise unknown(name, known, span, f"there is no variable {name}")
+
+    def read(self, reader: TokenReader) -> Expression | None:
+        """Read an attribute of the run, or the run; return None where nothing of a run stands."""
+        token, after = reader.token, reader.tokens[reader.at + 1]
+        is_function = token.text in self.values.functions
+        if token.word in RUN_VALUES and after.text == "(" and not is_function:
+            hint = "write the run and its attribute, such as b[].x"
+            raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
+        runs = after.text == "." or after.kind == "verbatim"
+        if token.kind != "name" or not (runs or self.values.variables.named(token.text)):
+            return None
+        reader.next()
+        variable, index = self.values.indexed(reader, token)
+        run = variable, index or ""
+        if self.run not in (None, run):
+            message = "an aggregate reads the events of one run"
+            raise AlgebraError(message, hint="compute with two aggregates", span=token.span)
+        self.run = run
+        if reader.is_sign(")"):
+            return _ROWS
+        reader.expect_sign(".", f" and an attribute of {token.text}")
+        attribute = reader.nested(reader.expect_name("an attribute"))
+        if not variable.has(attribute.text):
+            raise self.values.variables.unknown(attribute.text, [variable], attribute.span)
+        place = variable.node.schema.names.index(attribute.text)
+        return Column(2, place, span=Span(token.start, attribute.end))
+
+
+_ROWS = Constant(None)  # a run, without an attribute
 
 
 def require_one(reference: PartReference, span: Span | None) -> None:

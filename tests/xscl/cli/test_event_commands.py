@@ -427,6 +427,14 @@ def test_times_beyond_the_year_9999_are_not_read_and_make_nothing_late() -> None
     assert "events read: 4, not read: 2" in done.stderr
 
 
+def test_a_window_without_a_unit_is_refused() -> None:
+    write("t.csv", CSV)
+    done = xscl("--language", "sase", "-q", "EVENT SEQ(t a, t b) WITHIN 5", "t.csv", "--unit", "s")
+    assert done.exit_code == 2
+    assert "line 1, column 28: the window 5 has no unit" in done.stderr
+    assert "hint: write '5 s' or '5 min'" in done.stderr
+
+
 def test_units() -> None:
     write("t.csv", "time,x\n1500,1\n")
     ticks = [

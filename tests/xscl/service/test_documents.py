@@ -79,6 +79,12 @@ def test_documents_are_events_once_their_attributes_are_known(operator: httpx.Cl
     declared = {"live": False, "attributes": attributes}
     assert ok(operator.put("/v1/streams/ticks", json=declared))["attributes"] == attributes
     ok(operator.put("/v1/subscriptions/rising", json=wanted))
+    bare = {"query": sequence.replace("1 hours", "1"), "language": "sase"}
+    for answer in (
+        operator.put("/v1/subscriptions/bare", json=bare),
+        operator.patch("/v1/subscriptions/rising", json=bare),
+    ):
+        assert (answer.status_code, answer.json()["hint"][:18]) == (422, "write '1 s' or '1 ")
     assert ok(operator.put("/v1/streams/ticks", json={"live": False}))["attributes"] == attributes
     for value in (1, 2, 1):
         ok(operator.post("/v1/documents/ticks", content=f"<t><k>x</k><v>{value}</v></t>".encode()))
