@@ -7,7 +7,7 @@ m-ops and lanes record which objects they `keep` and `drop`, where they do so.  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 
@@ -62,30 +62,10 @@ class Journal(Unwritten):
         self._fresh, self._gone = {}, []
         return fresh, gone
 
-    # -- What was written before -----------------------------------------------------------
-
-    def begin_after(self, number: int) -> None:
-        """Number new things above a number that was written."""
-        self._last = max(self._last, number)
-
-    def adopt(self, number: int, thing: object) -> None:
-        """Record that a new thing is the one that was written under a number."""
-        del self._fresh[self._numbers[id(thing)]]
-        self._numbers[id(thing)] = number
-
-    def reading(self, number: int, read: Callable[[], None]) -> None:
-        """Call ``read``, which keeps again what was written under a number.
-
-        If it becomes one thing, that has the number; else the number is dropped.
-        """
-        first = self._last + 1
-        read()
-        made = [one for one in range(first, self._last + 1) if one in self._fresh]
-        if len(made) == 1:
-            self.adopt(number, self._fresh[made[0]].thing)
-        else:
-            self._gone.append(number)
-
-    def forget(self, number: int) -> None:
-        """Record that the entry of a number is obsolete."""
-        self._gone.append(number)
+    def begin_anew(self, written: Sequence[int], kept: Iterable[Note]) -> None:
+        """Drop what was written under some ascending numbers; keep some things under new ones."""
+        self._last = max([self._last, *written[-1:]])
+        self._gone += written
+        for keeper, thing in kept:
+            self.drop((thing,))
+            self.keep(keeper, thing)

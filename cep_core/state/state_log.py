@@ -3,7 +3,7 @@
 An entry is a dict with one key: the operators that a query holds (``held``), how far the lanes have
 come (``lanes``), a row that an m-op keeps (``kept``), or a row that waits for its epoch
 (``waiting``).  A snapshot is the list of entries that an empty log would write.  The order of the
-entries' numbers is that in which rows came.  Entries name operators by numbers that stay, which
+entries' numbers is that in which rows came.  Entries name operators by numbers, which
 the ``held`` entries define: slots and m-ops depend on the history of registrations, the operators
 of the live queries do not.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -119,11 +119,10 @@ class StateReader:
         held: Mapping[str, Sequence[Operator]],
         operators: Mapping[int, Operator] = MappingProxyType({}),
     ) -> None:
-        self.numbers: dict[Operator, int] = {}
-        self.bijective = True  # whether each number means one operator, and each operator has one
         self._plan = plan
         self._held = held
-        self._operators: dict[HeldReference, Operator] = dict(plan.sources.items())
+        # By reference; None for one that only a query had that is not there any more.
+        self._operators: dict[HeldReference, Operator | None] = dict(plan.sources.items())
         self._operators.update(operators.items())
 
     def read(self, entries: Iterable[PlainData]) -> None:
@@ -153,9 +152,9 @@ class StateReader:
             lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
 
     def _read_held(self, holder: str, numbers: Sequence[int]) -> None:
-        for operator, number in zip(self._held[holder], numbers, strict=True):
-            self.bijective &= self._operators.setdefault(number, operator) is operator
-            self.bijective &= self.numbers.setdefault(operator, number) == number
+        for number, operator in zip(numbers, self._held.get(holder, repeat(None)), strict=False):
+            if self._operators.get(number) is None:
+                self._operators[number] = operator
 
     def _read_lanes(self, closed: Iterable[tuple[int, int]]) -> None:
         for lateness, until in closed:
@@ -171,24 +170,27 @@ class StateReader:
     def _waiting(
         self, lateness: int, target: list[int] | HeldReference, values: Sequence[Any], side: int
     ) -> Iterator[LoadedRow]:
-        lane, row = self._plan.lane(lateness), tuple(values)
+        row = tuple(values)
         if isinstance(target, list):
             for mop, known in self._by_mop(target).items():
+                lane = self._plan.lane(lateness)
                 yield LoadedRow((lane, mop.waiting_ports()[side], side), row, known)
-        else:
-            index = self._plan.active(self._operators[target], lane)
-            yield LoadedRow((lane, index.wire.port, None), row, [target])
+        elif (right := self._operators[target]) is not None:
+            lane = self._plan.lane(lateness)
+            yield LoadedRow((lane, self._plan.active(right, lane).wire.port, None), row, [target])
 
     def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[HeldReference]]:
         found: dict[MOp, list[HeldReference]] = {}
         for number in numbers:
-            mop = self._operators[number].mop
-            assert mop is not None
-            found.setdefault(mop, []).append(number)
+            operator = self._operators[number]
+            if operator is not None:
+                assert operator.mop is not None
+                found.setdefault(operator.mop, []).append(number)
         return found
 
     def _named(self, references: Iterable[HeldReference]) -> list[Operator]:
-        return list(dict.fromkeys(map(self._operators.__getitem__, references)))
+        known = map(self._operators.__getitem__, references)
+        return list(dict.fromkeys(one for one in known if one is not None))
 
 
 def _loaded_before(one: LoadedRow) -> int:
@@ -233,6 +235,11 @@ class StateLog:
         self._last = 0  # the number of an operator
 
     # -- What the numbers of operators mean ------------------------------------------------
+
+    @property
+    def held(self) -> dict[str, Sequence[Operator]]:
+        """The operators that queries hold, by holder."""
+        return {one.holder: one.operators for one in self._held.values()}
 
     def hold(self, holder: str, operators: Iterable[Operator]) -> None:
         """Number the operators of a query, so that entries can name them."""
@@ -345,50 +352,16 @@ class StateLog:
     def restore(self, entries: Iterable[Entry]) -> None:
         """Read back what was written of the same queries, by ascending number.
 
-        What holders have written that hold nothing any more is forgotten.
+        All of it is written anew, as the operators have other numbers now.  What holders have
+        written that hold nothing any more is forgotten.
         """
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
-        if known:
-            self._journal.begin_after(known[-1][0])
-        changed: list[PlainData] = []
-        if any(data["held"][0] not in self._held for _, data in known if "held" in data):
-            known, changed = self._without_absent(known)
-        reader = StateReader(self._plan, {one.holder: one.operators for one in self._held.values()})
+        kept = [Note(self, held) for held in self._held.values()]
+        self._journal.begin_anew([number for number, _ in known], kept)
+        reader = StateReader(self._plan, self.held)
         reader.read(data for _, data in known if "held" in data or "lanes" in data)
-        self._renumber(reader)
-        for number, data in known:
-            if "held" in data and reader.bijective:
-                self._journal.adopt(number, self._held[data["held"][0]])
-            elif "lanes" in data:
-                self._journal.keep(self, self._lanes)
-                self._journal.adopt(number, self._lanes)
-            elif reader.bijective and "held" not in data:
-                self._journal.reading(number, partial(reader.read, [data]))
-            else:  # several operators may have become one: what all kept is looked at together
-                self._journal.forget(number)
-                changed += [data] if "held" not in data else []
-        reader.read(changed)
+        reader.read(data for _, data in known if "held" not in data and "lanes" not in data)
         self._replanned = True
-
-    def _without_absent(
-        self, known: Sequence[tuple[int, PlainData]]
-    ) -> tuple[list[tuple[int, PlainData]], list[PlainData]]:
-        """Return the entries of what is held, and parts of entries that are of that only in part.
-
-        The numbers of all others are forgotten.
-        """
-        held = [data["held"] for _, data in known if "held" in data]
-        there = {one for holder, numbers in held if holder in self._held for one in numbers}
-        left: list[tuple[int, PlainData]] = []
-        parts: list[PlainData] = []
-        for number, data in known:
-            part = _part_of(data, there, self._held)
-            if part == data:
-                left.append((number, data))
-                continue
-            self._journal.forget(number)
-            parts += [] if part is None else [part]
-        return left, parts
 
     def adopt(
         self,
@@ -405,32 +378,6 @@ class StateLog:
         reader.read(one for one in known if "lanes" in one)
         reader.read(one for data in known if (one := _only(data, operators, fresh, self._plan)))
         self._replanned = True
-
-    def _renumber(self, reader: StateReader) -> None:
-        """Restore the numbers of operators; ambiguous ones are numbered anew."""
-        self._last = max([self._last, *reader.numbers.values()])
-        for held in self._held.values():
-            for operator in held.operators:
-                operator.number = reader.numbers.get(operator, 0) if reader.bijective else 0
-        for held in self._held.values():
-            self._number_all(held)
-
-
-def _part_of(data: PlainData, there: Container[int], held: Container[str]) -> PlainData:
-    """Return the part of an entry that is of some operators; None if there is none."""
-    match data:
-        case {"held": [holder, _]}:
-            return data if holder in held else None
-        case {"kept": [values, numbers, *side]}:
-            left = [one for one in numbers if one in there]
-            return {"kept": [values, left, *side]} if left else None
-        case {"waiting": [lateness, list() as numbers, *rest]}:
-            left = [one for one in numbers if one in there]
-            return {"waiting": [lateness, left, *rest]} if left else None
-        case {"waiting": [_, int() as target, *_]}:
-            return data if target in there else None
-        case _:
-            return data
 
 
 def _only(

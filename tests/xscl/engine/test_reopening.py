@@ -13,6 +13,7 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from cep_core.plan import Operator
 from cep_core.state.state_log import StateWriter
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
@@ -93,10 +94,17 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
 
 
 def kept(engine: Engine) -> dict[str, list[str]]:
-    """Return the state of temporal operators: the entries of an empty log, in no order."""
+    """Return the state of temporal operators: the entries of an empty log, in no order.
+
+    Operators are named by those who hold them: their numbers are of one run.
+    """
     core = engine.state.dataflow.core
+    names: dict[Operator, Any] = {}
+    for holder, operators in engine.state.dataflow.state_log.held.items():
+        for at, operator in enumerate(operators):
+            names.setdefault(operator, []).append(f"{holder}, {at}")
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
-    for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
+    for entry in StateWriter(core.plan, core.codec, lambda one: min(names[one])).entries({}):
         for key, data in entry.items():
             found[key].append(repr(data))
     return {key: sorted(rows) for key, rows in found.items()}
