@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
@@ -42,8 +43,9 @@ def separate_invalid(
     Those at the places in `poison` have crashed a process that read them.  An empty document
     replaces each invalid one.  None was parsed.
     """
-    if not poison and isinstance(documents, DocumentColumns) and _is_plain(documents):
-        return documents, {}
+    columns = DocumentColumns.of(documents)
+    if not poison and _is_plain(columns):
+        return columns, {}
     found: list[Document] = []
     refused: dict[int, Reason] = {}
     for at, document in enumerate(documents):
@@ -90,13 +92,15 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
 
 
 def _is_plain(documents: DocumentColumns) -> bool:
-    """Return True if all documents of a segment are valid; their types are known to be right."""
+    """Return True if all documents are valid and their names ASCII."""
     streams = set(documents.streams)
     if not all(names and all(names) for names in streams):
         return False
     if max(map(len, documents.ids), default=0) > LONGEST_ID:
         return False
     if any(len(name) > LONGEST_STREAM + PREFIX for names in streams for name in names):
+        return False
+    if not "".join([*documents.ids, *documents.origins, *chain.from_iterable(streams)]).isascii():
         return False
     times = documents.timestamps
     return not times or max(max(times), -min(times)) <= LATEST
