@@ -41,17 +41,13 @@ def skeleton(nodes: Sequence[etree._Element]) -> Skeleton:
 class Structure:
     """The nodes of a document: names, parents, and where the subtree of each ends."""
 
-    __slots__ = (
-        *("_children", "_known", "_subtrees", "ends", "leaves", "parents", "places"),
-        "symbols",
-    )
+    __slots__ = (*("_children", "_known", "_subtrees", "ends", "parents", "places", "symbols"),)
 
     def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
         self.places: list[tuple[int, str | None]] = []  # in the skeleton; an attribute's name
         self.ends: list[int] = []
-        self.leaves = frozenset(at for at, length in enumerate(skeleton.lengths) if not length)
         self._number(skeleton)
         self._children: list[list[int]] | None = None
         self._known = subtrees
