@@ -26,11 +26,10 @@ from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates.batch_join import BatchJoin
 from templates.columns.columns import table_of
 from templates.columns.values import InternedValues
+from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import Registry
-from templates.smallbatch.evaluator import SmallBatch
-from templates.sql.queries import ConjunctiveQueries
 from templates.state.stored_state import StoredState
 from tests.algorithm_1 import ProcessorOfBase
 from tests.templates.memory_storage import MemoryStorage

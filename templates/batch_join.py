@@ -24,12 +24,12 @@ from templates.columns.columns import (
     unpack,
     with_valued,
 )
+from templates.evaluators import Evaluator, arrow_table
 from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, Views
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded, grouped
 from templates.registry.members import Members
 from templates.registry.registry import Registry
-from templates.sql.queries import Evaluator, arrow_table
 from templates.state.batch_documents import BatchDocuments, KeptState
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import Dense, Driven, HeavyBatch, Pass

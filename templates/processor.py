@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from templates.batch_join import Apart, BatchJoin, Pushed
 from templates.columns.columns import Column, among
+from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.join_graph import INFINITE
 from templates.model.relations import BINDINGS, TIMES, VALUES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded
 from templates.registry.registry import UNDESIGNATED, Registry
-from templates.smallbatch.evaluator import SmallBatch
-from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
 from templates.storage import Storage

@@ -17,13 +17,13 @@ import pyarrow as pa
 from templates.batch_join import Apart, BatchJoin
 from templates.columns.columns import Columns
 from templates.errors import EvaluationError
+from templates.evaluators import in_memory
 from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node, select
 from templates.model.join_graph import JoinGraph
 from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut
 from templates.processor import Processor
 from templates.registry.members import Members
-from templates.sql.queries import in_memory
 from templates.storage import scan
 
 

@@ -28,7 +28,7 @@ import feeds.http.websub as websub
 import feeds.spool as spool
 import feeds.spool_files as spool_files
 import templates.bound.enumeration as enumeration
-import templates.sql.queries as plans
+import templates.evaluators as plans
 import templates.text.text_pass as text_pass
 import xscl.cli.in_process as in_process
 import xscl.delivery.channels.mail as mail

@@ -29,6 +29,7 @@ from templates.columns.columns import (
     steps,
     unpack,
 )
+from templates.evaluators import Evaluator
 from templates.model.conjunctive_query import (
     BATCH,
     BINDINGS,
@@ -39,11 +40,11 @@ from templates.model.conjunctive_query import (
     in_time,
     node,
     over_sides,
+    over_views,
 )
 from templates.model.join_graph import MEASURES, JoinGraph
 from templates.model.result_bound import GROUP, Cut, newcomers
 from templates.registry.members import Members
-from templates.sql.queries import Evaluator
 from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
@@ -106,23 +107,26 @@ class BoundedAnswers:
                         cool = chosen(found, of_row & ~hot)
                         for part in portions(cool["expected"], WAVE):
                             there = views.of(cool["docs"][part])
-                            yield members, evaluator.answers(*one, there)
+                            relations = there.relations(several=members.several)
+                            yield members, evaluator.answers(*one, relations)
                         for made in self._hot(one, chosen(found, of_row & hot), views):
                             yield members, made
             if light.any():
-                yield members, evaluator.answers(members, chosen(rows, light), views)
+                relations = views.relations(several=members.several)
+                yield members, evaluator.answers(members, chosen(rows, light), relations)
 
     def _hot(self, touched: Touched, found: Columns, views: Views) -> Iterator[Columns]:
         """Yield R_out of one row of R_T, a hot group each."""
         members, one = touched
-        edges = [one[f"e{at}"][0] for at, _ in enumerate(members.template.graph.equalities)]
+        graph = members.template.graph
+        edges = [one[f"e{at}"][0] for at, _ in enumerate(graph.equalities)]
         joins = chosen(views.joins, np.isin(views.joins["pairs"], edges))
         relations = {} if views.bindings is None else {BINDINGS: views.bindings}
         for group in dict.fromkeys(_cuts(found)):
             of_group = (found["rank"] == group.rank) & (found["own"] == group.own)
             docs = distinct(found["docs"][of_group])
             relations[JOINS] = chosen(joins, among(joins["docs"], docs))
-            yield self._bounded(members, members.query, one, relations, group)
+            yield self._bounded(members, over_views(graph), one, relations, group)
 
     def dense(
         self, touched: Touched, docs: tuple[int, int], times: Columns
@@ -171,7 +175,7 @@ class BoundedAnswers:
                     here = {BATCH: chosen(bindings, bindings["doc"] == doc)}
                     yield members, self._bounded(members, members.query, one, here, group)
             if light.any():
-                yield members, evaluator.filtered(members, chosen(rows, light), bindings)
+                yield members, evaluator.answers(members, chosen(rows, light), {BATCH: bindings})
 
     def _bounded(
         self,

@@ -4,7 +4,7 @@ R_out(qid, doc1, doc2, node1 ... noden, wl) :- R_T(...), relation(...), ..., con
 
 The body has an atom for each value join or pair of adjacent pattern nodes.  A variable in several
 atoms joins them; the column of R_T that an atom names says which pairs of variables a registered
-query puts there.  `select` writes the query as SQL, `smallbatch.evaluator` evaluates it
+query puts there.  `select` writes the query as SQL, `templates.evaluators` evaluates it
 over columns.  Atoms are in the order of evaluation: each can only take rows away.
 
 They read the materialised views of section 6.5.  R_vj joins the bindings of either side on their
@@ -244,6 +244,14 @@ class Views:
             differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
         rows = order[differ[numbered(starts, len(order))]]
         return chosen(joins, np.sort(rows))
+
+    def relations(self, *, several: bool) -> dict[str, Columns]:
+        """Return the relations that the query of a template reads, by name.
+
+        A query reads only one of both; `several` is computed when it is first read.
+        """
+        found = {SEVERAL: self.several} if several else {JOINS: self.joins}
+        return found if self.bindings is None else {**found, BINDINGS: self.bindings}
 
     def of(self, docs: Column) -> Views:
         """Return the views of some pairs of documents."""

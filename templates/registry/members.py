@@ -179,11 +179,18 @@ class Members:
         """True if some pair ends in a node without an equality."""
         return len(self.equal) < len(self.columns)
 
-    @cached_property
+    @property
     def query(self) -> ConjunctiveQuery:
         """The conjunctive query of the template, for the batch's relations."""
+        return self._queries[self.several]
+
+    @cached_property
+    def _queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
+        """The query, and that over documents with several value joins."""
         graph = self.template.graph
-        return over_views(graph) if graph.two_sided else over_batch(graph)
+        if not graph.two_sided:
+            return over_batch(graph), over_batch(graph)
+        return over_views(graph), over_views(graph, several=True)
 
     @cached_property
     def two_sided(self) -> bool:

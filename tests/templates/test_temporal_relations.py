@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from templates.evaluators import in_memory
 from templates.model.conjunctive_query import in_time, in_time_sql
 from templates.model.join_graph import (
     FOLLOWED_BY,
@@ -16,7 +17,6 @@ from templates.model.join_graph import (
     MEASURES,
     TemporalRelation,
 )
-from templates.sql.queries import in_memory
 from templates.state.value_joins import measures_of
 
 SPANS = [(start, end) for start in range(5) for end in range(start, 5)]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from templates.batch_join import Pushed
 from templates.registry.members import Row
-from templates.registry.variable_pairs import NumberedVariable
+from templates.registry.registry import NumberedVariable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
 from xscl.inspection.witness_reach import documents_seen

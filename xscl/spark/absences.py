@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from templates.batch_join import BatchJoin
 from templates.columns.columns import Column, Columns, chosen, columns_of, pack
+from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH
 from templates.registry.registry import Registry
-from templates.smallbatch.evaluator import SmallBatch
-from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import JoinState
 from xscl.spark.part_format import DOCUMENTS
 

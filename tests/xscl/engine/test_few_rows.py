@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import xscl
+from templates import evaluators as queries
 from templates.columns import columns
 from templates.columns.columns import Column, Index
 from templates.model.conjunctive_query import JOINS, R_VJ, Views
 from templates.processor import SMALL_BATCH
-from templates.sql import queries
+from templates.registry.members import Members
 from tests.joining import in_database
 from xscl.errors import EvaluationFailed
 
@@ -204,9 +205,14 @@ def test_joins_of_several_pairs_are_computed_only_for_templates_that_read_them()
         engine.subscribe_many([("one", PAIRS[0]), ("two", PAIRS[1])])
         one, two = engine.state.registry.members.values()
         evaluator = queries.ConjunctiveQueries()
-        evaluator.answers(one, one.registered.touched(np.zeros(0, np.int64)), views)
+
+        def read(members: Members) -> None:
+            rows = members.registered.touched(np.zeros(0, np.int64))
+            evaluator.answers(members, rows, views.relations(several=members.several))
+
+        read(one)
         assert "several" not in vars(views)
-        evaluator.answers(two, two.registered.touched(np.zeros(0, np.int64)), views)
+        read(two)
         assert "several" in vars(views)
 
 

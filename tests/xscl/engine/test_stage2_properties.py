@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from templates import processor
 from templates.columns import columns
-from templates.sql.queries import ConjunctiveQueries
+from templates.evaluators import ConjunctiveQueries
 from templates.state import value_joins
 from templates.state.join_state import ViewCache
 from tests.examples import examples

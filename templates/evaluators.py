@@ -1,12 +1,14 @@
-"""The conjunctive queries of templates on DuckDB (Hong 2009, section 6.4.4).
+"""The evaluators of templates' conjunctive queries (Hong 2009, section 6.4.4).
 
-They read relations that are lent for a batch: R_vj, the bindings of its documents, and the rows of
-R_T that the batch touches.  They read nothing of `state.*`.
+A push of a few documents joins a handful of kept rows, for which DuckDB takes ten times as long as
+NumPy; for larger batches it is faster (docs/decisions/templates.md).  Queries read relations of a
+batch: R_vj, the bindings of its documents, and the rows of R_T that the batch touches.  They read
+nothing of `state.*`.
 
 Planning a join of n relations takes DuckDB about n ms, several times as long as joining the rows
 of a batch of 500 documents.  So each query is prepared once.  DuckDB plans a prepared statement
 again when the catalog of its connection has changed, which pushes and registrations do to that of
-the store.  So the queries have a database of their own, in memory (docs/decisions/templates.md).
+the store.  So the queries have a database of their own, in memory, to which relations are lent.
 """
 
 from __future__ import annotations
@@ -18,17 +20,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Columns
+from templates.columns.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import (
-    BATCH,
-    BINDINGS,
     JOINS,
     R_VJ,
     SEVERAL,
-    Views,
-    over_batch,
-    over_views,
+    ConjunctiveQuery,
+    in_time,
     select,
 )
 from templates.model.join_graph import JoinGraph
@@ -47,13 +46,73 @@ class Evaluator(Protocol):
     made: int
     """Rows of R_out so far."""
 
-    def answers(self, members: Members, rows: Columns, views: Views) -> Columns:
-        """Return R_out of a template with two sides over the views of a batch."""
+    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+        """Return R_out over the relations that the template's query reads (`Members.query`)."""
         ...
 
-    def filtered(self, members: Members, rows: Columns, bindings: Columns) -> Columns:
-        """Return R_out of a template with one side over the bindings of a batch."""
-        ...
+
+class SmallBatch:
+    """The evaluator over NumPy columns.
+
+    A join of more than `columns.MOST` pairs of rows is left to another evaluator.
+    """
+
+    def __init__(self, otherwise: Evaluator) -> None:
+        self.made = 0
+        self._otherwise = otherwise
+
+    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+        """Return R_out over the relations of a batch."""
+        try:
+            found = _evaluate(members.query, rows, relations)
+        except TooManyRows:
+            return self._otherwise.answers(members, rows, relations)
+        self.made += len(found["qid"])
+        return found
+
+
+def _evaluate(
+    query: ConjunctiveQuery, registered: Columns, relations: Mapping[str, Columns]
+) -> Columns:
+    """Return R_out, joining one atom after the other.
+
+    `bound` has a column for each variable so far, and `rows` are rows of R_T: one entry of each for
+    each answer so far.
+    """
+    rows: Column | None = None
+    bound: Columns = {}
+    for atom in query.atoms:
+        assert atom.key is not None
+        relation, (column, asked) = relations[atom.relation], atom.key
+        if atom.valued:
+            relation = chosen(relation, relation["valued"])
+        if rows is None:
+            which, rows = Index(registered[asked]).rows(relation[column])
+        else:
+            shared = [(bound[name], relation[one]) for one, name in atom.binds if name in bound]
+            ours, theirs = zip(*shared, strict=True)
+            kept, which = equal_rows((registered[asked][rows], *ours), (relation[column], *theirs))
+            rows, bound = rows[kept], chosen(bound, kept)
+        agree = np.ones(len(rows), np.bool_)
+        known, bound = bound, dict(bound)
+        for one, name in atom.binds:
+            if name not in known:
+                values = relation[one][which]
+                if bound.setdefault(name, values) is not values:  # twice in this atom
+                    agree &= bound[name] == values
+        if query.timed and atom is query.atoms[0]:
+            agree &= in_time(chosen(registered, rows), bound)
+        if not agree.all():
+            rows, bound = rows[agree], chosen(bound, agree)
+    assert rows is not None
+    for _, left, right in query.compared:
+        differ = bound[left] != bound[right]
+        rows, bound = rows[differ], chosen(bound, differ)
+    ends = {name: registered[name][rows] for name in ("qid", "wl")}
+    return {"qid": ends["qid"], **{name: bound[name] for name in query.head}, "wl": ends["wl"]}
+
+
+# -- DuckDB --------------------------------------------------------------------------------
 
 
 class ConjunctiveQueries:
@@ -64,27 +123,8 @@ class ConjunctiveQueries:
         self._planned: _PlannedQueries | None = None  # small batches need none
         self.lent: dict[str, Columns] = {}
 
-    def answers(self, members: Members, rows: Columns, views: Views) -> Columns:
-        """Return R_out of a template with two sides over the views of a batch."""
-        # A query reads only one of both; `several` is computed when it is first read.
-        relations = {SEVERAL: views.several} if members.several else {JOINS: views.joins}
-        if views.bindings is not None:
-            relations[BINDINGS] = views.bindings
-        return self._answer(members, rows, relations)
-
-    def filtered(self, members: Members, rows: Columns, bindings: Columns) -> Columns:
-        """Return R_out of a template with one side over the bindings of a batch."""
-        return self._answer(members, rows, {BATCH: bindings})
-
-    def release(self) -> None:
-        """Release the relations of a batch; the plans stay."""
-        self.lent.clear()
-        if self._planned is not None:
-            self._planned.release()
-
-    def _answer(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
-        """Evaluate the query of a template; raise EvaluationError if the database fails."""
-        graph, several = members.template.graph, members.several
+    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+        """Return R_out over the relations of a batch; raises EvaluationError."""
         try:
             if self._planned is None:
                 self._planned = _PlannedQueries()
@@ -92,13 +132,19 @@ class ConjunctiveQueries:
                 if self.lent.get(name) is not relation:
                     self._planned.lend(name, _lendable(name, relation))
                     self.lent[name] = relation
-            found = self._planned.execute(graph, several, pa.table(dict(rows)))
+            found = self._planned.execute(members, pa.table(dict(rows)))
         except duckdb.Error as error:
             self._planned = None  # a fatal error invalidates the database
             self.lent.clear()
             raise EvaluationError(str(error).partition("\n")[0]) from error
         self.made += len(found["qid"])
         return found
+
+    def release(self) -> None:
+        """Release the relations of a batch; the plans stay."""
+        self.lent.clear()
+        if self._planned is not None:
+            self._planned.release()
 
 
 class _Holder:
@@ -146,13 +192,14 @@ class _PlannedQueries:
         for holder in self._lent.values():
             holder.table = holder.table.schema.empty_table()
 
-    def execute(self, graph: JoinGraph, several: bool, rows: pa.Table) -> Columns:
+    def execute(self, members: Members, rows: pa.Table) -> Columns:
         """Evaluate the query of a template over rows of R_T."""
-        planned = self._statements.pop((graph, several), None)
+        key = members.template.graph, members.several
+        planned = self._statements.pop(key, None)
         r_t = self._unused() if planned is None else planned[0]
         self.lend(r_t, rows)
-        statement = self._plan(graph, several, r_t) if planned is None else planned[1]
-        self._statements[graph, several] = r_t, statement
+        statement = self._plan(members.query, r_t) if planned is None else planned[1]
+        self._statements[key] = r_t, statement
         found = self._connection.execute(statement).fetchnumpy()
         return {name: np.asarray(column) for name, column in found.items()}
 
@@ -164,8 +211,7 @@ class _PlannedQueries:
         self._connection.execute(f"DEALLOCATE over_{r_t}")
         return r_t
 
-    def _plan(self, graph: JoinGraph, several: bool, r_t: str) -> duckdb.Statement:
-        query = over_views(graph, several=several) if graph.two_sided else over_batch(graph)
+    def _plan(self, query: ConjunctiveQuery, r_t: str) -> duckdb.Statement:
         self._connection.execute(f"PREPARE over_{r_t} AS {select(query, r_t)}")
         (statement,) = self._connection.extract_statements(f"EXECUTE over_{r_t}")
         return statement

@@ -1,1 +1,0 @@
-"""The evaluator of small batches, on NumPy columns."""

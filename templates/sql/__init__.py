@@ -1,1 +1,0 @@
-"""Conjunctive queries on DuckDB, one for each template."""
