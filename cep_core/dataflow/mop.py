@@ -79,6 +79,16 @@ class Operator:
         joins = mop is not None and mop.joins
         self.joined: bool = joins or any(one.joined for one in inputs)
 
+    def below(self) -> Iterator[Operator]:
+        """Yield this operator and those that it reads, each once."""
+        found = {self: None}
+        pending = [self]
+        while pending:
+            one = pending.pop()
+            yield one
+            pending += [source for source in one.wanted.inputs if source not in found]
+            found |= dict.fromkeys(pending)
+
 
 class MOp(ABC):
     """A multi-operator: a label, its operators by output slot, and its depth in the plan."""

@@ -191,7 +191,7 @@ class Ingest:
             state.flow.look(dataflow.passed)
             if key is not None and end == len(push.documents) and not state.ledger.enter(key):
                 return _NO_RESULTS
-            dataflow.begin()
+            before = dataflow.joined
             if evaluated is None and len(state.registry.elsewhere.rows):
                 recall(state, state.registry.elsewhere.rows.tolist())
             elsewhere = None
@@ -220,7 +220,7 @@ class Ingest:
             reached("joined")
             laps.end("join")
             results = self._commit(state)
-            position, joined = state.position, dataflow.joined
+            position, joined = state.position, dataflow.joined - before
             self._push_size.learn(len(documents), joined)
             if newcomers is not None:
                 self._numbering.add(newcomers, state.oldest_elsewhere())
@@ -272,7 +272,6 @@ class Ingest:
     def occur(self, begin: int, end: int) -> None:
         """Emit the instants of calendars between two times, before documents are replayed."""
         with self._transactions.change() as state:
-            state.dataflow.begin()
             state.dataflow.occur(begin, end)
             self._commit(state)
 
@@ -283,7 +282,6 @@ class Ingest:
         flush.
         """
         with self._transactions.change() as state, self._transactions.paused():
-            state.dataflow.begin()
             state.documents.replay(arrivals, rows, in_order=in_order)
             state.arrived.append(arrivals)
             state.dataflow.shred(arrivals)
@@ -306,7 +304,6 @@ class Ingest:
         The times are those up to which it does: see `Lane.drain`.
         """
         with self._transactions.change() as state:
-            state.dataflow.begin()
             state.dataflow.drain(until, rows_until)
             return self._log.expand(self._commit(state))
 
@@ -317,7 +314,6 @@ class Ingest:
         """
         with self._transactions.change() as state:
             state.documents.advance(to)
-            state.dataflow.begin()
             state.dataflow.advance(to, arrival)
             state.dataflow.join()
             return self._log.expand(self._commit(state))

@@ -161,13 +161,9 @@ class Dataflow:
         """The automaton of stage 1."""
         return self.pairs.automaton
 
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self._joins.begin()
-
     @property
     def joined(self) -> int:
-        """The number of join results in this transaction."""
+        """The number of join results since the start."""
         return self._joins.results
 
     def shred(self, arrivals: Arrivals) -> None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from cep_core.plan import VALUES, Batch, Members, Operator, Port, Row
 from templates.batch_join import FOUND, NOTHING_FOUND
+from templates.columns.columns import table_of
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.results import Subscription
@@ -159,11 +160,8 @@ class ResultCollector:
         found = list(map(self._sorted, tables))
         if self._rows:
             self._rows.sort(key=_in_order)
-            numbers = [self._composites.number(composite) for _, composite in self._rows]
-            qids = [qid for qid, _ in self._rows]
-            columns = [qids, numbers, numbers, [[] for _ in numbers]]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
-            found.append(pa.table(arrays, schema=FOUND))
+            numbered = ((qid, self._composites.number(one)) for qid, one in self._rows)
+            found.append(table_of([(qid, doc, doc, []) for qid, doc in numbered], FOUND))
             self._rows.clear()
         return pa.concat_tables(found) if found else NOTHING_FOUND
 

@@ -52,9 +52,7 @@ class Cuts:
         self._documents = documents
         self._bound = bound
         self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: documents, the latest last
-        self.pending: defaultdict[int, set[int]] = defaultdict(
-            set
-        )  # of this push: rows of R_T by rank
+        self.pending: defaultdict[int, set[int]] = defaultdict(set)  # by rank: rows of R_T
         for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 
@@ -62,14 +60,6 @@ class Cuts:
         """Note what stage 2 has cut of the batch that is being joined."""
         for cut in cuts:
             self.pending[cut.rank].add(cut.qid)
-
-    def has(self, rank: int, qids: frozenset[int]) -> bool:
-        """Return True if one of some joins was cut at the document of a rank, in this push."""
-        return rank in self.pending and not qids.isdisjoint(self.pending[rank])
-
-    def has_rank(self, rank: int) -> bool:
-        """Return True if some join was cut at the document of a rank, in this push."""
-        return rank in self.pending
 
     def adopt(self, qid: int, doc: int) -> None:
         """Record a document that a trial has found to be cut, by its number here."""
@@ -124,11 +114,5 @@ class Cuts:
 
 def joins_below(operator: Operator) -> frozenset[int]:
     """Return the rows of R_T whose results an operator reads, through whatever lies between."""
-    found: set[int] = set()
-    below = [operator]
-    while below:
-        one = below.pop()
-        if one.wanted.kind == "template_join":
-            found.add(one.wanted.definition.qid)  # type: ignore[attr-defined]
-        below.extend(one.wanted.inputs)
-    return frozenset(found)
+    joins = (one.wanted for one in operator.below() if one.wanted.kind == "template_join")
+    return frozenset(wanted.definition.qid for wanted in joins)  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ whether they are accepted, are known only when the batch is assembled (`merge_bi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -83,35 +83,37 @@ def merge_bindings(
     `parts` are portions, the places of the batch's documents in them, and their numbers; other
     documents of the portions are ignored.
     """
-    bindings, values = [tables[0]], [tables[1]["strVal"]]
-    offset = tables[1].num_rows
-    for portion, places, docs in parts:
-        bindings.append(_numbered(portion.bindings, places, docs, offset))
-        values.append(portion.values["strVal"])
-        offset += portion.values.num_rows
-    if len(bindings) == 1:
-        return tables
-    texts = pa.chunked_array([c for v in values for c in v.chunks], pa.string())
-    return _united(pa.concat_tables(bindings), texts)
+    several = [(_numbered(one.bindings, places, docs), one.values) for one, places, docs in parts]
+    return united([tables, *several])
 
 
-def _numbered(table: pa.Table, places: Numbers, numbers: Numbers, offset: int) -> pa.Table:
-    """Return the rows of the documents that have a number, with it and with values so far on."""
+def _numbered(table: pa.Table, places: Numbers, numbers: Numbers) -> pa.Table:
+    """Return the rows of the documents that have a number, with it."""
     there = table["doc"].to_numpy()
     known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
     known[places] = numbers
     docs = known[there]
     taken = table.set_column(0, "doc", pa.array(docs))
-    taken = taken.set_column(
-        taken.schema.get_field_index("value"),
-        "value",
-        pc.add(taken["value"], pa.scalar(offset, pa.int32())),
-    )
     return taken if (docs >= 0).all() else taken.filter(pa.array(docs >= 0))
 
 
-def _united(bindings: pa.Table, texts: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
-    """Return the tables with one row for each distinct value that occurs, counted by documents."""
+def united(several: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.Table]:
+    """Return the bindings and values of several batches as those of one.
+
+    There is one row for each distinct value that occurs, counted by documents.
+    """
+    offsets = np.cumsum([0, *(values.num_rows for _, values in several)]).tolist()
+    bindings = pa.concat_tables(
+        [
+            one.set_column(
+                one.schema.get_field_index("value"),
+                "value",
+                pc.add(one["value"], pa.scalar(offset, pa.int32())),
+            )
+            for (one, _), offset in zip(several, offsets, strict=False)
+        ]
+    )
+    texts = pa.concat_tables([values for _, values in several])["strVal"]
     distinct = texts.combine_chunks().dictionary_encode()
     rows = distinct.indices.to_numpy()
     valued = bindings.filter(pc.is_valid(bindings["value"]))

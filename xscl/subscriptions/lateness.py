@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from templates.columns.columns import table_of
 from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
@@ -67,9 +68,7 @@ class LatenessBounds:
         state = self._subscriptions.state
         if state != self._made_for:
             rows = [row for one in self._subscriptions for row in self._rows(one)]
-            columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-            self._table, self._made_for = pa.table(arrays, schema=_SCHEMA), state
+            self._table, self._made_for = table_of(rows, _SCHEMA), state
         return self._table
 
     def _rows(self, one: Subscription) -> Iterator[tuple[object, ...]]:

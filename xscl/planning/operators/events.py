@@ -98,12 +98,8 @@ class Attributes(SlotWiseMOp):
         composite = cast(Composite, row[VALUES])
         if composite.version > 1 and not self._updates:
             return
-        if self._cuts.has_rank(composite.rank):
-            whole = [
-                slot
-                for slot in slots_of(members)
-                if not self._cuts.has(composite.rank, self._joins[slot])
-            ]
+        if cut := self._cuts.pending.get(composite.rank):
+            whole = [slot for slot in slots_of(members) if cut.isdisjoint(self._joins[slot])]
             if not whole:
                 return
             members = members_of(whole)

@@ -34,13 +34,14 @@ from cep_core.plan import (
 from templates.batch_join import FOUND
 from templates.columns.columns import Column, steps
 from templates.errors import EvaluationError
-from templates.model.relations import VALUES, Witnesses
+from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut, grouped
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.readers import OperatorReader
+from xscl.shredding.remote_bindings import united
 from xscl.store.queries.tables import LEVELS
 
 AT_ONCE = 100_000
@@ -151,7 +152,7 @@ class Joins:
     """All templates over one batch after the other.
 
     `documents` are those that something was found in, since the last look.  `results` counts those
-    of the transaction.  `operators` are those of joins that some operator reads, by qid.
+    since the start.  `operators` are those of joins that some operator reads, by qid.
     """
 
     depth = 2
@@ -177,10 +178,6 @@ class Joins:
 
     def __post_init__(self) -> None:
         self._rounds = Rounds(self._batch, self._processor, self._place, self._end_rounds)
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self.results = 0
 
     def take(self, witnesses: Witnesses) -> None:
         """Take the witnesses of documents in."""
@@ -255,7 +252,8 @@ class Joins:
         operator = self.operators.get(qid)
         if operator is None:
             return LAST
-        return max(map(self._level, _streams_below(operator))), operator.depth
+        streams = (one.wanted.definition for one in operator.below() if not one.wanted.inputs)
+        return max(self._level(cast(str, name)) for name in streams), operator.depth
 
     def _end_rounds(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
         """Take the results of joins of which no more come in this batch."""
@@ -382,39 +380,13 @@ class Rounds:
         self._end(found.select(FOUND.names), cuts)
 
 
-def _streams_below(operator: Operator) -> set[str]:
-    """Return the streams that an operator reads, through whatever lies between."""
-    found: set[str] = set()
-    below = [operator]
-    while below:
-        one = below.pop()
-        if not one.wanted.inputs:
-            found.add(cast(str, one.wanted.definition))
-        below.extend(one.wanted.inputs)
-    return found
-
-
 def _arrival(made: tuple[Composite, TemplateJoin, list[int]]) -> tuple[object, ...]:
     """Return the place of a composite: by arrival, those of the same documents together."""
     return made[0].rank, made[0].docs, made[0].nodes
 
 
 def _united(batch: Sequence[Witnesses]) -> Witnesses:
-    """Return the witnesses of several batches as one: a text is one row of `values`."""
-    rows: dict[str, int] = {}
-    counts: list[int] = []
-    bindings: list[pa.Table] = []
-    for one in batch:
-        moved = []
-        for text, docs in zip(*(column.to_pylist() for column in one.values.columns), strict=True):
-            row = rows.setdefault(text, len(counts))
-            if row == len(counts):
-                counts.append(0)
-            counts[row] += docs
-            moved.append(row)
-        by_row = pa.array(moved, pa.int32())
-        at = one.bindings.schema.get_field_index("value")
-        bindings.append(one.bindings.set_column(at, "value", by_row.take(one.bindings["value"])))
-    values = pa.table([pa.array(list(rows), pa.string()), pa.array(counts, pa.int32())], VALUES)
+    """Return the witnesses of several batches as one."""
+    bindings, values = united([(one.bindings, one.values) for one in batch])
     times = pa.concat_tables([one.times for one in batch]).sort_by("doc")
-    return Witnesses(pa.concat_tables(bindings), times, values)
+    return Witnesses(bindings, times, values)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
+from templates.columns.columns import table_of
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
 from xscl.documents.composite_events import Composite, item_at
 from xscl.language.parser import parse_operand
@@ -86,9 +85,7 @@ class Leaves:
         ]
         counts = [(text, len(documents[row])) for text, row in values.items()]
         return Witnesses(
-            _table(bindings, BINDINGS),
-            _table(times, TIMES),
-            _table(counts, VALUES),
+            table_of(bindings, BINDINGS), table_of(times, TIMES), table_of(counts, VALUES)
         )
 
     def _texts(self, composite: Composite, entry: _Entry) -> list[str]:
@@ -96,9 +93,3 @@ class Leaves:
             return texts_of(entry.operand)("")
         item = item_at(composite, entry.position, self._tree)
         return [] if item is None else texts_of(entry.operand)(item)
-
-
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
