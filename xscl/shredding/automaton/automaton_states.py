@@ -8,6 +8,7 @@ a node is found by an index of their conditions (`xscl.shredding.conditions.inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple, cast
 
 from xscl.language.constants import Constant
@@ -17,7 +18,7 @@ from xscl.shredding.conditions.atoms import Plan
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Key, key_of
 
-SEVERAL = 8  # children that are kept without a dictionary
+_NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
 
 
 class AutomatonState:
@@ -27,13 +28,13 @@ class AutomatonState:
     that have conditions of their own, but none above.
     """
 
-    __slots__ = (*("below", "children", "parent", "places", "plain", "spot", "step"),)
+    __slots__ = ("below", "children", "parent", "places", "plain", "spot", "step")
 
     def __init__(self, parent: AutomatonState | None, step: Step) -> None:
         self.parent = parent
         self.step = step
-        self.children: dict[Key, AutomatonState] | None = None
-        self.below: dict[Key, AutomatonState] | None = None  # the same behind `//`
+        self.children: dict[Key, AutomatonState] = {}
+        self.below: dict[Key, AutomatonState] = {}  # the same behind `//`
         self.plain: PatternPlace | None = None
         self.spot: IndexedPlaces | None = None
         self.places = 0
@@ -41,15 +42,9 @@ class AutomatonState:
     def edge(self, step: Step, key: Key) -> tuple[AutomatonState, bool]:
         """Return the state that a step of this key leads to, and whether it is new."""
         edges = self.below if step.descendant else self.children
-        known = None if edges is None else edges.get(key)
+        known = edges.get(key)
         if known is not None:
             return known, False
-        if edges is None:
-            edges = {}
-            if step.descendant:
-                self.below = edges
-            else:
-                self.children = edges
         target = edges[key] = AutomatonState(self, step)
         return target, True
 
@@ -57,7 +52,6 @@ class AutomatonState:
         """Remove the state from the one that leads to it."""
         assert self.parent is not None, "no place of a stream's own state is ever left"
         edges = self.parent.below if self.step.descendant else self.parent.children
-        assert edges is not None
         del edges[key_of(self.step.attribute, self.step.test)]
 
 
@@ -93,12 +87,10 @@ class PatternPlace:
             form is None or form.structural
         )
         self.entries: tuple[PairEntry, ...] = ()
-        self.children: (
-            tuple[PatternPlace, ...] | dict[AutomatonState, PatternPlace]
-        ) = ()  # without own conditions
+        self.children = _NONE  # those without own conditions; most places have none
         self.spots: tuple[IndexedPlaces, ...] = ()
         self.deeper = 0  # spots here and below
-        self.bundle: EntryBundle | None = None  # made when it is first asked for
+        self.bundle: object = None  # made when it is first asked for
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
@@ -122,30 +114,6 @@ class PatternPlace:
         assert self.form is not None, "only places with conditions are looked up"
         return cast(Plan, self.form.plan(self.constants))
 
-    def child(self, state: AutomatonState) -> PatternPlace | None:
-        """Return the child place of a state."""
-        if isinstance(self.children, dict):
-            return self.children.get(state)
-        if not self.children:
-            return None
-        return next((child for child in self.children if child.state is state), None)
-
-    def attach(self, child: PatternPlace) -> None:
-        """Add a child place."""
-        if not isinstance(self.children, dict):
-            self.children += (child,)
-            if len(self.children) <= SEVERAL:
-                return
-            self.children = {child.state: child for child in self.children}
-        self.children[child.state] = child
-
-    def detach(self, child: PatternPlace) -> None:
-        """Remove a child place."""
-        if isinstance(self.children, dict):
-            del self.children[child.state]
-        else:
-            self.children = tuple(other for other in self.children if other is not child)
-
     def upward(self) -> Iterator[PatternPlace]:
         """Yield this place and those above it, the place of the stream last."""
         place: PatternPlace | None = self
@@ -164,36 +132,19 @@ class PatternPlace:
         root.changes += 1
 
     def children_at(self, states: Mapping[AutomatonState, object]) -> Iterable[PatternPlace]:
-        """Return the children, without most of those of other states."""
+        """Return the children of some states."""
         children = self.children
-        if isinstance(children, dict):
-            return [children[state] for state in children.keys() & states.keys()]
-        return children
+        return [children[state] for state in children.keys() & states.keys()] if children else ()
 
-    def bundled(self) -> EntryBundle:
-        """Return the bundle of all entries at the place and below it."""
+    def bundled(self) -> object:
+        """Return the identity of all entries at the place and below it, until they change."""
         if self.bundle is None:
-            self.bundle = EntryBundle()
+            self.bundle = object()
         return self.bundle
-
-    def distance(self, ancestor: PatternPlace) -> int | None:
-        """Return the number of steps from an ancestor to here; None if one of them is `//`."""
-        for steps, place in enumerate(self.upward()):
-            if place is ancestor:
-                return steps
-            if place.state.step.descendant:
-                return None
-        raise AssertionError("the first variable of a pair is above the second")
 
     def path_from(self, ancestor: PatternPlace) -> tuple[PatternPlace, ...]:
         """Return the places from this one up to, and without, an ancestor."""
-        path: list[PatternPlace] = []
-        place: PatternPlace | None = self
-        while place is not ancestor:
-            assert place is not None, "the first variable of a pair is above the second"
-            path.append(place)
-            place = place.parent
-        return tuple(path)
+        return tuple(takewhile(lambda place: place is not ancestor, self.upward()))
 
 
 class IndexedPlaces:
@@ -224,9 +175,3 @@ class PairEntry(NamedTuple):
     valued: bool
     derived: Operand | None = None
     alone: bool = False
-
-
-class EntryBundle:
-    """The identity of all entries at a place and below it, until they change."""
-
-    __slots__ = ()

@@ -188,17 +188,15 @@ class Lineage:
         keys = keys_of(symbol)
         states: dict[AutomatonState, None] = {}
         for state in self.states:
-            if state.children is not None:
-                states |= {state.children[key]: None for key in keys if key in state.children}
+            states |= {state.children[key]: None for key in keys if key in state.children}
         for state in self._open:
-            if state.below is not None:
-                states |= {state.below[key]: None for key in keys if key in state.below}
+            states |= {state.below[key]: None for key in keys if key in state.below}
         spots = [state.spot for state in states if state.spot is not None]
         matched: dict[PatternPlace, None] = {}
         for places, near in ((self.matched, True), (self._wide, False)):
             for place in places:
                 for child in place.children_at(states):
-                    if child.state in states and (near or child.state.step.descendant):
+                    if near or child.state.step.descendant:
                         matched[child] = None
                 for spot in place.spots:
                     if spot.state in states and (near or spot.state.step.descendant):

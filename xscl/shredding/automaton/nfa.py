@@ -59,35 +59,18 @@ class Automaton:
         for pair in pairs:  # all before any place is looked up: it leaves with its last pair
             self.remove(pair.number)
             distinct[pair.number] = pair
-        plain: dict[str, PatternPlace] = {}  # those of first variables, without own conditions
         for number, first, second, valued in distinct.values():
-            rest = second[len(first) :]
-            goes_on = second.startswith(first) and (not rest or rest[0] == "/")
-            upper = self._places.get(first) or plain.get(first)
-            alone = False
-            if upper is None or not goes_on:
-                form, constants = FORMS.find(first)
-                root = self._roots.get(form.stream)
-                if root is None:
-                    root = PatternPlace(AutomatonState(None, _ROOT), None)
-                    self._roots[form.stream] = root
-                upper = self._along(root, form.steps, constants)
-                alone = form.derived is not None
-                if goes_on and not alone:
-                    plain[first] = upper
-            if not goes_on or alone:
-                above = len(form.steps)
-                form, constants = FORMS.find(second)
-                derived = form.derived and form.derived(constants)
-                steps = form.steps[above:]
-                lower = self._along(upper, steps, constants)
-            elif rest:
-                stream = first.partition("/")[0]
-                form, constants = FORMS.find(stream + rest)
-                derived, steps = form.derived and form.derived(constants), form.steps
-                lower = self._along(upper, steps, constants, (stream, first))
-            else:  # a stream alone would be read as its root element
-                derived, steps, lower = None, [], upper
+            upper_form, constants = FORMS.find(first)
+            root = self._roots.get(upper_form.stream)
+            if root is None:
+                root = PatternPlace(AutomatonState(None, _ROOT), None)
+                self._roots[upper_form.stream] = root
+            upper = self._along(root, upper_form.steps, constants)
+            form, constants = FORMS.find(second)
+            derived = form.derived and form.derived(constants)
+            alone = upper_form.derived is not None
+            steps = form.steps[len(upper_form.steps) :]
+            lower = self._along(upper, steps, constants)
             distance = None if any(step.step.descendant for step in steps) else len(steps)
             self._enter(PairEntry(number, upper, lower, distance, valued, derived, alone))
 
@@ -97,11 +80,9 @@ class Automaton:
         self._entries[entry.pair] = entry
         lower.entries += (entry,)
         self.changes += 1
-        place: PatternPlace | None = lower
-        while place is not None:
+        for place in lower.upward():
             place.uses += 1
             place.bundle = None
-            place = place.parent
         if lower.structural:
             lower.change()
 
@@ -122,24 +103,15 @@ class Automaton:
                 self._leave(place, place.parent)
 
     def _along(
-        self,
-        place: PatternPlace,
-        steps: Iterable[StepForm],
-        constants: Sequence[Constant],
-        moved: tuple[str, str] | None = None,
+        self, place: PatternPlace, steps: Iterable[StepForm], constants: Sequence[Constant]
     ) -> PatternPlace:
-        """Return the place that steps lead to; it stays while a pair uses it.
-
-        `moved` are the beginning of their texts, and what stands there in fact.
-        """
+        """Return the place that steps lead to; it stays while a pair uses it."""
         for step in steps:
             state, new = place.state.edge(step.step, step.key)
             if new:
                 place.change()
             if step.count:
                 text = step.text(constants)
-                if moved is not None:
-                    text = moved[1] + text[len(moved[0]) :]
                 known = self._places.get(text)
                 place = known or self._conditional(place, state, step, constants, text)
             else:
@@ -153,11 +125,12 @@ class Automaton:
                 state.plain = PatternPlace(state, parent)
                 state.places += 1
             return state.plain
-        found = parent.child(state)
+        found = parent.children.get(state)
         if found is None:
             found = PatternPlace(state, parent)
             state.places += 1
-            parent.attach(found)
+            parent.children = parent.children or {}  # one of its own
+            parent.children[state] = found
         return found
 
     def _conditional(
@@ -200,7 +173,7 @@ class Automaton:
         if place is state.plain:
             state.plain = None
         elif place.form is None:
-            parent.detach(place)
+            del parent.children[state]
         else:
             spot = state.spot if parent.plain else _spot_of(parent, state)
             assert spot is not None, "a place with conditions has a spot"

@@ -19,7 +19,6 @@ import numpy as np
 from xscl.language.syntax import Path
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
-    EntryBundle,
     IndexedPlaces,
     PatternPlace,
 )
@@ -49,7 +48,7 @@ class DocumentShape:
     ) -> None:
         self.structure = structure
         self.cache: DocumentShapes | None = None  # that the shape is in
-        self.rows: dict[tuple[EntryBundle, int], Packed] = {}  # by bundle and node
+        self.rows: dict[tuple[object, int], Packed] = {}  # by bundle and node
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `index_view`
         self.shown = -1  # the changes of the automaton that the views are of
         self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
@@ -238,7 +237,7 @@ class DocumentShapes:
         self._size -= len(shape)
         self._rows -= len(shape.rows)
 
-    def keep(self, shape: DocumentShape, bundle: EntryBundle, node: int, rows: Packed) -> None:
+    def keep(self, shape: DocumentShape, bundle: object, node: int, rows: Packed) -> None:
         """Cache the rows of a bundle at a node; if they exceed the bound, drop all others."""
         if self._rows >= BUNDLES:
             for one in self._known.values():

@@ -50,11 +50,8 @@ class DocumentWalk:
         self._made = 0
         self._residuals: Evaluation | None = None  # made with the first one
 
-    def item(self, number: int) -> Item:
+    def item(self, number: int) -> etree._Element | AttributeNode:
         """Return a node by its number."""
-        return self._node(number)
-
-    def _node(self, number: int) -> etree._Element | AttributeNode:
         place, name = self.shape.structure.places[number]
         node = self._alike.read[self.place].nodes[place]
         return node if name is None else AttributeNode(node, name, str(node.get(name)))
@@ -99,7 +96,7 @@ class DocumentWalk:
             if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
                 return text_holds(condition, self._texts(condition.path, node))
             if isinstance(condition, Residual):
-                return self._residual(condition, self._node(node))
+                return self._residual(condition, self.item(node))
             if is_structural(condition):
                 return self.shape.structure.subtrees[node].holds(condition)
             return evaluate(condition, self.item(node), self._residual)
