@@ -47,7 +47,7 @@ class Evaluator(Protocol):
     """Rows of R_out so far."""
 
     def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
-        """Return R_out over the relations that the template's query reads (`Members.query`)."""
+        """Return R_out over the relations that the template's query reads (`Members.queries`)."""
         ...
 
 
@@ -64,7 +64,7 @@ class SmallBatch:
     def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
         """Return R_out over the relations of a batch."""
         try:
-            found = _evaluate(members.query, rows, relations)
+            found = _evaluate(members.queries[members.several], rows, relations)
         except TooManyRows:
             return self._otherwise.answers(members, rows, relations)
         self.made += len(found["qid"])
@@ -198,7 +198,7 @@ class _PlannedQueries:
         planned = self._statements.pop(key, None)
         r_t = self._unused() if planned is None else planned[0]
         self.lend(r_t, rows)
-        statement = self._plan(members.query, r_t) if planned is None else planned[1]
+        statement = self._plan(members.queries[key[1]], r_t) if planned is None else planned[1]
         self._statements[key] = r_t, statement
         found = self._connection.execute(statement).fetchnumpy()
         return {name: np.asarray(column) for name, column in found.items()}

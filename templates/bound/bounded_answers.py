@@ -173,7 +173,7 @@ class BoundedAnswers:
                 for row, doc, group in zip(found.row[hot], docs, groups, strict=True):
                     one = chosen(rows, np.array([row]))
                     here = {BATCH: chosen(bindings, bindings["doc"] == doc)}
-                    yield members, self._bounded(members, members.query, one, here, group)
+                    yield members, self._bounded(members, members.queries[0], one, here, group)
             if light.any():
                 yield members, evaluator.answers(members, chosen(rows, light), {BATCH: bindings})
 

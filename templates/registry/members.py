@@ -179,14 +179,9 @@ class Members:
         """True if some pair ends in a node without an equality."""
         return len(self.equal) < len(self.columns)
 
-    @property
-    def query(self) -> ConjunctiveQuery:
-        """The conjunctive query of the template, for the batch's relations."""
-        return self._queries[self.several]
-
     @cached_property
-    def _queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
-        """The query, and that over documents with several value joins."""
+    def queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
+        """The conjunctive query of the template, and that over documents with `several` joins."""
         graph = self.template.graph
         if not graph.two_sided:
             return over_batch(graph), over_batch(graph)

@@ -94,13 +94,14 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
 def _is_plain(documents: DocumentColumns) -> bool:
     """Return True if all documents are valid and their names ASCII."""
     streams = set(documents.streams)
-    if not all(names and all(names) for names in streams):
+    if not all(streams) or not all(chain.from_iterable(streams)):
         return False
     if max(map(len, documents.ids), default=0) > LONGEST_ID:
         return False
-    if any(len(name) > LONGEST_STREAM + PREFIX for names in streams for name in names):
+    names = list(chain.from_iterable(streams))
+    if max(map(len, names), default=0) > LONGEST_STREAM + PREFIX:
         return False
-    if not "".join([*documents.ids, *documents.origins, *chain.from_iterable(streams)]).isascii():
+    if not "".join([*documents.ids, *documents.origins, *names]).isascii():
         return False
     times = documents.timestamps
     return not times or max(max(times), -min(times)) <= LATEST
