@@ -10,6 +10,7 @@ from itertools import count, islice
 from xscl.errors import QueryError
 from xscl.inspection.names_seen import step_written
 from xscl.inspection.vocabulary import LONGEST, leaf_value, steps_of
+from xscl.language.functions import FUNCTIONS
 from xscl.language.parser import parse, parse_block
 from xscl.language.scope import rewritten, walk
 from xscl.language.syntax import Block, NameTest, Query
@@ -20,18 +21,27 @@ from xscl.shredding.nodes.tree import DocumentTree, string_value
 MOST = 40
 """Maximum number of shared values, the best first."""
 
+NEAR, FEWEST_WORDS = 0.6, 3
+"""The least Jaccard coefficient of texts that are nearly the same, and their least words."""
+LONGEST_COMPARED = 1_000
+"""Characters of texts that are compared so."""
+
 Leaf = tuple[str, ...]
 """The path of a leaf: names from the root, as a query writes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Leaves of two documents with the same value, in any capitals unless it `is_exact`."""
+    """Leaves of two documents with the same value, in any capitals unless it `is_exact`.
+
+    Two that are `nearly` the same share most of their words; `value` is that on the left.
+    """
 
     left: Leaf
     right: Leaf
     value: str
     is_exact: bool = True
+    nearly: bool = False
 
     @property
     def key(self) -> str:
@@ -59,15 +69,33 @@ def shared(left: DocumentTree, right: DocumentTree) -> list[Shared]:
             known = found.setdefault((path, other), pair)
             if pair.is_exact and not known.is_exact:
                 found[path, other] = pair
-    return sorted(found.values(), key=_rank)[:MOST]
+    near = (
+        Shared(path, path, one, is_exact=False, nearly=True)
+        for path, one, other in _single_in_both(left, right)
+        if (path, path) not in found and _is_near(one, other)
+    )
+    return sorted((*found.values(), *near), key=_rank)[:MOST]
+
+
+def _is_near(one: str, other: str) -> bool:
+    """Return whether two texts of several words share most of them."""
+    words = [FUNCTIONS["tokens"].call(text[:LONGEST_COMPARED]) for text in (one, other)]
+    if min(len(text.split()) for text in words) < FEWEST_WORDS:
+        return False
+    return bool(FUNCTIONS["jaccard"].call(*words) > NEAR)
 
 
 def differing(left: DocumentTree, right: DocumentTree) -> list[Leaf]:
     """Return the leaves that both documents have once and with different values."""
-    sides = [_single(tree) for tree in (left, right)]
-    return [
-        path for path, value in sides[0].items() if path in sides[1] and sides[1][path] != value
-    ][:MOST]
+    return [path for path, one, other in _single_in_both(left, right) if one != other][:MOST]
+
+
+def _single_in_both(left: DocumentTree, right: DocumentTree) -> Iterator[tuple[Leaf, str, str]]:
+    """Yield the leaves that both documents have once, with both values."""
+    others = _single(right)
+    for path, value in _single(left).items():
+        if path in others:
+            yield path, value, others[path]
 
 
 def query_of(
@@ -98,6 +126,10 @@ def query_of(
     tests = []
     for pair in pairs:
         sides = variable(0, pair.left), variable(1, pair.right)
+        if pair.nearly:
+            compared = ", ".join(f"tokens({side})" for side in sides)
+            tests.append(f"jaccard({compared}) > {NEAR}")
+            continue
         one, other = sides if pair.is_exact else (f"lower-case({side})" for side in sides)
         tests.append(f"{one} = {other}")
     tests += [f"{variable(0, leaf)} != {variable(1, leaf)}" for leaf in others]
@@ -154,8 +186,9 @@ def _single(tree: DocumentTree) -> dict[Leaf, str]:
     return {path: found[0] for path, found in values.items() if len(found) == 1}
 
 
-def _rank(pair: Shared) -> tuple[bool, bool, int]:
-    return pair.left[-1] != pair.right[-1], not pair.is_exact, -min(len(pair.value), LONGEST)
+def _rank(pair: Shared) -> tuple[bool, bool, bool, int]:
+    length = -min(len(pair.value), LONGEST)
+    return pair.left[-1] != pair.right[-1], pair.nearly, not pair.is_exact, length
 
 
 # -- Exclusion of a match --------------------------------------------------------------------

@@ -107,3 +107,19 @@ def test_the_written_query_finds_the_two_documents(engine: Engine, left: str, ri
         side = ExampleSide(stream(), "i")
         query = query_of(side, side, pairs, others, window="1 d")
         assert found(engine, side.stream, query, left, right) >= 1
+
+
+def test_titles_that_share_most_words_are_nearly_the_same(engine: Engine) -> None:
+    one, other = "Harbour bridge closed, ferries stop", "Ferries stop: the harbour bridge closed"
+    texts = [
+        f"<item><t>{title}</t><n>{number}</n></item>" for number, title in ((1, one), (2, other))
+    ]
+    (pair,) = shared(*map(tree, texts))
+    assert pair == Shared(("item", "t"), ("item", "t"), one, is_exact=False, nearly=True)
+    side = ExampleSide(name := stream(), "item")
+    query = query_of(side, side, [pair], window="1 d")
+    assert "jaccard(tokens(t1), tokens(t2)) > 0.6" in query
+    assert found(engine, name, query, *texts, "<item><t>Harbour fair opens</t></item>") == 1
+    for left, right in (("a b", "a b c"), ("a b c d", "a b e f"), ("a b c", "a b c")):
+        nearly = shared(*(tree(f"<item><t>{text}</t></item>") for text in (left, right)))
+        assert not any(each.nearly for each in nearly)
