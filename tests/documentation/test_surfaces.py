@@ -102,7 +102,10 @@ STATE = {
     **dict.fromkeys(("feed_item", "feed_lease", "feed_poll"), "of the fetcher, by feed"),
 }
 """Relations that are not declared as users' (`OWNED`), with the reason."""
-GROWN = {"star": "of matches", "story": "of matches", "retired": "of earlier versions"}
+GROWN = {
+    **{"star": "of matches", "story": "of matches", "retired": "of earlier versions"},
+    "read_mark": "of items and matches",
+}
 """Relations of users that `xscl export` leaves out, as it has no matches."""
 
 

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "push": "push.push",
     "matches": "matches.matches",
     "stories": "matches.stories",
+    "read": "matches.read",
     "stars": "matches.stars",
     "sql": "sql.sql",
     "explain": "questions.explain",

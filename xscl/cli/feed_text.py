@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from xscl.cli.output import one_line
+from xscl.cli.printed_times import to_second
 from xscl.client import Feed
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
@@ -83,11 +84,6 @@ def described(one: Feed) -> Iterator[str]:
         text = "" if value is None else one_line(str(value))
         if name != "warnings":
             yield f"{name.replace('_', ' '):14} {text}".rstrip()
-
-
-def to_second(time: datetime | None) -> str:
-    """Return a time as text to the second, "" for None."""
-    return "" if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def followed(one: Feed) -> str:

@@ -27,7 +27,6 @@ from xscl.cli.feed_text import (
     followed,
     row,
     streams,
-    to_second,
 )
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import (
@@ -40,6 +39,7 @@ from xscl.cli.options import (
     option,
 )
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
+from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet
 from xscl.cli.service import PollOutcome, opened
 from xscl.client import Feed

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from xscl.cli.output import clean, echo_json, echo_lines, echo_xml, one_line
+from xscl.cli.printed_times import ticks_to_second
 from xscl.client import answers
-from xscl.time_format import moment
 
 if TYPE_CHECKING:
     from xscl.delivery.message import MatchFields
@@ -98,7 +98,7 @@ def match_text(match: AnyMatch, *, verbose: bool = False) -> Iterator[str]:
     Bound variables follow if none of the documents has a title, since these tell nothing else.
     """
     history = "  (history)" if match.history else ""
-    yield f"{match.subscription}  {moment(match.t1)}{history}"
+    yield f"{match.subscription}  {ticks_to_second(match.t1)}{history}"
     if verbose:
         yield f"  match {match.id}"
     for source in match.sources:
@@ -114,7 +114,7 @@ def _document(source: DocumentSource | answers.Source, verbose: bool) -> Iterato
     publisher = source.feed_title or source.source
     named = publisher or f"{source.document} ({source.root})"
     parts = one_line(source.title, WIDTH), one_line(named)
-    yield "  " + " | ".join([*filter(None, parts), moment(source.ts)])
+    yield "  " + " | ".join([*filter(None, parts), ticks_to_second(source.ts)])
     if source.url:
         yield f"    {one_line(source.url)}"
     if verbose and publisher:

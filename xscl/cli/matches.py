@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.feed_text import to_second
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
-from xscl.cli.output import echo, echo_json, echo_lines, one_line, warn
+from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
+from xscl.cli.printed_times import to_second
 from xscl.cli.service import opened
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted
+
+
+class ItemOrder(StrEnum):
+    """An order of items."""
+
+    arrival = "arrival"
+    date = "date"
 
 
 def matches(
@@ -119,3 +127,32 @@ def _skip_past(found: Iterator[Match], after: str | None) -> None:
             f"the subscription has no match {after!r}, or not any more",
             hint="without --after all that are kept are listed",
         )
+
+
+def read(
+    call: Call,
+    item: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ITEM]...", help="Names of documents, ids of matches."),
+    ] = None,
+    unread: Annotated[bool, option("--unread", "Mark them as unread.")] = False,
+    order: Annotated[
+        ItemOrder | None,
+        option("--order", "The order of items on the page: arrival or date.", "ORDER"),
+    ] = None,
+) -> None:
+    """Mark items and matches as read, for every browser; without any, list what is read.
+
+    \b
+    Example:
+      xscl read news/example.org-1f0c#1
+    """
+    with opened("read", call) as service:
+        if order is not None:
+            service.order_items(order.value)
+        if item:
+            service.mark_read(item, read=not unread)
+        marks = [] if item or order else list(service.read_marks())
+    rows = ((one.item, to_second(one.read)) for one in marks)
+    if not (item or order):
+        list_rows("marks", marks, ("ITEM", "READ"), rows, as_json=call.as_json)

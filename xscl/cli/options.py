@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from xscl.cli.output import warn
+from xscl.cli.printed_times import choose_zone
 from xscl.errors import QueryError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import network_of
@@ -80,6 +81,9 @@ SETTINGS: Mapping[str, Setting] = {
         "How long to keep matches: 90d (at first), inf. It is remembered.", "DURATION"
     ),
     "smtp": Setting("The mail server: smtp+starttls://user:password@host:587/from@address.", "URL"),
+    "timezone": Setting(
+        "The zone of printed times: local, or a name such as Europe/Berlin. JSON has UTC.", "ZONE"
+    ),
     "log-format": Setting("Write every event as one line to standard error, not only warnings."),
 }
 """The settings by the names of their options.  `xscl.toml` names the file of a token."""
@@ -147,6 +151,9 @@ def _token(context: typer.Context, text: str | None) -> str | None:
 Token: TypeAlias = Annotated[str | None, setting("token", callback=_token, show_default=False)]
 
 
+Timezone: TypeAlias = Annotated[str, setting("timezone", callback=choose_zone)]
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The options that name what a command works on: a data directory, or a running service."""
@@ -161,6 +168,7 @@ class Call(Place):
     """The options of nearly all commands: what they work on, and how they answer."""
 
     as_json: Json = False
+    timezone: Timezone = "UTC"
 
 
 def _host_and_port(address: str) -> str:

@@ -12,7 +12,7 @@ from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.match_text import MatchFormat, writer
-from xscl.cli.options import At, Native, Verbose, option
+from xscl.cli.options import At, Native, Timezone, Verbose, option
 from xscl.cli.output import (
     UsageError,
     judge,
@@ -46,6 +46,7 @@ def run(
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
     verbose: Verbose = False,
+    timezone: Timezone = "UTC",
     quiet: Quiet = False,
     at: At = None,
     native: Native = False,

@@ -38,10 +38,10 @@ from xscl.cli.event_types import (
     unit_warning,
 )
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
+from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import refuse_unknown_language
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.plurals import counted
-from xscl.time_format import moment
 
 LANGUAGE_NAMES = tuple(LANGUAGES)
 
@@ -242,7 +242,8 @@ def _write(match: Match, *, as_json: bool) -> None:
         echo_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
         return
     shown = zip(names, map(_shown, event.values), strict=True)
-    echo(f"{moment(event.t1 or 0)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
+    at, listed = ticks_to_second(event.t1 or 0), "  ".join(f"{n}={v}" for n, v in shown)
+    echo(f"{at}  {match.query}  {listed}")
 
 
 def _shown(value: Any) -> str:

@@ -24,6 +24,7 @@ from xscl.cli.options import (
     Json,
     KeepMatches,
     NotifyHistory,
+    Timezone,
     TrustedProxy,
     Verbose,
     home,
@@ -104,6 +105,7 @@ def serve(
     log_format: Annotated[LogFormat | None, setting("log-format")] = None,
     verbose: Verbose = False,
     as_json: Json = False,
+    timezone: Timezone = "UTC",
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
 

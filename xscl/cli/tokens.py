@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.feed_text import to_second
 from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import answer, list_rows, warn
+from xscl.cli.printed_times import to_second
 from xscl.cli.service import opened
 from xscl.client.calls import resource
 

@@ -43,6 +43,8 @@ from xscl.client.service_answers import (
     ListedStream,
     MadeStream,
     Poll,
+    Reading,
+    ReadMark,
     RejectedDocument,
     SavedStatement,
     SentBatch,
@@ -338,6 +340,27 @@ def save_statement(name: str, query: str) -> Call[None]:
 def remove_statement(name: str) -> Call[None]:
     """Remove a saved statement, if there is one of that name."""
     return Call("DELETE", resource("sql", "saved", name), lambda _: None)
+
+
+def reading() -> Call[Reading]:
+    """Return the order in which the page lists items."""
+    return _json("GET", "/v1/reading", Reading)
+
+
+def order_items(order: Literal["arrival", "date"]) -> Call[Reading]:
+    """Let the page list items by their arrival, or by their own dates."""
+    return _json("PUT", "/v1/reading", Reading, {"order": order})
+
+
+def read_marks() -> Listing[ReadMark]:
+    """Yield the items and matches that are marked as read, by their names."""
+    return _paged("reading/marks", ReadMark)
+
+
+def mark_read(items: Sequence[str], *, read: bool = True) -> Call[None]:
+    """Mark documents (by their names) and matches (by their ids) as read or unread."""
+    body = {"json": {"items": list(items), "read": read}}
+    return Call("POST", "/v1/reading/marks", lambda _: None, body)
 
 
 # -- Documents, streams, feeds -------------------------------------------------------------

@@ -70,6 +70,24 @@ class ListedDocument(Answer):
     """Its web address, if it has the form of a feed item."""
     kept: bool = Field(examples=[True])
     """True if its text is kept."""
+    read: bool = Field(default=False, examples=[False])
+    """True if you have marked it as read."""
+
+
+class Reading(Answer):
+    """How a user reads items."""
+
+    order: str = Field(examples=["arrival"])
+    """`arrival`, or `date` for their own dates; the newest first."""
+
+
+class ReadMark(Answer):
+    """What a user has read."""
+
+    item: str = Field(examples=["news/example.org-1f0c#1"])
+    """The name of a document, or the id of a match."""
+    read: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time at which it was marked."""
 
 
 class Stream(Answer):

@@ -9,14 +9,12 @@ from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import number_in
 from xscl.service.accounts import Account
 from xscl.shredding.nodes.tree import number_nodes
-from xscl.store.queries.browsing import documents_seen
+from xscl.store.queries.browsing import END, documents_seen
 from xscl.store.store import Store
 from xscl.subscriptions.match import MatchDocument
 
 SEARCHED = 50_000
 """Number of the newest documents whose texts a search reads."""
-END = 1 << 62
-"""A number above those of all documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +50,9 @@ def browse(
     text: str = "",
     before: int = END,
     limit: int,
+    by_date: bool = False,
 ) -> list[BrowsedDocument]:
-    """Return visible documents, the last one to arrive first.
+    """Return visible documents, the last one to arrive first, or `by_date` the newest one.
 
     `stream` is the engine's name of a visible stream.  `text` is part of the id or of the text, in
     any capitals; only the newest documents are searched.
@@ -66,6 +65,7 @@ def browse(
         searched=SEARCHED,
         before=before,
         limit=limit,
+        by_date=by_date,
     )
     return [BrowsedDocument(**row | {"streams": tuple(row["streams"])}) for row in rows]
 

@@ -55,7 +55,11 @@ FORMAT = "xscl registrations 1"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"xscl registrations')
 
 _TABLES = {table: owned.exported for table, owned in OWNED.items() if owned.exported}
-_LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
+_LATER = (
+    "subscription_tag",
+    "saved_statement",
+    "preference",
+)  # exports of earlier releases lack them
 _HIDDEN = (*ADDRESSES, "header_names")  # with which a feed is completed
 _UNKNOWN: StoredRow = {"stories": False, "given_title": ""}  # what exports of 0.2 do not have
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file

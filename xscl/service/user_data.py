@@ -21,7 +21,7 @@ from xscl.service.app import App
 from xscl.store.queries.owned_rows import OWNED, documents_of, rows_of_user
 from xscl.time_format import written
 
-_TIMES = ("created", "added", "starred", "saved")
+_TIMES = ("created", "added", "starred", "saved", "read")
 _JSON = ("quota", "config", "view")
 """The columns with times in ticks, and with JSON."""
 

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import Result
@@ -223,6 +225,33 @@ def test_a_feed_has_the_name_that_its_user_gives_it(server: Server) -> None:
     assert listed()[0]["title"] == "Town news", "other changes leave it"
     answered("edit", "news", "--title", "")
     assert listed()[0]["title"] == "Sample"
+
+
+def test_times_are_printed_in_the_zone_of_the_reader(server: Server) -> None:
+    server.says("/f", reply(rss("one")))
+    answered("add", server.url("/f"), "--stream", "news")
+    answered("refresh", "--allow-address", server.address)
+    (feed,) = listed()
+    utc = datetime.fromisoformat(feed["polled"])
+    there = utc.astimezone(ZoneInfo("Asia/Kolkata")).isoformat(timespec="seconds")
+    assert there.endswith("+05:30")
+    assert f"polled         {there}\n" in answered("show", "news", "--timezone", "Asia/Kolkata")
+    assert f"polled         {utc:%Y-%m-%dT%H:%M:%SZ}\n" in answered("show", "news")
+    local = utc.astimezone().isoformat(timespec="seconds")
+    assert f"polled         {local}\n" in answered("show", "news", "--timezone", "local")
+    (same,) = json_rows(answered("list", "--json", "--timezone", "Asia/Kolkata"))
+    assert same == feed, "programs get UTC"
+    for wrong in ("Nowhere/There", "../UTC", "", "Asia"):
+        assert "is no time zone" in complained(2, "list", "--timezone", wrong)
+
+
+def test_items_are_marked_as_read() -> None:
+    assert called("read").stderr == "no marks\n"
+    assert called("read", "news/a#1", "news/b#2").exit_code == 0
+    assert called("read", "news/b#2", "--unread").exit_code == 0
+    (mark,) = json_rows(called("read", "--json").stdout)
+    assert mark["item"] == "news/a#1"
+    assert called("read", "--order", "date").exit_code == 0
 
 
 def test_all_feeds_are_refreshed_without_a_name(server: Server) -> None:

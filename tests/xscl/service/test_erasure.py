@@ -47,6 +47,8 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             ok(alice.post("/v1/documents/orders?id=secret-order", content=b"<a>private</a>"))
             eventually(lambda: ok(alice.get("/v1/matches"))["matches"])
             star_newest(alice)
+            alice.post("/v1/reading/marks", json={"items": ["orders/secret-order"]})
+            ok(alice.put("/v1/reading", json={"order": "date"}))
             ok(alice.put("/v1/sql/saved/alice", json={"query": "SELECT 'private'"}))
             assert alice.delete("/v1/subscriptions/gone").status_code == 204
             exported = alice.get("/v1/me/data")
@@ -55,6 +57,7 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             assert kinds >= {
                 *("account", "token", "owned_stream", "stream", "subscription", "retired"),
                 *("subscription_tag", "secret_address", "star", "saved_statement"),
+                *("read_mark", "preference"),
                 *("document", "match"),
             }
             assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
@@ -149,6 +152,8 @@ def has_all(operator: httpx.Client, own: Own) -> None:
             ok(user.post(f"{documents}?id={own.id}-{number}", content=text))
         eventually(lambda: len(ok(user.get("/v1/matches?limit=100"))["matches"]) > 30)
         star_newest(user)
+        user.post("/v1/reading/marks", json={"items": [f"{own.stream}/{own.id}-1"]})
+        ok(user.put("/v1/reading", json={"order": "date"}))
         user.post(f"{documents}?id=wrong", content=f"<{own.rejected}>")
         statement = {"query": f"SELECT '{own.statement}'"}
         ok(user.put("/v1/sql/saved/one", json=statement))

@@ -28,11 +28,13 @@ from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
-from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
+from xscl.service.browsing import BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.names import refuse_reserved
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
+from xscl.service.reading import ItemOrder, read_among
+from xscl.store.queries.browsing import END
 from xscl.subscriptions.document_source import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
@@ -96,21 +98,46 @@ def list_(
     ] = "",
     before: Annotated[int, Query(ge=0, le=END, description="The `next` of the page before.")] = END,
     limit: Limit = 100,
+    order: Annotated[
+        ItemOrder,
+        Query(description="By arrival, or the newest 50,000 by their own dates."),
+    ] = "arrival",
 ) -> Page[answers.ListedDocument]:
-    """Lists the documents that you may see, the last one to arrive first."""
-    found, following = browsed(app, account, stream=stream, text=text, before=before, limit=limit)
-    return Page(items=[_listed(account, one) for one in found], next=following)
+    """Lists the documents that you may see, the last one to arrive first, or the newest one."""
+    found, following = browsed(
+        app, account, stream=stream, text=text, before=before, limit=limit, order=order
+    )
+    with app.store() as store:
+        read = read_among(store, account, [account.named(one.name) for one in found])
+    items = [_listed(account, one) for one in found]
+    items = [one.model_copy(update={"read": one.document in read}) for one in items]
+    return Page(items=items, next=following)
 
 
 def browsed(
-    app: App, account: Account, *, stream: str, text: str, before: int, limit: int
+    app: App,
+    account: Account,
+    *,
+    stream: str,
+    text: str,
+    before: int,
+    limit: int,
+    order: ItemOrder,
 ) -> tuple[list[BrowsedDocument], int | None]:
     """Return a page of documents and the number that the next one begins before."""
     known = app.resolver.stream(account, stream) if stream else ""
     if known is None:
         raise not_found("stream", stream)
     with app.limits.questions.hold(account.number), app.store() as store:
-        found = browse(store, account, stream=known, text=text, before=before, limit=limit + 1)
+        found = browse(
+            store,
+            account,
+            stream=known,
+            text=text,
+            before=before,
+            limit=limit + 1,
+            by_date=order == "date",
+        )
     return found[:limit], found[limit - 1].number if len(found) > limit else None
 
 

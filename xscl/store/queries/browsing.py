@@ -11,6 +11,8 @@ from xscl.store.queries.lists import LISTED, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store
 
+END = 1 << 62
+"""A number above those of all documents."""
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
 _BY_DAY = (
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
@@ -28,8 +30,12 @@ def documents_seen(
     searched: int,
     before: int,
     limit: int,
+    by_date: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Return the newest documents before a number that an owner sees, the last one first.
+
+    `by_date` they are the newest `searched` ones by their own times, and those before the document
+    of the number.
 
     They are those on a stream, by the engine's name, and those of the newest `searched` documents
     with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
@@ -37,8 +43,14 @@ def documents_seen(
     the user's name for its feed.
     """
     seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
-    conditions = [any_of("d.streams", seen), "doc < ?"]
-    parameters: list[object] = [before]
+    conditions, parameters = [any_of("d.streams", seen)], list[object]()
+    if by_date:
+        place = "SELECT ts, doc FROM state.document WHERE doc = ?"
+        conditions.append(f"{_NEWEST} AND (? OR (d.ts, doc) < ({place}))")
+        parameters += [searched, before == END, before]
+    else:
+        conditions.append("doc < ?")
+        parameters.append(before)
     if stream:
         conditions.append(contains("d.streams"))
         parameters.append(stream)
@@ -54,7 +66,8 @@ def documents_seen(
         "SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
         " t.xml, coalesce(f.given_title, '') AS feed_title FROM state.document d"
         " LEFT JOIN state.text t USING (doc) LEFT JOIN state.feed f ON f.key = d.origin"
-        f" WHERE {' AND '.join(conditions)} ORDER BY doc DESC LIMIT ?",
+        f" WHERE {' AND '.join(conditions)}"
+        f" ORDER BY {'d.ts DESC, ' if by_date else ''}doc DESC LIMIT ?",
         [*parameters, limit],
     )
 

@@ -85,6 +85,13 @@ OWNED: Mapping[str, OwnedTable] = {
         exported=("account", "name", "statement", "saved"),
         key=("account", "name"),
     ),
+    "preference": OwnedTable(
+        number="account",
+        shown=("name", "value"),
+        exported=("account", "name", "value"),
+        key=("account", "name"),
+    ),
+    "read_mark": OwnedTable(number="account", shown=("item", "read")),
     "star": OwnedTable(number="account", shown=("match", "subscription", "starred", "view")),
 }
 
@@ -173,6 +180,31 @@ def long_text(store: Store, table: str, column: str, most: int) -> tuple[str, in
         [most],
     )
     return next(((row["beginning"], row["size"]) for row in rows), None)
+
+
+# -- Marks -------------------------------------------------------------------------------
+
+
+def read_marks(
+    store: Store, account: int, *, after: str = "", limit: int
+) -> Iterator[dict[str, Any]]:
+    """Return the marks of an account after an item, by their items; `read` is in ticks."""
+    return store.rows(
+        "SELECT item, read FROM state.read_mark WHERE account = ? AND item > ?"
+        " ORDER BY item LIMIT ?",
+        [account, after, limit],
+    )
+
+
+def trim_marks(store: Store, account: int, most: int) -> None:
+    """Delete the marks of an account beyond the newest ones."""
+    beyond = (
+        "SELECT rowid FROM state.read_mark WHERE account = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+    )
+    store.fetch(
+        f"DELETE FROM state.read_mark WHERE account = ? AND rowid <= ({beyond})",
+        [account, account, most],
+    )
 
 
 # -- Stars -------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 25
+VERSION = 26
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -103,6 +103,8 @@ _TABLES = {
         root VARCHAR, merged BIGINT""",
     "story_document": """key VARCHAR, doc BIGINT, story VARCHAR, position BIGINT,
         match BIGINT""",
+    "read_mark": "account INTEGER, item VARCHAR, read BIGINT",
+    "preference": "account INTEGER, name VARCHAR, value VARCHAR",
     "subscription_tag": "subscription VARCHAR, tag VARCHAR",
     "saved_statement": "account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT",
     "variable": "id INTEGER PRIMARY KEY, definition VARCHAR",
@@ -143,7 +145,10 @@ _INDEXES = (
     *("feed(gone, next_poll, key, domain)", "feed(url)"),
     *("story(key, last)", "story(root)", "story_document(story)", "story_document(key, position)"),
 )
-_UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)", "story_document(key, doc)")
+_UNIQUE = (
+    *("feed_item(key, identity)", "ledger(query_id, batch_id)", "story_document(key, doc)"),
+    *("read_mark(account, item)", "preference(account, name)"),
+)
 
 
 class ChunkedRelation(NamedTuple):

@@ -1,7 +1,4 @@
-// Reading a list by keyboard, and marks of what was read, which this browser keeps.
-
-const KEPT = 5000; // marks, the newest
-const STORE = "xscl.read";
+// Reading a list by keyboard, and marks of what was read, which the service keeps.
 
 const list = document.querySelector("[data-reading]");
 const bar = document.getElementById("reading");
@@ -9,43 +6,30 @@ const help = document.getElementById("keys");
 const hide = document.getElementById("hide-read");
 const words = document.getElementById("reading-words");
 
-function load() {
-  try {
-    return new Set(JSON.parse(localStorage.getItem(STORE) ?? "[]"));
-  } catch {
-    return new Set(); // nothing is stored where the browser allows no storage
-  }
-}
-
-const read = load();
-
-function save() {
-  try {
-    localStorage.setItem(STORE, JSON.stringify([...read].slice(-KEPT)));
-  } catch {
-    words.textContent = "This browser keeps no marks.";
-  }
-}
-
 const rows = () => [...list.querySelectorAll("[data-key]")];
+const isRead = (row) => row.classList.contains("is-read");
 
 function show() {
   let unread = 0;
   for (const row of rows()) {
-    const is = read.has(row.dataset.key);
-    row.classList.toggle("is-read", is);
-    row.hidden = is && hide.checked && row !== document.activeElement;
-    if (!is) unread += 1;
+    row.hidden = isRead(row) && hide.checked && row !== document.activeElement;
+    if (!isRead(row)) unread += 1;
   }
   const all = rows().length ? "All of this page is read" : "";
   words.textContent = unread ? `${unread} unread on this page` : all;
 }
 
-function mark(row, is = true) {
-  read.delete(row.dataset.key);
-  if (is) read.add(row.dataset.key);
-  save();
+async function mark(marked, is = true) {
+  for (const row of marked) row.classList.toggle("is-read", is);
   show();
+  const body = new URLSearchParams(marked.map((row) => ["item", row.dataset.key]));
+  body.append("read", is);
+  try {
+    const answer = await fetch("/read", { method: "POST", body, keepalive: true });
+    if (!answer.ok) throw new Error(answer.statusText);
+  } catch {
+    words.textContent = "The service has not kept the mark";
+  }
 }
 
 function step(by) {
@@ -61,10 +45,10 @@ const KEYS = {
   k: () => step(-1),
   o: (row) => {
     if (!row) return;
-    mark(row);
+    mark([row]);
     row.querySelector("[data-open]").click();
   },
-  m: (row) => row && mark(row, !read.has(row.dataset.key)),
+  m: (row) => row && mark([row], !isRead(row)),
   s: (row) => row?.querySelector("form.star button")?.click(),
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => help.showModal(),
@@ -82,13 +66,12 @@ if (list) {
   });
   list.addEventListener("click", (event) => {
     const row = event.target.closest("[data-open]")?.closest("[data-key]");
-    if (row) mark(row);
+    if (row && !isRead(row)) mark([row]);
   });
   hide.addEventListener("change", show);
   document.getElementById("mark-all").addEventListener("click", () => {
-    for (const row of rows()) read.add(row.dataset.key);
-    save();
-    show();
+    const unread = rows().filter((row) => !isRead(row));
+    if (unread.length) mark(unread);
   });
   document.getElementById("show-keys").addEventListener("click", () => help.showModal());
   new MutationObserver(show).observe(list, { childList: true });

@@ -1,6 +1,10 @@
-// Relative times stay right while a page is open; the absolute time is their title.
+// Times in the zone of the reader: those of the last week relative, the absolute ones on hover.
 
 const SPANS = [["s", 1, 60], ["min", 60, 3600], ["h", 3600, 172800], ["days", 86400, 604800]];
+const LOCAL = new Intl.DateTimeFormat(undefined, {
+  dateStyle: "medium",
+  timeStyle: "short",
+});
 
 function words(seconds) {
   const length = Math.abs(seconds);
@@ -11,9 +15,17 @@ function words(seconds) {
   return seconds > 0 ? `${told} ago` : `in ${told}`;
 }
 
-setInterval(() => {
+function show() {
   for (const each of document.querySelectorAll("time[title]")) {
-    const passed = Math.floor((Date.now() - Date.parse(each.dateTime)) / 1000);
-    each.textContent = words(passed) ?? each.title;
+    const time = Date.parse(each.dateTime);
+    if (Number.isNaN(time)) continue; // beyond the calendar
+    const passed = Math.floor((Date.now() - time) / 1000);
+    each.title = LOCAL.format(time);
+    const text = words(passed) ?? each.title;
+    if (each.textContent !== text) each.textContent = text;
   }
-}, 30_000);
+}
+
+show();
+setInterval(show, 30_000);
+new MutationObserver(show).observe(document.body, { childList: true, subtree: true });

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-from fastapi import Query
+from fastapi import Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
@@ -31,9 +31,11 @@ from xscl.inspection.by_example import (
 )
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
-from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
+from xscl.service.browsing import BrowsedDocument, browse, visible_names
 from xscl.service.document_bindings import spooled
 from xscl.service.problems import Problem
+from xscl.service.reading import ItemOrder, item_order
+from xscl.service.routes import reading
 from xscl.service.routes.documents import browsed
 from xscl.service.routes.inspection import (
     DiagnoseAsked,
@@ -43,14 +45,16 @@ from xscl.service.routes.inspection import (
     why,
 )
 from xscl.shredding.nodes.tree import number_nodes
+from xscl.store.queries.browsing import END
 from xscl.store.queries.feeds import given_title
 from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
+from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest, router
 from xscl.web.problems import problem_text
-from xscl.web.views.matches import names_of_subscriptions
+from xscl.web.views.matches import names_of_subscriptions, read_of
 
 LIMIT = 50
 NEWEST = 10
@@ -99,15 +103,26 @@ def items(
     chosen: Annotated[str, Query(alias="with", max_length=1_000)] = "",
 ) -> HTMLResponse:
     """Show the documents, the last one to arrive first; `with` is the first of two to compare."""
+    with asked.app.store() as store:
+        order = item_order(store, asked.account)
     found, following = browsed(
-        asked.app, asked.account, stream=stream, text=q, before=before, limit=LIMIT
+        asked.app,
+        asked.account,
+        stream=stream,
+        text=q,
+        before=before,
+        limit=LIMIT,
+        order=order,
     )
+    rows = [_row(asked, one) for one in found]
     kept = {"stream": stream, "q": q, "with": chosen}
     given = {name: value for name, value in kept.items() if value}
     older = None if following is None else "/items?" + urlencode(given | {"before": following})
     return asked.page(
         "items.html",
-        rows=[_row(asked, one) for one in found],
+        rows=rows,
+        read=read_of(asked, [row.id for row in rows]),
+        order=order,
         streams=_streams(asked),
         stream=stream,
         q=q,
@@ -116,6 +131,28 @@ def items(
         chosen=example(asked, chosen) if chosen else None,
         given=urlencode({name: value for name, value in given.items() if name != "with"}),
     )
+
+
+@router.post("/items/order")
+def order_items(
+    asked: Asked,
+    order: Annotated[ItemOrder, Form()],
+    back: Annotated[str, Form(max_length=4_000)] = "/items",
+) -> RedirectResponse:
+    """Set the order in which the reader reads items, and return to the first of them."""
+    reading.put(reading.ReadingOrder(order=order), asked.app, asked.account)
+    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+
+
+@router.post("/read")
+def mark(
+    asked: Asked,
+    item: Annotated[list[str], Form(max_length=1_000)],
+    read: Annotated[bool, Form()] = True,
+) -> Response:
+    """Mark items or matches as read or unread, as the keys and links of lists do."""
+    reading.mark(reading.Marked(items=item, read=read), asked.app, asked.account)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.get("/document")

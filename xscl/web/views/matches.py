@@ -15,6 +15,7 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.match_log import MatchPlace, Page
 from xscl.service.match_views import LAST, match_view, match_views
+from xscl.service.reading import read_among
 from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
@@ -89,6 +90,7 @@ def matches(
         "matches.html",
         matches=listed,
         stars=starred_of(asked, listed),
+        read=read_of(asked, [one.id for one in listed]),
         wanted=wanted,
         subscriptions=names_of_subscriptions(asked),
         streams=streams,
@@ -139,7 +141,8 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     reached = _last(found) if len(found.matches) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
     stars = starred_of(asked, listed)
-    return asked.page("news.html", headers=headers, matches=listed[::-1], stars=stars)
+    read = read_of(asked, [one.id for one in listed])
+    return asked.page("news.html", headers=headers, matches=listed[::-1], stars=stars, read=read)
 
 
 @router.get("/matches/{id}")
@@ -153,6 +156,12 @@ def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
     with asked.app.store() as store:
         return starred_among(store, asked.account, [one.id for one in listed])
+
+
+def read_of(asked: PageRequest, items: Sequence[str]) -> set[str]:
+    """Return those of the items or matches on a page that the reader has read."""
+    with asked.app.store() as store:
+        return read_among(store, asked.account, items)
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:

@@ -1,0 +1,115 @@
+"""What users have read: marks and the order of items, kept by the service for each of them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import httpx
+import pytest
+
+from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
+from tests.xscl.web.shown import parsed
+from xscl.ingestion.data_directory import DataDirectory
+from xscl.service import reading
+from xscl.service.accounts import Account, Quota
+from xscl.store.queries.owned_rows import read_marks
+
+DAYS = ("05", "01", "09", "03")
+
+
+def fill(client: httpx.Client) -> list[str]:
+    """Send documents whose dates are in another order than their arrival; return their names."""
+    for day in DAYS:
+        sent = {"id": day, "time": f"2026-03-{day}"}
+        ok(client.post("/v1/documents/S", params=sent, content=f"<a>{day}</a>".encode()))
+    eventually(lambda: len(listed(client)) == len(DAYS))
+    return listed(client)
+
+
+def listed(client: httpx.Client, **asked: str) -> list[str]:
+    """Return the ids of all documents, page by page."""
+    found, before = list[str](), dict[str, int]()
+    while True:
+        page = ok(client.get("/v1/documents", params={"limit": 2, **asked, **before}))
+        found += [one["id"] for one in page["items"]]
+        if page["next"] is None:
+            return found
+        before = {"before": page["next"]}
+
+
+def shown(client: httpx.Client) -> dict[str, bool]:
+    """Return the items of the page in its order, with whether they are marked as read."""
+    rows = parsed(client.get("/items").text).xpath("//li[@data-key]")
+    return {row.get("data-key"): "is-read" in row.get("class") for row in rows}
+
+
+def marked(client: httpx.Client) -> list[str]:
+    return [one["item"] for one in ok(client.get("/v1/reading/marks"))["items"]]
+
+
+def test_items_are_listed_by_arrival_or_by_their_own_dates(
+    running: Running, operator: httpx.Client
+) -> None:
+    assert fill(operator) == ["03", "09", "01", "05"]
+    assert listed(operator, order="date") == ["09", "05", "03", "01"]
+    assert listed(operator, order="date", text="0", stream="S") == ["09", "05", "03", "01"]
+    assert code(operator.get("/v1/documents", params={"order": "size"}))[0] == 422
+    assert [name[-2:] for name in shown(operator)] == ["03", "09", "01", "05"]
+    answer = operator.post("/items/order", data={"order": "date", "back": "/items?q=0"})
+    assert answer.headers["location"] == "/items?q=0"
+    assert [name[-2:] for name in shown(operator)] == ["09", "05", "03", "01"]
+    assert ok(operator.get("/v1/reading")) == {"order": "date"}
+    with running.client(token_of(operator, "ann")) as ann:
+        assert ok(ann.get("/v1/reading")) == {"order": "arrival"}, "another user's is his own"
+    ok(operator.put("/v1/reading", json={"order": "arrival"}))
+    assert [name[-2:] for name in shown(operator)] == ["03", "09", "01", "05"]
+
+
+def test_marks_are_of_each_user_and_outlive_the_service(place: DataDirectory) -> None:
+    with serving(place) as running, running.client() as operator:
+        fill(operator)
+        name = next(iter(shown(operator)))
+        token = token_of(operator, "ann")
+        assert operator.post("/read", data={"item": name}).status_code == 204
+        with running.client(token) as ann:
+            assert marked(ann) == []
+            mine = {"items": ["a", "b"], "read": True}
+            assert ann.post("/v1/reading/marks", json=mine).status_code == 204
+            assert ann.post("/read", data={"item": "a", "read": "false"}).status_code == 204
+            assert marked(ann) == ["b"]
+            assert not any(shown(ann).values())
+    with serving(place) as running, running.client() as operator:
+        assert shown(operator)[name]
+        assert marked(operator) == [name]
+        assert [one["id"] for one in documents(operator) if one["read"]] == [name[-2:]]
+        first = ok(operator.get("/v1/reading/marks", params={"limit": 1}))
+        assert (first["items"][0]["item"], first["next"]) == (name, None)
+
+
+def documents(client: httpx.Client) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = ok(client.get("/v1/documents"))["items"]
+    return found
+
+
+def test_a_match_is_marked_as_read(operator: httpx.Client) -> None:
+    ok(operator.put("/v1/subscriptions/echo", json={"query": "T//a->x"}))
+    ok(operator.post("/v1/documents/T", content=b"<a/>"))
+    found = eventually(lambda: ok(operator.get("/v1/subscriptions/echo/matches"))["matches"])
+    operator.post("/read", data={"item": found[0]["id"]})
+    page = parsed(operator.get("/?subscription=echo").text)
+    (card,) = page.xpath(f"//article[@data-key='{found[0]['id']}']/@class")
+    assert card == "match is-read"
+
+
+def test_the_oldest_marks_beyond_the_bound_are_forgotten(
+    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST", 3)
+    ann = Account(7, "ann", Quota())
+    with filling(place) as engine, closing(engine.connect()) as store:
+        for item in "abcd":
+            reading.mark_read(store, ann, [item], read=True)
+        reading.mark_read(store, ann, ["b"], read=True)  # again, so it is the newest
+        reading.mark_read(store, ann, ["e"], read=True)
+        kept = [row["item"] for row in read_marks(store, ann.number, limit=9)]
+        assert kept == ["b", "d", "e"]

@@ -1,0 +1,76 @@
+"""What one has read: `/v1/reading` and `/v1/reading/marks`."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from xscl.client import service_answers as answers
+from xscl.client.bodies import time_of
+from xscl.service.bodies import RequestBody
+from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.paging import After, Limit, Page
+from xscl.service.reading import (
+    LONGEST,
+    ItemOrder,
+    item_order,
+    mark_read,
+    read_marks,
+    set_item_order,
+)
+
+router = APIRouter(tags=["documents"])
+
+Item = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+
+
+class ReadingOrder(RequestBody):
+    """The order in which items are read."""
+
+    order: ItemOrder = Field(examples=["date"])
+    """By arrival, or by their own dates; the newest first."""
+
+
+class Marked(RequestBody):
+    """Items and matches that are marked."""
+
+    items: list[Item] = Field(max_length=1_000, examples=[["news/example.org-1f0c#1"]])
+    """Names of documents, and ids of matches."""
+    read: bool = True
+    """False marks them as unread."""
+
+
+@router.get("/reading", summary="Show how you read items")
+def get(app: TheApp, account: TheAccount) -> answers.Reading:
+    """Shows the order in which the page lists items."""
+    with app.store() as store:
+        return answers.Reading(order=item_order(store, account))
+
+
+@router.put("/reading", summary="Change how you read items")
+def put(wanted: ReadingOrder, app: TheApp, account: TheAccount) -> answers.Reading:
+    """Sets the order in which the page lists items, in every browser."""
+    with app.store() as store:
+        set_item_order(store, account, wanted.order)
+    return answers.Reading(order=wanted.order)
+
+
+@router.get("/reading/marks", summary="List what you have read")
+def marks(
+    app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
+) -> Page[answers.ReadMark]:
+    """Lists the items and matches that you have marked as read, at most 10,000, by their names."""
+    with app.store() as store:
+        found = list(read_marks(store, account, limit + 1, after or ""))
+    items = [answers.ReadMark(item=one["item"], read=time_of(one["read"])) for one in found[:limit]]
+    return Page(items=items, next=items[-1].item if len(found) > limit else None)
+
+
+@router.post("/reading/marks", summary="Mark as read", status_code=HTTPStatus.NO_CONTENT)
+def mark(wanted: Marked, app: TheApp, account: TheAccount) -> None:
+    """Marks items and matches as read or unread, in every browser."""
+    with app.store() as store:
+        mark_read(store, account, wanted.items, read=wanted.read)
