@@ -245,7 +245,9 @@ def test_times_are_printed_in_the_zone_of_the_reader(server: Server) -> None:
         assert "is no time zone" in complained(2, "list", "--timezone", wrong)
 
 
-def test_items_are_marked_as_read() -> None:
+def test_items_are_marked_as_read(server: Server) -> None:
+    server.says("/f", reply(rss("one")))
+    answered("add", server.url("/f"))
     assert called("read").stderr == "no marks\n"
     assert called("read", "news/a#1", "news/b#2").exit_code == 0
     assert called("read", "news/b#2", "--unread").exit_code == 0
