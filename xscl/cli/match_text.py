@@ -103,6 +103,8 @@ def match_text(match: AnyMatch, *, verbose: bool = False) -> Iterator[str]:
         yield f"  match {match.id}"
     for source in match.sources:
         yield from _document(source, verbose)
+    if match.absence:
+        yield f"  {one_line(match.absence, WIDTH)}"
     if match.constructed:
         yield f"  {one_line(_output(match), 2 * WIDTH)}"
     if verbose or not any(source.title for source in match.sources):

@@ -98,6 +98,8 @@ class Match(Answer):
     """Nodes bound to each variable of the query."""
     xml: str = Field(examples=["<result>...</result>"])
     """The output document."""
+    absence: str = Field("", examples=["nothing of invoices came within 2 d"])
+    """What did not come in time; nothing if everything did."""
     constructed: bool = Field(examples=[False])
     """True if the query constructs the output document."""
 

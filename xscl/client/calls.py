@@ -354,7 +354,7 @@ def order_items(order: Literal["arrival", "date"]) -> Call[Reading]:
 
 def read_marks() -> Listing[ReadMark]:
     """Yield the items and matches that are marked as read, by their names."""
-    return _paged("reading/marks", ReadMark)
+    return _paged(("reading", "marks"), ReadMark)
 
 
 def mark_read(items: Sequence[str], *, read: bool = True) -> Call[None]:

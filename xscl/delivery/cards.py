@@ -57,6 +57,10 @@ _QUIET = frozenset(
 """Leaves of items that are shown only if they were compared."""
 
 
+UNTOLD = _QUIET - {"author", "description"} | {"title"}
+"""Leaves of items that are no lines of a text beside the title and its address."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A value of a document: its name, its text and its join mark, or 0.
@@ -112,8 +116,8 @@ class MatchView:
     """The view model of a match, or of a story; `values` are those of a match without documents.
 
     `place` is its cursor: position and number of the subscription.  `output` is the document that
-    the query constructs, if any, and `built` has its leaves; `arrived` is when the last document
-    arrived, if known.
+    the query constructs, if any, and `built` has its leaves; `absence` says what did not come.
+    `arrived` is when the last document arrived, if known.
     """
 
     id: str
@@ -125,6 +129,7 @@ class MatchView:
     values: tuple[Value, ...] = ()
     output: str = ""
     built: tuple[Value, ...] = ()
+    absence: str = ""
     gone: bool = False
     arrived: int | None = None
     story: StoryShown | None = None
@@ -186,7 +191,9 @@ def shown(
     instants = tuple(Value(key or "at", at or "") for key, at in match.instants)
     built = tuple(built_values(xml)) if xml else ()
     output = shortened(xml.decode(), OUTPUT)
-    return replace(view, cards=cards, values=instants, output=output, built=built)
+    return replace(
+        view, cards=cards, values=instants, output=output, built=built, absence=match.absence
+    )
 
 
 def built_values(xml: bytes) -> list[Value]:
@@ -348,6 +355,11 @@ def shortened(text: str, most: int = LONGEST) -> str:
     """Collapse white space and cut a text."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def sentence_case(text: str) -> str:
+    """Return words as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def link(address: str) -> str | None:

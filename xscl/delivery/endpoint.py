@@ -107,7 +107,7 @@ class Slack(Webhook):
         for source in message.sources:
             label, url = _in_slack(shortened(source.label)), _linked(source)
             lines.append(f"• <{_in_slack(url)}|{label}>" if url else f"• {label}")
-        lines += map(_in_slack, message.text)
+        lines += map(_in_slack, message.told)
         body = json.dumps({"text": "\n".join(_fitting(lines))})
         return Posted(body.encode(), {"Content-Type": "application/json"})
 
@@ -121,7 +121,7 @@ class Ntfy(Webhook):
     def posted(self, message: Message) -> Posted:
         """Return the lines of a message; a tap opens its first document that has an address."""
         labels = [shortened(one.label) for one in message.sources]
-        text = "\n".join(_fitting([*labels, *message.text]))
+        text = "\n".join(_fitting([*labels, *message.told]))
         urls = [url for source in message.sources if (url := _linked(source))]
         headers = {"Content-Type": "text/plain; charset=utf-8", "Title": _in_header(message.title)}
         if urls and urls[0].isascii() and urls[0].isprintable():

@@ -17,7 +17,10 @@ from typing import Any, Protocol, TypeAlias
 
 from lxml import etree
 
-from xscl.shredding.nodes.tree import DocumentTree
+from feeds.formats.display import plain_text
+from feeds.xml.xmlparse import parse
+from xscl.delivery.cards import UNTOLD, is_text, values_of
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
 from xscl.subscriptions.story import Growth, Story
@@ -73,6 +76,8 @@ class Message:
         """The subscription's name and the titles of the documents, at most 200 characters."""
         titles = dict.fromkeys(" ".join(s.title.split()) for s in self.sources if s.title.strip())
         what = " + ".join(titles) or " + ".join(s.document for s in self.sources)
+        if self.absence:
+            what = f"{what} \N{EM DASH} {self.absence}" if what else self.absence
         line = f"{self.subscription}: {what}" if what else self.subscription
         return line if len(line) <= 200 else line[:199] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -80,7 +85,17 @@ class Message:
         """Yield the message as lines of text: the documents, then the bindings."""
         for source in self.sources:
             yield " ".join(f"{source.label} {source.url or ''}".split())
-        yield from self.text
+        yield from self.told
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The lines of text after the documents: what did not come, then values."""
+        return (self.absence, *self.text) if self.absence else self.text
+
+    @property
+    def absence(self) -> str:
+        """What did not come in time, in words; empty if everything did."""
+        return str(self.matches[0].get("absence", "")) if self.matches else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a JSON value."""
@@ -160,6 +175,8 @@ class MatchFields(Protocol):
     @property
     def constructed(self) -> bool: ...
     @property
+    def absence(self) -> str: ...
+    @property
     def position(self) -> int: ...
     @property
     def version(self) -> int: ...
@@ -224,6 +241,7 @@ def _row(match: MatchFields, named: Callable[[str], str], xml: str | None) -> di
         },
         "xml": xml,
         "constructed": match.constructed,
+        "absence": match.absence,
     }
 
 
@@ -310,7 +328,8 @@ def message_of(matches: Sequence[Match]) -> Message:
         if not cut and (xml is None or left < 0):
             cut, rows = True, list(map(_cut, rows))
         rows.append(_cut(row) if cut else row)
-        lines += islice(bound_lines(match), LINES - len(lines))
+        built = built_lines(xml) if match.constructed and xml else []
+        lines += islice(built or bound_lines(match), LINES - len(lines))
         match.forget()
     return Message(
         first.id,
@@ -395,6 +414,12 @@ def bound_lines(match: Match) -> Iterator[str]:
             yield from (f"  {leaf}: {shortened(', '.join(texts))}" for leaf, texts in leaves)
 
 
+def built_lines(xml: str) -> list[str]:
+    """Return the leaves of a document that SELECT constructs."""
+    values = values_of(number_nodes(parse(xml.encode())), {})
+    return [f"{value.name}: {value.text}" for value in values]
+
+
 def shortened(text: str) -> str:
     """Collapse white space and cut a text to `CUT` characters."""
     line = " ".join(text.split())
@@ -402,17 +427,24 @@ def shortened(text: str) -> str:
 
 
 def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, list[str]]]:
-    """Return the leaf texts of a node by element name; empty for mixed or plain text."""
+    """Return the leaf texts of a node by element name; empty for mixed or plain text.
+
+    Of a feed item they are those that tell its reader something beside its title.
+    """
     item = tree.items[node.node] if tree is not None and node.node < len(tree.items) else None
     if not isinstance(item, etree._Element) or next(item.iterchildren("*"), None) is None:
         return []
     found: dict[str, list[str]] = {}
     if item.text and not item.text.isspace():  # mixed content is one value
         return []
+    of_feed = item.find("channel_url") is not None
     for leaf in item.iterdescendants("*"):
         if len(found) == LEAVES:
             break
-        text = " ".join((leaf.text or "").split())
-        if text:
-            found.setdefault(etree.QName(leaf).localname, []).append(text)
+        name = etree.QName(leaf).localname
+        written = leaf.text or ""
+        is_html = of_feed and name == "description" and not is_text(leaf)
+        text = " ".join((plain_text(written) if is_html else written).split())
+        if text and not (of_feed and name in UNTOLD):
+            found.setdefault(name, []).append(text)
     return list(found.items())

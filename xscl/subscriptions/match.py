@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from xscl.documents.composite_events import NODE, Composite
 from xscl.documents.document_ids import StoredDocument, number_in
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
-from xscl.language.normalform import instants
+from xscl.language.normalform import AbsenceForm, instants
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
@@ -36,8 +37,10 @@ from xscl.subscriptions.construct import (
     row_document,
 )
 from xscl.subscriptions.match_tables import html_of
+from xscl.time_format import duration
 
 T = TypeVar("T")
+_OWNER = re.compile(r"^_\d+\.")
 VALUES = 4_000_000
 """Characters of the values of a match after which no further value is shown."""
 
@@ -252,6 +255,27 @@ class Match:
     def numbers(self) -> tuple[int, ...]:
         """The numbers of its documents in the store of this engine."""
         return tuple(document.doc for document in self._present)
+
+    @property
+    def absence(self) -> str:
+        """What did not come in time, in words; empty where the query waits for nothing or it came.
+
+        Streams are named as their owner does.
+        """
+        if self.refusal is not None or not self._present:
+            return ""
+        normal, sources = self._compiled.normal, self._composite.sources
+        if not isinstance(normal.form, AbsenceForm):
+            return ""
+        # ELSE has a source for each block, 0 without a document; NOT FOLLOWED BY lacks the right.
+        there = {n for n, doc in zip(self._compiled.components, sources, strict=False) if doc}
+        streams = dict.fromkeys(
+            _OWNER.sub("", block.stream)
+            for number, block in enumerate(normal.blocks)
+            if number not in there and not is_calendar(block.stream)
+        )
+        within = duration(normal.form.window)
+        return f"nothing of {' or '.join(streams)} came within {within}" if streams else ""
 
     @property
     def publish(self) -> str | None:

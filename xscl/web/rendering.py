@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from xscl.delivery.cards import MatchView, link, shortened
+from xscl.delivery.cards import MatchView, link, sentence_case, shortened
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account
@@ -138,6 +138,7 @@ _TEMPLATES.filters.update(
     query=urlencode,
     safe_link=link,
     shortened=shortened,
+    sentence_case=sentence_case,
     why_query=_why_query,
 )
 _TEMPLATES.globals.update(

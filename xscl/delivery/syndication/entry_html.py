@@ -12,7 +12,15 @@ from html import escape
 from lxml import etree
 
 from feeds.formats.display import safe_html
-from xscl.delivery.cards import Card, Value, built_values, documents_of, is_text, shown
+from xscl.delivery.cards import (
+    Card,
+    Value,
+    built_values,
+    documents_of,
+    is_text,
+    sentence_case,
+    shown,
+)
 from xscl.delivery.message import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.subscriptions.match import Match
@@ -36,6 +44,8 @@ def entry_html(matches: Sequence[Match]) -> str:
     parts = [part for card, one in documents for part in _document(card, one.tree)]
     if isinstance(matches, Story) and (others := matches.total - len(cards)) > 0:
         parts.append(f"<p>and {others} more</p>")
+    if view.absence:
+        parts.append(f"<p><strong>{escape(sentence_case(view.absence))}.</strong></p>")
     parts += _list(view.values)
     if match.constructed:
         parts += _output(match)

@@ -1,0 +1,94 @@
+"""What did not come, and what SELECT builds, in texts for people."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import xscl
+from feeds.documents import Document
+from xscl.delivery.cards import shown
+from xscl.delivery.channels.mail import mail_of
+from xscl.delivery.endpoint import Ntfy, Slack
+from xscl.delivery.message import Message, messages_of
+from xscl.delivery.syndication.entry_html import entry_html
+from xscl.subscriptions.match import Match
+
+HOUR = 3_600_000_000
+ORDER = "<order><title>Two lamps</title><key>{}</key></order>"
+ITEM = (
+    "<item><id>a7f3</id><feed>example.org-781f</feed><channel_url>http://e.org/f</channel_url>"
+    "<feed_title>News</feed_title><title>Ferry stops</title><category>sea</category>"
+    "<description>&lt;p>From &lt;b>noon&lt;/b>&lt;/p></description><seen_at>2026</seen_at></item>"
+)
+SILENCE = "orders//order->o[./key->x] NOT FOLLOWED BY{x = y, 1 h} invoices//invoice[./key->y]"
+ELSE = "orders//order->o[./key->x] FOLLOWED BY{x = y, 1 h} invoices//invoice[./key->y] ELSE"
+
+
+def found(query: str) -> dict[str, Match]:
+    """Return the matches of a query by their orders: 1 has an invoice, 2 has none."""
+    with xscl.Engine() as engine:
+        engine.subscribe("late", query)
+        orders = [Document("orders", str(n), n, ORDER.format(n).encode()) for n in (1, 2)]
+        invoice = Document("invoices", "i", 3, b"<invoice><key>1</key></invoice>")
+        engine.push([*orders, invoice, Document("invoices", "j", 9 * HOUR, b"<invoice/>")])
+        matches = {match.documents[0]: match for match in engine.matches("late")}
+        for match in matches.values():
+            _ = match.bindings, match.xml(), match.sources
+        return matches
+
+
+def message(match: Match) -> Message:
+    (made,) = messages_of([match], render=entry_html)
+    return made
+
+
+@pytest.mark.parametrize("query", [SILENCE, ELSE])
+def test_each_text_says_what_did_not_come_of_its_document(query: str) -> None:
+    matches = found(query)
+    assert matches["2"].absence == "nothing of invoices came within 1 h"
+    told = message(matches["2"])
+    slack = json.loads(Slack("").posted(told).body)["text"].splitlines()
+    assert slack[1:3] == [
+        "\N{BULLET} Two lamps (order orders/2)",
+        "nothing of invoices came within 1 h",
+    ]
+    body, headers = Ntfy("").posted(told)
+    assert body.decode().splitlines()[:2] == [
+        "Two lamps (order orders/2)",
+        "nothing of invoices came within 1 h",
+    ]
+    assert "nothing of invoices" in mail_of([told], "x@e.org", "y@e.org").as_string()
+    assert told.title.endswith("Two lamps \N{EM DASH} nothing of invoices came within 1 h")
+    assert "<strong>Nothing of invoices came within 1 h.</strong>" in told.html
+    assert told.as_dict()["data"]["matches"][0]["absence"] == matches["2"].absence
+    assert shown(matches["2"], "late").absence == matches["2"].absence
+    assert headers["Title"]
+
+
+def test_what_came_is_no_absence() -> None:
+    matches = found(ELSE)
+    assert matches["1"].documents == ("1", "i")
+    assert matches["1"].absence == ""
+    assert "nothing of" not in message(matches["1"]).html
+    assert list(found(SILENCE)) == ["2"]
+
+
+def test_a_text_shows_what_select_builds() -> None:
+    query = SILENCE.replace(
+        "orders//", "SELECT <late key='{x}'><of>{o/title}</of></late> FROM orders//"
+    )
+    told = message(found(query)["2"])
+    assert told.text == ("late key: 2", "title: Two lamps")
+    assert "late key: 2" in Ntfy("").posted(told).body.decode()
+
+
+def test_a_text_of_an_item_has_no_ids_and_no_times_of_its_transport() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("all", "S//item->a")
+        engine.push([Document("S", "1", 1, ITEM.encode())])
+        (match,) = engine.matches("all")
+        told = message(match)
+        assert told.text == ("a", "  category: sea", "  description: From noon")
+        assert next(told.lines()) == "Ferry stops (News)"
