@@ -34,6 +34,7 @@ _ROUTES: Mapping[str, str] = {
     "/v1/subscriptions": "subscriptions",
     "/v1/feeds": "feeds",
     "/v1/streams": "streams",
+    "/v1/reading": "reading",
     "/v1/stars": "stars",
     "/v1/tokens|/v1/accounts": "tokens",
     "": "inspection",

@@ -248,7 +248,7 @@ def test_times_are_printed_in_the_zone_of_the_reader(server: Server) -> None:
 def test_items_are_marked_as_read(server: Server) -> None:
     server.says("/f", reply(rss("one")))
     answered("add", server.url("/f"))
-    assert called("read").stderr == "no marks\n"
+    assert called("read").stderr == "xscl: no marks\n"
     assert called("read", "news/a#1", "news/b#2").exit_code == 0
     assert called("read", "news/b#2", "--unread").exit_code == 0
     (mark,) = json_rows(called("read", "--json").stdout)
