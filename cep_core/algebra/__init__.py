@@ -18,6 +18,7 @@ InstanceAggregate      β             one row for each epoch (and group)
 WindowAggregate        α             one row for each row, over the window (t - w, t]
 WindowJoin             ⋈             pairs at most w apart, either order
 Absence                -             left rows that no right row answers in time
+OuterJoin              -             pairs within bounds of time, and rows without a partner there
 PatternMatch           SEQ, NFAb     matches of sequences and patterns, with absences and policies
 =====================  ============  ==============================================================
 
@@ -32,6 +33,7 @@ from cep_core.algebra.constructors import (
     alternative,
     instance_aggregate,
     iterate,
+    outer_join,
     project,
     rename,
     select,
@@ -50,6 +52,7 @@ from cep_core.algebra.nodes import (
     InstanceAggregate,
     Iterate,
     Node,
+    OuterJoin,
     Part,
     PatternMatch,
     Project,
@@ -109,6 +112,7 @@ __all__ = [
     "Node",
     "NumberedAtom",
     "One",
+    "OuterJoin",
     "Part",
     "PatternMatch",
     "Project",
@@ -133,6 +137,7 @@ __all__ = [
     "iterate",
     "iterated_schema",
     "number_of",
+    "outer_join",
     "pair_types",
     "paired_schema",
     "pattern_match",

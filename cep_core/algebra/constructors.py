@@ -16,6 +16,7 @@ from cep_core.algebra.nodes import (
     InstanceAggregate,
     Iterate,
     Node,
+    OuterJoin,
     Project,
     Select,
     Sequence,
@@ -190,6 +191,22 @@ def timer(
 ) -> Absence:
     """Return E@time: a moment so long after each left row that no right row has ended."""
     return replace(absence(left, right, predicate, time, functions), moment=True)
+
+
+def outer_join(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    bounds: tuple[Expression, Expression],
+    alone: tuple[bool, bool],
+    functions: Functions = FUNCTIONS,
+) -> OuterJoin:
+    """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
+    for bound in bounds:
+        require_window(bound, functions)
+    require(predicate, pair_types(left, right), functions)
+    schema = paired_schema(left.schema, right.schema, None)
+    return OuterJoin(left, right, predicate, *bounds, alone, schema)
 
 
 def alternative(

@@ -56,6 +56,12 @@ EDGE_RULES = {
             "pairs at b.t1, all of them; an a without one at a.t1 + T, its b null",
         ),
         EdgeRule(
+            "JOIN ELSE",
+            "the pairs with S <= b.t1 - a.t1 <= T, and each a and b that has none",
+            "a pair at its later end; an a without one at a.t1 + T, or a.t1 if T is below 0; a b at"
+            " b.t1 - S, or b.t1 if S is above 0",
+        ),
+        EdgeRule(
             "@",
             "t0 = t1 = a.t1 + T",
             "one moment for each a, unless z with a.t1 < z.t0 and z.t1 <= a.t1 + T ends it",

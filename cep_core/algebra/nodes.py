@@ -160,6 +160,23 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """JOIN .. ELSE: pairs with lower <= b.t1 - a.t1 <= upper and the predicate, and rows without.
+
+    A row without a partner comes alone where its side, left or right, is in ``alone``, with nulls
+    for the other one: a spans [a.t0, a.t1 + max(upper, 0)], b [b.t0, b.t1 - min(lower, 0)].
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    lower: Expression
+    upper: Expression
+    alone: tuple[bool, bool]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Component:
     """A component of a pattern: rows of an input; ``repeated`` are one or more of them, a run."""
 
@@ -227,6 +244,7 @@ Node: TypeAlias = (
     | WindowAggregate
     | WindowJoin
     | Absence
+    | OuterJoin
     | PatternMatch
 )
 

@@ -156,6 +156,10 @@ def operator_in_words(node: Node, said: Said) -> str:
                 return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
+        case algebra.OuterJoin(_, _, predicate, lower, upper, alone):
+            bounds = f"{say.duration(lower)} TO {say.duration(upper)}"
+            side = {(True, False): " LEFT", (False, True): " RIGHT"}.get(alone, "")
+            return f"JOIN{{{say(predicate)}, {bounds}}} ELSE{side}"
         case algebra.PatternMatch():
             return pattern_in_words(node, said)
         case _:

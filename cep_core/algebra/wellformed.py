@@ -110,6 +110,8 @@ class _Builder:
             case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
                 make = algebra.alternative if otherwise else algebra.absence
                 return replace(make(left, right, predicate, window, functions), moment=moment)
+            case algebra.OuterJoin(left, right, predicate, lower, upper, alone):
+                return algebra.outer_join(left, right, predicate, (lower, upper), alone, functions)
             case algebra.PatternMatch():
                 rules = algebra.Rules(
                     *(node.window, node.inclusive, node.simultaneous, node.mark),

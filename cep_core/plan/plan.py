@@ -21,6 +21,7 @@ from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.cayuga.aggregate import AggregateMOp
 from cep_core.operators.cayuga.join import WindowJoinMOp
+from cep_core.operators.cayuga.outer import OuterJoinMOp
 from cep_core.operators.cayuga.select import ProjectMOp, SelectMOp, UnionMOp
 from cep_core.operators.cayuga.state import IterateMOp, SequenceMOp
 from cep_core.operators.pattern.matching import matching_for
@@ -233,5 +234,6 @@ BUILDERS: Mapping[str, Builder] = {
     "window_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_join": _join,
     "absence": lambda plan, wanted, number: AbsenceMOp(wanted, number, *_rights(plan, wanted)),
+    "outer_join": lambda plan, wanted, number: OuterJoinMOp(wanted, number),
     "pattern_match": lambda plan, wanted, number: matching_for(wanted, number),
 }

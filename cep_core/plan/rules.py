@@ -68,7 +68,7 @@ def share_channels(wanted: Wanted) -> Hashable | None:
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "pattern_match":
+        case "union" | "pattern_match" | "outer_join":
             return None
         case _:
             return (wanted._replace(inputs=()), first)

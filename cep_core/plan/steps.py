@@ -27,6 +27,7 @@ from cep_core.errors import CepError
 from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
+from cep_core.operators.cayuga.outer import OuterPairs
 from cep_core.operators.cayuga.state import Iteration, Ranked
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 
@@ -34,7 +35,7 @@ Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence")
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "outer_join")
 _ORDERED = (
     "sequence",
     "iterate",
@@ -164,6 +165,8 @@ class _Writer:
                 window = self._window(node.window, 0)
             case algebra.Absence():
                 define = self._expectation(node)
+            case algebra.OuterJoin():
+                define = self._outer(node)
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
                 absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
@@ -216,6 +219,11 @@ class _Writer:
         filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
         otherwise, moment = node.otherwise, node.moment
         return lambda p: Expectation(filter(p), window(p), otherwise, moment)
+
+    def _outer(self, node: algebra.OuterJoin) -> Define:
+        filter, alone = self._predicate(node.predicate, True), node.alone
+        lower, upper = (self._shapes.constant(one) for one in (node.lower, node.upper))
+        return lambda p: OuterPairs(filter(p), lower(p), upper(p), alone)
 
     def _sequence(self, node: algebra.Sequence) -> Define:
         filter, rank = self._predicate(node.predicate, True), node.rank

@@ -18,6 +18,7 @@ _EDGES = {
     "window_aggregate": "WINDOW",
     "instance_aggregate": "AT INSTANT",
     "window_join": "JOIN",
+    "outer_join": "JOIN ELSE",
     "pattern_match": "PATTERN",
 }
 

@@ -283,6 +283,11 @@ class TemporalRelation:
         return f"{lowest} and {_TERMS['gap']} <= T"
 
     @property
+    def waits(self) -> tuple[int, int]:
+        """For how long a partner of a left and of a right side may come after it, in ticks."""
+        return max(self.upper, 0), max(-self.lower, 0)
+
+    @property
     def looks_back(self) -> bool:
         """True if the right side may end before the left one, or with it."""
         return self.lower < 1

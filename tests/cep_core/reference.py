@@ -133,7 +133,7 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
-        case algebra.Absence():
+        case algebra.Absence() | algebra.OuterJoin():
             return (node.left, node.right)
         case algebra.PatternMatch():
             return node.inputs
@@ -177,6 +177,8 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _window_join(node, world)
         case algebra.Absence():
             return _timed(_absence(node, world), world)
+        case algebra.OuterJoin():
+            return _timed(_outer_join(node, world), world)
         case algebra.PatternMatch():
             return _timed(_plain_sequence(node, world), world)
         case _:
@@ -360,6 +362,31 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
     return found
 
 
+def _outer_join(node: algebra.OuterJoin, world: World) -> list[Row]:
+    """JOIN .. ELSE: the pairs within the bounds, and rows of a side that are in none of them."""
+    lefts, rights = _in_order(node, world)
+    lower, upper = (value(one, None, (0, 0, 0), world) for one in (node.lower, node.upper))
+    pairs = [
+        (a, b)
+        for a in lefts
+        for b in rights
+        if lower <= b[1] - a[1] <= upper and holds(node.predicate, a, b, world)
+    ]
+    found: list[Row] = [
+        (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), *a[VALUES:], *b[VALUES:])
+        for a, b in pairs
+    ]
+    if node.alone[0]:
+        nulls = (None,) * len(node.right.schema)
+        alone = [a for a in lefts if not any(a is one for one, _ in pairs)]
+        found += [(a[0], a[1] + max(upper, 0), a[2], *a[VALUES:], *nulls) for a in alone]
+    if node.alone[1]:
+        nulls = (None,) * len(node.left.schema)
+        alone = [b for b in rights if not any(b is one for _, one in pairs)]
+        found += [(b[0], b[1] - min(lower, 0), b[2], *nulls, *b[VALUES:]) for b in alone]
+    return found
+
+
 def _plain_sequence(node: algebra.PatternMatch, world: World) -> list[Row]:
     """SEQ of single events; `pattern_reference` defines the rest."""
     assert is_plain(node)
@@ -424,12 +451,14 @@ _ORDERED = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
+    algebra.OuterJoin,
     algebra.PatternMatch,
 )
 _FORGETTING = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
+    algebra.OuterJoin,
 )
 
 

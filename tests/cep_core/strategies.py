@@ -431,8 +431,14 @@ def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -
 
 
 def absent(choose: Choice, left: Node, right: Node) -> Node:
-    """Return an absence, with the answering pairs or without."""
+    """Return an absence, with the answering pairs or without, or an outer join."""
     window = Constant(choose.number(1, 6))
+    if choose.seldom(3):
+        left, right = distinct(left, right)
+        predicate = condition(choose, algebra.pair_types(left, right))
+        bounds = Constant(choose.number(-4, 3)), Constant(choose.number(-2, 5))
+        alone = choose.of((True, True), (True, False), (False, True))
+        return algebra.outer_join(left, right, predicate, bounds, alone)
     if choose.often(2):
         predicate = condition(choose, algebra.pair_types(left, right))
         make = algebra.timer if choose.seldom(2) else algebra.absence
@@ -670,6 +676,8 @@ def otherwise(choose: Choice, source: Node) -> Node:
                 return replace(source, window=Constant(choose.number(1, 6)))
             predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
+        case algebra.OuterJoin():
+            return replace(source, upper=Constant(choose.number(-2, 5)))
         case algebra.WindowAggregate():
             if choose.often(2):
                 return source

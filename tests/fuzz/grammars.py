@@ -263,7 +263,7 @@ _XSCL = {
     ),
     **{word: (word, word.lower()) for word in ("SELECT", "DISTINCT", "FROM", "PUBLISH", "JOIN")},
     **{word: (word,) for word in ("NAMESPACE", "FOLLOWED", "BY", "NEXT", "FOLD", "ELSE", "AS")},
-    **{word: (word,) for word in ("AND", "OR", "NOT", "INF")},
+    **{word: (word,) for word in ("AND", "OR", "NOT", "INF", "TO", "LEFT", "RIGHT")},
     **{word: (word.lower(),) for word in ("DIV", "MOD")},
 }
 
@@ -276,6 +276,8 @@ _XSCL_SAMPLES = (
     "S//a->x FOLLOWED BY{x = y AND «comparison», «window»} S//b->y",
     "S//a->x FOLLOWED BY{«comparison», 1 d} S//b->y FOLLOWED BY{x = z AND «formula», 1 d} S//k->z",
     "S//a->x NOT FOLLOWED BY{«formula», 1 d} S//b->y",
+    "S//a->x JOIN{«formula», -1 h TO 1 d} S//b->y ELSE",
+    "S//a->x JOIN{time(y) - time(x) > «sum», «window»} S//b->y ELSE LEFT",
     "S//a->x NEXT{x = y AND «comparison»} S//b->y",
     "S//a->x FOLD{$2.x = $.x, «formula», $.n + 1 AS n, «sum» AS m} S//a->x",
     "«select» S//a->x JOIN{x=y, 1 d} S//b->y PUBLISH R",

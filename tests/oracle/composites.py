@@ -16,6 +16,8 @@ A FOLD{p, q, ...} B         instances begin as a; the earliest b after one that 
 A NOT FOLLOWED BY{p, T} B   each a without a b that follows it so; it ends at a.t1 + T and has no
                             variables of B
 A FOLLOWED BY{p, T} B ELSE  the pairs, and each a that NOT FOLLOWED BY gives
+A JOIN{p, S TO T} B ELSE    the pairs; each a without one, which ends at a.t1 + T if T is above 0,
+                            else at a.t1; each b without one, which ends at b.t1 - S if S is below 0
 ==========================  =======================================================================
 
 No document, and no two versions of one, occur twice in a composite.  M(n), the clock of document
@@ -151,7 +153,7 @@ def _combined(
     world: World,
 ) -> list[Composite]:
     match expression:
-        case Join() | FollowedBy(negated=False, otherwise=False):
+        case Join(otherwise="") | FollowedBy(negated=False, otherwise=False):
             late = max(world.lateness_of(side) for side in (expression.left, expression.right))
             return [
                 _pair(a, b)
@@ -160,6 +162,8 @@ def _combined(
                 and kept(a, b, reach(expression), late)
                 and _meet(a, b, expression.predicate)
             ]
+        case Join():
+            found = _outer(expression, _timely(left, world), _timely(right, world))
         case FollowedBy():
             found = _answered(expression, _timely(left, world), _timely(right, world))
         case Next(_, _, predicate):
@@ -273,6 +277,26 @@ def _answered(
             made.append(replace(a, t1=a.t1 + expression.window))
         elif expression.otherwise:
             made += [_pair(a, b) for b in answers]
+    return made
+
+
+def _outer(expression: Join, left: list[Composite], right: list[Composite]) -> list[Composite]:
+    """Return the results of JOIN with ELSE."""
+    upper = expression.window
+    assert upper is not None
+    lower = -upper if expression.lower is None else expression.lower
+    pairs = [
+        (a, b)
+        for a, b in product(left, right)
+        if in_time(expression, a, b) and _meet(a, b, expression.predicate)
+    ]
+    made = [_pair(a, b) for a, b in pairs]
+    if expression.otherwise in ("both", "left"):
+        alone = [a for a in left if not any(a is one for one, _ in pairs)]
+        made += [replace(a, t1=a.t1 + max(upper, 0)) for a in alone]
+    if expression.otherwise in ("both", "right"):
+        alone = [b for b in right if not any(b is other for _, other in pairs)]
+        made += [replace(b, t1=b.t1 + max(-lower, 0)) for b in alone]
     return made
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from tests.oracle.composites import Arrived, Composite, World, composites
+from tests.oracle.composites import Arrived, Composite, World, composites, reach
 from tests.oracle.output import document_of
 from tests.oracle.queries import (
     Constant,
@@ -237,9 +237,13 @@ def _lateness(expression: Expression, lateness: Mapping[str, int]) -> int:
             return _lateness(inner, lateness)
         case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
             most = max(_lateness(left, lateness), _lateness(right, lateness))
-            if isinstance(expression, FollowedBy) and (expression.negated or expression.otherwise):
-                return most + (expression.window or 0)
-            return most
+            match expression:
+                case FollowedBy(negated=True) | FollowedBy(otherwise=True):
+                    return most + (expression.window or 0)
+                case Join(otherwise="both" | "left" | "right"):
+                    return most + (reach(expression) or 0)
+                case _:
+                    return most
         case _:
             assert_never(expression)
 

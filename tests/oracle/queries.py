@@ -27,6 +27,7 @@ from tests.oracle.steps import (
 )
 from tests.oracle.steps import And as AllOf
 
+Otherwise: TypeAlias = Literal["", "both", "left", "right"]
 Unit: TypeAlias = Literal["", "ms", "omitted"]
 Function: TypeAlias = Literal[
     "string",
@@ -172,7 +173,10 @@ def leaves(node: Formula | Operand) -> Iterator[Var | Decorated | Constant]:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`A JOIN{p, S TO T} B`; bounds are in ticks, `window` None is INF, `lower` None is -T."""
+    """`A JOIN{p, S TO T} B`; bounds are in ticks, `window` None is INF, `lower` None is -T.
+
+    `otherwise` are the sides that are results without a partner, too: a trailing ELSE.
+    """
 
     left: Expression
     right: Expression
@@ -180,10 +184,12 @@ class Join:
     window: int | None = None
     unit: Unit = ""
     lower: int | None = None
+    otherwise: Otherwise = ""
 
     def text(self) -> str:
         constraint = _constraint(self.predicate, self.window, self.unit, self.lower)
-        return f"{_first(self.left)} JOIN{constraint} {_second(self.right)}"
+        end = {"": "", "both": " ELSE"}.get(self.otherwise, f" ELSE {self.otherwise.upper()}")
+        return f"{_first(self.left)} JOIN{constraint} {_second(self.right)}{end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +245,7 @@ Expression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
 
 
 def _first(left: Expression) -> str:
-    bare = not isinstance(left, Query) and not (isinstance(left, FollowedBy) and left.otherwise)
+    bare = not (isinstance(left, Query) or (isinstance(left, Join | FollowedBy) and left.otherwise))
     return left.text() if bare else f"({_inner(left)})"
 
 

@@ -41,6 +41,7 @@ from tests.oracle.queries import (
     Not,
     Operand,
     Or,
+    Otherwise,
     Push,
     Query,
     Sign,
@@ -517,14 +518,16 @@ PATHS_OVER_TIME = False  # whether the language takes `x1/author` in the predica
 
 
 def _ordered(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
-    """Return NEXT, NOT FOLLOWED BY, or FOLLOWED BY with ELSE."""
+    """Return NEXT, NOT FOLLOWED BY, or FOLLOWED BY or JOIN with ELSE."""
     predicate = _predicate(draw, style, _sides(draw, left, right, paths=PATHS_OVER_TIME))
-    kind = draw(st.sampled_from(("next", "not", "else")))
+    kind = draw(st.sampled_from(("next", "not", "else", "outer", "outer")))
     both, times = left.nodes | right.nodes, left.times | right.times
     if kind == "next":
         bare = draw(st.integers(0, 7)) == 7
         made = Next(left.expression, right.expression, None if bare else predicate)
         return _Part(made, both, left.t0, max(left.t1, right.t1), times)
+    if kind == "outer":
+        return _outer(draw, style, left, right, predicate)
     window = _window(draw, style, max(right.t1 - left.t1, 0), style.scale)
     if kind == "not" and draw(st.booleans()):
         window = max(style.scale, window - 2 * style.scale)
@@ -536,6 +539,21 @@ def _ordered(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
         return _Part(absent, left.nodes, left.t0, left.t1 + window, left.times)
     either = FollowedBy(*sides, predicate, window, otherwise=True, unit=style.unit, lower=lower)
     return _Part(either, both, left.t0, max(left.t1, right.t1), times)
+
+
+def _outer(draw: Draw, style: _Style, left: _Part, right: _Part, predicate: Formula) -> _Part:
+    """Return JOIN with ELSE, whose predicate or window the witnesses often miss."""
+    distance = right.t1 - left.t1
+    window = _window(draw, style, abs(distance), 0)
+    lower, upper = two_bounds(draw, distance, window, style.scale, follows=False)
+    window = window if upper is None else upper
+    otherwise: Otherwise = draw(st.sampled_from(("both", "both", "left", "right")))
+    if draw(st.integers(0, 2)) == 2:
+        predicate = Not(predicate)
+    sides = left.expression, right.expression
+    made = Join(*sides, predicate, window, style.unit, lower, otherwise)
+    both, times = left.nodes | right.nodes, left.times | right.times
+    return _Part(made, both, min(left.t0, right.t0), max(left.t1, right.t1), times)
 
 
 def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names) -> _Part:

@@ -266,8 +266,10 @@ def _operator(form: _Form) -> tuple[str, str, str]:
         case Folded(folding=folding):
             return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
         case AbsenceForm():
-            name = "... ELSE" if form.otherwise else f"NOT {form.relation.operator.name}"
             relation = form.relation
+            name = f"NOT {relation.operator.name}"
+            if form.otherwise:
+                name = "... ELSE" if relation.operator.follows else "JOIN ... ELSE"
             return name, window(relation.least, relation.window), _predicate(form.predicate)
         case _:
             assert_never(form)

@@ -147,8 +147,9 @@ class _Diagnosis:
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )
             )
-        if closest is None and self._needed and all(matching[place] for place in self._needed):
-            closest = self._closest({place: matching[place] for place in sorted(self._needed)})
+        wanted = sorted(self._needed or matching)  # after an outer join no block is needed
+        if closest is None and wanted and all(matching[place] for place in wanted):
+            closest = self._closest({place: matching[place] for place in wanted})
         return Diagnosis(self._asked.label, tuple(blocks), closest)
 
     def _kept(self, stream: str) -> int:

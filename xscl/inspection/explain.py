@@ -262,10 +262,12 @@ def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
             yield "evaluated by: core: Iterate"
         case AbsenceForm():
             relation = form.relation
-            rule = EDGE_RULES["ELSE" if form.otherwise else f"NOT {relation.operator.name}"]
+            follows, name = relation.operator.follows, relation.operator.name
+            otherwise = "ELSE" if follows else f"{name} ELSE"
+            rule = EDGE_RULES[otherwise if form.otherwise else f"NOT {name}"]
             yield str(rule if form.otherwise else _none_that(rule, relation.condition))
             yield f"window {window(relation.least, relation.window)}"
-            yield "evaluated by: core: Absence"
+            yield f"evaluated by: core: {'Absence' if follows else 'OuterJoin'}"
 
 
 def _none_that(rule: EdgeRule, condition: str) -> EdgeRule:

@@ -13,7 +13,7 @@ from xscl.language.syntax import Span
 
 KEYWORDS = (
     *("SELECT", "DISTINCT", "FROM", "PUBLISH", "NAMESPACE", "JOIN", "FOLLOWED", "BY"),
-    *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF", "TO", "AT", "ZONE"),
+    *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF", "TO", "LEFT", "RIGHT", "AT", "ZONE"),
 )
 _WORDS = {
     "NAME": "a name",
@@ -71,7 +71,9 @@ _OUTSIDE = (
 _WORDS_OUTSIDE = {
     "WHERE": "conditions on a document stand in [ ], comparisons between documents in { }",
     "WITHIN": "the window stands last between the braces: {x = y, 3 d}",
-    "ELSE": "ELSE belongs to FOLLOWED BY",
+    "ELSE": "ELSE belongs to FOLLOWED BY and JOIN",
+    "LEFT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
+    "RIGHT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
     "CONTAINS": 'write contains(path, "text")',
     "STARTS-WITH": 'write starts-with(path, "text")',
     "ENDS-WITH": 'write ends-with(path, "text")',

@@ -102,10 +102,10 @@ class Folded(Generic[J]):
 
 @dataclass(frozen=True, slots=True)
 class AbsenceForm(Generic[J]):
-    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE.
+    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY or JOIN ... ELSE, and pairs are results, too.
 
-    An answer is in the `relation` of FOLLOWED BY with its left side, so `window` is how long it is
-    waited for.
+    An answer is in the `relation` of its left side.  `alone` says which sides, the left and the
+    right one, are results without an answer.
     """
 
     left: FormOf[J]
@@ -113,11 +113,17 @@ class AbsenceForm(Generic[J]):
     predicate: Predicate | None
     relation: TemporalRelation
     otherwise: bool
+    alone: tuple[bool, bool] = (True, False)
+
+    @property
+    def waits(self) -> tuple[int, int]:
+        """The times after which a left and a right side have no answer."""
+        return self.relation.waits
 
     @property
     def window(self) -> int:
-        """The time after which a left side has no answer."""
-        return self.relation.upper
+        """The time after which every side that is a result without an answer has none."""
+        return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 
 OverTime: TypeAlias = "Following[J] | Folded[J] | AbsenceForm[J]"
@@ -204,7 +210,8 @@ def with_joins(
         case Folded(folding=folding):
             return Folded(left, right, folding)
         case AbsenceForm():
-            return AbsenceForm(left, right, form.predicate, form.relation, form.otherwise)
+            relation, otherwise = form.relation, form.otherwise
+            return AbsenceForm(left, right, form.predicate, relation, otherwise, form.alone)
         case _:
             assert_never(form)
 
@@ -290,9 +297,9 @@ class _Reader:
                 return Scan(len(self.blocks) - 1)
             case Query():
                 return self._subquery(expression)
-            case Join() | FollowedBy(negated=False, otherwise=False):
+            case Join(otherwise="") | FollowedBy(negated=False, otherwise=False):
                 return self._joined(expression)
-            case FollowedBy():
+            case Join() | FollowedBy():
                 return self._absent(expression)
             case Next():
                 left, right, scope = self._inputs(expression)
@@ -362,27 +369,37 @@ class _Reader:
 
     def _side(self, form: NormalForm) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
-        otherwise = (
-            one for one in results_of(form) if isinstance(one, AbsenceForm) and one.otherwise
+        unbound = (
+            name
+            for one in results_of(form)
+            if isinstance(one, AbsenceForm) and one.otherwise
+            for other, is_alone in zip((one.right, one.left), one.alone, strict=True)
+            if is_alone
+            for name in self.names(other)
         )
-        unbound = (name for part in otherwise for name in self.names(part.right))
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
-    def _absent(self, expression: FollowedBy) -> NormalForm:
+    def _absent(self, expression: Join | FollowedBy) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks
-        if window is not None and window > LONGEST:
+        lower = expression.window.lower
+        if max(window or 0, 0 if lower is None else -lower.ticks) > LONGEST:
             raise fault(self.source, expression.window.span, "this window is too long")
         if window is None:
-            name = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY ... ELSE"
+            operator = expression.relation.operator.name
+            negated = isinstance(expression, FollowedBy) and expression.negated
+            name = f"NOT {operator}" if negated else f"{operator} ... ELSE"
             raise fault(
                 self.source,
                 expression.span,
                 f"{name} needs a window: without one it is never certain that nothing comes",
                 "write it last in the braces, for example {..., 1 w}",
             )
-        return AbsenceForm(left, right, predicate, expression.relation, expression.otherwise)
+        if isinstance(expression, FollowedBy):
+            return AbsenceForm(left, right, predicate, expression.relation, expression.otherwise)
+        alone = expression.otherwise != "RIGHT", expression.otherwise != "LEFT"
+        return AbsenceForm(left, right, predicate, expression.relation, True, alone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from xscl.language.paths import (
 )
 from xscl.language.scope import leaves, variables, walk
 from xscl.language.syntax import (
+    Alone,
     And,
     Arithmetic,
     Block,
@@ -248,7 +249,9 @@ class Queries(Paths):
         match tree.data:
             case "join":
                 predicate, window = self.constraint(constraint)
-                return Join(left, right, predicate, window, span)
+                kinds = {c.type for c in tree.children if isinstance(c, Token)}
+                sides = cast(Alone, next(iter(kinds & {"LEFT", "RIGHT"}), "BOTH"))
+                return Join(left, right, predicate, window, sides if "ELSE" in kinds else "", span)
             case "followed_by" | "not_followed_by":
                 predicate, window = self.constraint(constraint)
                 self._expect_later(window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from templates.model.join_graph import TemporalRelation
@@ -10,6 +10,7 @@ from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, distinct_names, leaves, rewritten, walk
 from xscl.language.syntax import (
+    Alone,
     And,
     Block,
     Call,
@@ -55,6 +56,12 @@ _SHARED: dict[ComparisonSign, str] = {"=": "the same", "!=": "another"}
 _NAMES = VariablePath | Decorated
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
+_ALONE: Mapping[Alone, str] = {
+    "": "",
+    "BOTH": ", or either comes alone",
+    "LEFT": ", or the first comes alone",
+    "RIGHT": ", or the second comes alone",
+}
 _TESTS = {
     "contains": "contains",
     "starts-with": "starts with",
@@ -99,7 +106,7 @@ class _Reading:
             case Join(left, right, predicate):
                 near = _apart(expression.relation)
                 words = f"{self._side(left)} and {self._side(right)} {near}"
-                return self._with(words, right, predicate)
+                return self._with(words, right, predicate) + _ALONE[expression.otherwise]
             case FollowedBy(left, right, predicate, _, negated, otherwise):
                 within = _within(expression.relation)
                 verb = _chained(left) or ("is not followed" if negated else "is followed")

@@ -271,12 +271,19 @@ class Block:
         return self.stream.startswith(CALENDAR)
 
 
+Alone: TypeAlias = Literal["", "BOTH", "LEFT", "RIGHT"]
+"""The sides of a JOIN that are results without a partner, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
+    """`A JOIN{p, S TO T} B`; `otherwise` is a trailing ELSE, ELSE LEFT or ELSE RIGHT."""
+
     left: StreamExpression
     right: StreamExpression
     predicate: Predicate | None
     window: Window
+    otherwise: Alone = ""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     @property

@@ -128,13 +128,14 @@ def _inner(expression: StreamExpression) -> str:
 
 def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
     left, right = _inner(expression.left), _inner(expression.right)
-    if isinstance(expression.left, FollowedBy) and expression.left.otherwise:
+    if isinstance(expression.left, Join | FollowedBy) and expression.left.otherwise:
         left = f"({left})"
     if not isinstance(expression.right, Block | Query):
         right = f"({right})"
     match expression:
-        case Join(predicate=predicate, window=window):
-            return f"{left} JOIN{_constraint(predicate, window)} {right}"
+        case Join(predicate=predicate, window=window, otherwise=alone):
+            side = {"": "", "BOTH": " ELSE"}.get(alone, f" ELSE {alone}")
+            return f"{left} JOIN{_constraint(predicate, window)} {right}{side}"
         case FollowedBy(predicate=predicate, window=window):
             operator = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY"
             otherwise = " ELSE" if expression.otherwise else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from cep_core import Schema
-from cep_core.algebra import Absence, Iterate, Node, Select, Stream
+from cep_core.algebra import Absence, Iterate, Node, OuterJoin, Select, Stream
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Column, Expression, Function, RowSide
@@ -124,7 +124,9 @@ class _Writer:
         return self._made(node, (0, len(self._left.schema)), ())
 
     def absent(self, form: AbsenceForm[J]) -> Timing:
-        """Return NOT FOLLOWED BY, or FOLLOWED BY ... ELSE."""
+        """Return NOT FOLLOWED BY, or FOLLOWED BY or JOIN ... ELSE."""
+        if not form.relation.operator.follows:
+            return self._outer(form)
         conditions = *self._in_time(form.relation), *self._conjuncts(form.predicate)
         holds = _all([*conditions, *self._apart(0)])
         otherwise, length = form.otherwise, self._lowering.literal(form.window, int)
@@ -132,6 +134,18 @@ class _Writer:
         schema = self._paired() if otherwise else self._left.schema
         node = Absence(left, right, holds, length, otherwise, schema)
         return self._made(node, (0, len(self._left.schema)) if otherwise else (0,), ())
+
+    def _outer(self, form: AbsenceForm[J]) -> Timing:
+        relation = form.relation
+        # Without an order between them both rows may be of one document.
+        conditions = [*self._conjuncts(form.predicate), self._differ(0)]
+        lower, upper = (
+            self._lowering.literal(one, int) for one in (relation.lower, relation.upper)
+        )
+        left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
+        schema = self._paired()
+        node = OuterJoin(left, right, _all(conditions), lower, upper, form.alone, schema)
+        return self._made(node, (0, len(self._left.schema)), ())
 
     def folded(self, form: Folded[J]) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""
@@ -210,11 +224,14 @@ class _Writer:
                 yield ex.Compare(">=", measured, self._lowering.literal(bound.ticks, int))
 
     def _apart(self, *places: int) -> list[Expression]:
-        """Return that the right composite has no document of those at these places on the left."""
-        if not self._versions:
-            return []
-        new = Column(2, 0)
-        return [ex.Not(ex.Call(SHARED, (Column(1, place), new))) for place in places]
+        """Return that the right composite has no document of those at these places on the left.
+
+        It follows from the order of rows, but for versions of a document.
+        """
+        return [self._differ(place) for place in places] if self._versions else []
+
+    def _differ(self, place: int) -> Expression:
+        return ex.Not(ex.Call(SHARED, (Column(1, place), Column(2, 0))))
 
     def _column(self, operand: VariablePath | Decorated, kind: ColumnKind) -> Expression:
         first, last = len(self._left.schema), len(self._left.schema) + len(self._right.schema)

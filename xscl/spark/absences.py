@@ -1,14 +1,14 @@
-"""NOT FOLLOWED BY by equalities, in buckets: left rows whose time is over without an answer.
+"""NOT FOLLOWED BY and ELSE by equalities, in buckets: rows without an answer, and pairs.
 
 The rows of both blocks are results of filters, which stage 1 evaluates.  They meet in the bucket of
-their compared values.  A left row waits until the clock, a column, has passed its deadline; what is
+their compared values.  A row waits until the clock, a column, has passed its deadline; what is
 found does not depend on the cuts of micro-batches.  A document that is later than the lateness of
 the stream is not seen, as by an operator over time of an engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from templates.batch_join import BatchJoin
-from templates.columns.columns import Column, Columns, chosen, columns_of, pack
+from templates.columns.columns import Column, Columns, chosen, columns_of, pack, spread
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH
 from templates.registry.registry import Registry
 from templates.state.join_state import JoinState
 from xscl.spark.part_format import DOCUMENTS
+from xscl.time_format import LATEST
 
 LEFT, RIGHT = 0, 1
 
@@ -41,14 +42,16 @@ place."""
 
 
 _OF_ROWS = ("absence", "key", "nodes")
-_LEFT = pa.schema([*DOCUMENTS, *(ROWS.field(name) for name in _OF_ROWS)])
-_RIGHT = pa.schema([_LEFT.field(name) for name in ("absence", "key", "ts")])
+_WAITING = pa.schema(
+    [*DOCUMENTS, *(ROWS.field(name) for name in _OF_ROWS), ("answered", pa.bool_())]
+)
 
 
 class EqualityAbsence(NamedTuple):
-    """A subscription to what does not come: rows of R_T of its blocks, the window in ticks.
+    """A subscription to what does not come: rows of R_T of its blocks, the bounds in ticks.
 
-    An answer comes at least `lower` and at most `window` after its left row.
+    An answer comes `lower` to `upper` after its left row.  Pairs of a row and its answer are
+    results if `pairs`, rows of a side without one if it is `alone_left` or `alone_right`.
     `left_nodes` and `right_nodes` are places among the nodes of the rows' results; the values at
     them are equal.
     """
@@ -58,9 +61,24 @@ class EqualityAbsence(NamedTuple):
     left: int
     right: int
     lower: int
-    window: int
+    upper: int
+    pairs: bool
+    alone_left: bool
+    alone_right: bool
     left_nodes: tuple[int, ...]
     right_nodes: tuple[int, ...]
+
+
+class AbsenceResults(NamedTuple):
+    """Results of absences: places in `rows` of the left and the right row, -1 for none.
+
+    `end` is when each is certain.
+    """
+
+    rows: pa.Table
+    left: Column
+    right: Column
+    end: Column
 
 
 class _NoState:
@@ -134,10 +152,7 @@ _MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 class WaitingRows:
-    """The left rows of a bucket that wait, with their documents, and the right rows.
-
-    Right rows stay as long as a left one may come that they answer.
-    """
+    """The rows of a bucket that wait for an answer, or may be one, with their documents."""
 
     def __init__(self, lateness: int) -> None:
         self._lateness = lateness
@@ -149,53 +164,111 @@ class WaitingRows:
 
     def restore(self, left: pa.Table | None, right: pa.Table | None) -> None:
         """Put back what waited; None: nothing."""
-        self._left = _LEFT.empty_table() if left is None else left
-        self._right = _RIGHT.empty_table() if right is None else right
+        self._left = _WAITING.empty_table() if left is None else left
+        self._right = _WAITING.empty_table() if right is None else right
 
     def join(
-        self, absences: Sequence[EqualityAbsence], rows: pa.Table, documents: pa.Table, clock: int
-    ) -> pa.Table:
-        """Add rows (`ROWS`) of documents; return left rows without an answer, with a `deadline`.
+        self,
+        absences: Sequence[EqualityAbsence],
+        since: Mapping[int, int],
+        rows: pa.Table,
+        documents: pa.Table,
+        clocks: tuple[int, int],
+    ) -> AbsenceResults:
+        """Add rows (`ROWS`) of documents; return the results that have become certain.
 
-        `absences` are those of the plan; `clock` is the largest time so far.
+        `absences` are those of the plan, and `since` the version of it at which the subscription of
+        each begins; `clocks` are the largest times before and now.
         """
-        bounds = {one.number: (one.lower, one.window) for one in absences}
+        left, right = (
+            self._added(old, rows, documents, side, since)
+            for side, old in ((LEFT, self._left), (RIGHT, self._right))
+        )
+        rules = {one.number: one for one in absences}
+        lower, upper, pairs, *_ = _rules(rules, left)
+        which, at, answered = _answers(left, right, (lower, upper), pairs.astype(np.bool_))
+        left, right = _answered(left, which, answered), _answered(right, at)
+        ends = np.maximum(_ts(left)[which], _ts(right)[at])
+        before, now = clocks
+        is_certain = (ends + self._lateness < now) & (ends + self._lateness >= before)
+        none = len(left)
+        found = [(which[is_certain], none + at[is_certain], ends[is_certain])]
+        kept = []
+        for side, table in enumerate((left, right)):
+            lower, upper, pairs, *alone = _rules(rules, table)
+            deadline = _ts(table) + np.maximum(-lower if side else upper, 0)
+            over = deadline + self._lateness < now
+            is_answered = table["answered"].to_numpy()
+            silent = np.flatnonzero(over & ~is_answered & alone[side].astype(np.bool_))
+            absent = np.full(len(silent), -1)
+            places = (absent, none + silent) if side else (silent, absent)
+            found.append((*places, deadline[silent]))
+            # An answered row has further pairs, or nothing to wait for.
+            stays = ~over & (~is_answered | pairs.astype(np.bool_))
+            kept.append(table.filter(pa.array(stays)).combine_chunks())
+        self._left, self._right = kept
+        columns = (np.concatenate(column) for column in zip(*found, strict=True))
+        return AbsenceResults(pa.concat_tables((left, right)), *columns)
+
+    def _added(
+        self,
+        old: pa.Table,
+        rows: pa.Table,
+        documents: pa.Table,
+        side: int,
+        since: Mapping[int, int],
+    ) -> pa.Table:
+        """Return rows of a side that waited and new ones, of absences of the plan."""
         new = documents.take(rows["doc"])
         for name in _OF_ROWS:
             new = new.append_column(name, rows[name])
-        in_time = new["clock"].to_numpy() <= new["ts"].to_numpy() + self._lateness
-
-        def added(old: pa.Table, side: int) -> pa.Table:
-            """Return rows of a side that waited and new ones, of absences of the plan."""
-            mask = in_time & (rows["side"].to_numpy() == side)
-            every = pa.concat_tables((old, new.filter(pa.array(mask)).select(old.column_names)))
-            planned = pa.array(list(bounds), pa.int64())
-            return every.filter(pc.is_in(every["absence"], planned))
-
-        left, right = added(self._left, LEFT), added(self._right, RIGHT)
-        of_rows = [bounds[number] for number in left["absence"].to_pylist()]
-        lower, window = np.array(of_rows, np.int64).reshape(-1, 2).T
-        answered = _answered(left, right, lower, window)
-        deadline = left["ts"].to_numpy() + window
-        over = deadline + self._lateness < clock
-        self._left = left.filter(pa.array(~answered & ~over)).combine_chunks()
-        still = right["ts"].to_numpy() + self._lateness >= clock
-        self._right = right.filter(pa.array(still)).combine_chunks()
-        found = left.append_column("deadline", pa.array(deadline))
-        return found.filter(pa.array(over & ~answered))
+        new = new.append_column("answered", pa.array(np.zeros(len(new), np.bool_)))
+        first = [since.get(number, LATEST) for number in rows["absence"].to_pylist()]
+        seen = new["version"].to_numpy() >= np.array(first, np.int64)
+        in_time = new["clock"].to_numpy() <= _ts(new) + self._lateness
+        mask = seen & in_time & (rows["side"].to_numpy() == side)
+        every = pa.concat_tables((old, new.filter(pa.array(mask)).select(old.column_names)))
+        return every.filter(pc.is_in(every["absence"], pa.array(list(since), pa.int64())))
 
 
-def _answered(left: pa.Table, right: pa.Table, lower: Column, window: Column) -> Column:
-    """Return a mask of left rows that a right row answers at least `lower` later, in the window."""
+def _ts(rows: pa.Table) -> Column:
+    ts: Column = rows["ts"].to_numpy()
+    return ts
+
+
+def _answered(rows: pa.Table, places: Column, others: Column | bool = False) -> pa.Table:
+    """Return rows of which those at some places, and others, have an answer."""
+    mask = rows["answered"].to_numpy() | others
+    mask[places] = True
+    return rows.set_column(rows.column_names.index("answered"), "answered", pa.array(mask))
+
+
+def _rules(absences: Mapping[int, EqualityAbsence], rows: pa.Table) -> Column:
+    """Return the bounds of the absence of each row, and which results it has, as columns."""
+    of_rows = [absences[number][4:9] for number in rows["absence"].to_pylist()]
+    return np.array(of_rows, np.int64).reshape(-1, 5).T
+
+
+def _answers(
+    left: pa.Table, right: pa.Table, bounds: tuple[Column, Column], pairs: Column
+) -> tuple[Column, Column, Column]:
+    """Return the places of left and right rows that answer each other, and a mask of left rows.
+
+    Pairs are made of left rows in `pairs`; the mask has the others that have an answer.
+    """
     both = columns_of(pa.concat_tables(one.select(("key", "ts")) for one in (left, right)))
     _, group = np.unique(both["key"], return_inverse=True)
     times, place = np.unique(both["ts"], return_inverse=True)
-    since = np.searchsorted(times, left["ts"].to_numpy() + lower)
     # One place more than times: a row after all of them has a code of its own.
     codes = group * (len(times) + 1)
-    ours, theirs = codes[: len(left)] + since, np.sort((codes + place)[len(left) :])
-    later = np.append(theirs, -1)[np.searchsorted(theirs, ours)]
-    is_same = later // (len(times) + 1) == group[: len(left)]
-    distance = np.append(times, 0)[later % (len(times) + 1)] - left["ts"].to_numpy()
-    answered: Column = is_same & (distance <= window)
-    return answered
+    theirs = (codes + place)[len(left) :]
+    order = np.argsort(theirs, kind="stable")
+    lower, upper = (_ts(left) + bound for bound in bounds)
+    ours = codes[: len(left)]
+    first = np.searchsorted(theirs[order], ours + np.searchsorted(times, lower))
+    last = np.searchsorted(theirs[order], ours + np.searchsorted(times, upper, "right"))
+    asking = np.flatnonzero(pairs & (last > first))
+    which, at = spread(first[asking], last[asking])
+    which, at = asking[which], order[at]
+    differ = left["base"].to_numpy()[which] != right["base"].to_numpy()[at]
+    return which[differ], at[differ], ~pairs & (last > first)

@@ -37,7 +37,7 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
     query = compile_query(one.query)
     form = query.normal.form
     match form:
-        case AbsenceForm(Scan(first), Scan(second), predicate, _, False):
+        case AbsenceForm(Scan(first), Scan(second), predicate) as form:
             pass
         case _:
             return None
@@ -58,7 +58,10 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
         left=left.qid,
         right=right.qid,
         lower=form.relation.lower,
-        window=form.window,
+        upper=form.relation.upper,
+        pairs=form.otherwise,
+        alone_left=form.alone[0],
+        alone_right=form.alone[1],
         left_nodes=tuple(of_left.index(name) for name, _ in compared),
         right_nodes=tuple(of_right.index(name) for _, name in compared),
     )
@@ -99,8 +102,8 @@ def reason_against(state: EngineState, one: Subscription, *, forever: bool = Fal
     registry = state.registry
     if not one.template:
         return (
-            "it needs more than one join of two blocks: an operator over time (NEXT, FOLD,"
-            " ELSE, NOT by more than equalities of variables or with DISTINCT, a calendar), a chain"
+            "it needs more than one join of two blocks: an operator over time (NEXT, FOLD, ELSE or"
+            " NOT by more than equalities of variables or with DISTINCT, a calendar), a chain"
             " of joins, or a predicate that is no comparison of nodes"
         )
     if not registry.members[one.template].template.graph.two_sided:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -20,11 +20,13 @@ from templates.columns.columns import (
     together,
 )
 from templates.model.result_bound import RESULTS
-from xscl.documents.composite_events import joined, of_document
+from xscl.documents.composite_events import Composite, absent, joined, of_document
+from xscl.documents.composite_events import together as united
 from xscl.documents.document_ids import StoredDocument, document_name
 from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.spark.absences import AbsenceResults
 from xscl.spark.bucket import Bucket, BucketResults
 from xscl.spark.document_rows import REJECTED_COLUMN
 from xscl.spark.plan_replica import PlanReplica
@@ -167,19 +169,37 @@ class _Documents:
         subscription: Subscription,
         places: Sequence[int],
         results: Sequence[Sequence[int]],
-        end: int | None = None,
     ) -> tuple[list[tuple[str, list[str]]], str]:
-        """Return the bindings and the output of a match of one or two documents.
-
-        It has the nodes of some results, and ends with the later document, or at a time.
-        """
+        """Return the bindings and the output of a match of two documents, of some results."""
         documents = {place: self._stored(place) for place in places}
         parts = {place: of_document(one) for place, one in documents.items()}
         split = subscription.split
         found = [joined(parts, places[0], places[-1], nodes, split) for nodes in results]
-        if end is not None:
-            found = [one._replace(ts=end) for one in found]
-        match = match_of(subscription, found, documents, self._source)
+        return self._shown(subscription, found, documents)
+
+    def sides_content(
+        self, subscription: Subscription, sides: Sequence[tuple[int, Sequence[int]]], end: int
+    ) -> tuple[list[tuple[str, list[str]]], str]:
+        """Return those of a match that ends at a time.
+
+        Its sides are places of documents with the nodes of each, -1 for a side that is not there.
+        """
+        documents = {place: self._stored(place) for place, _ in sides if place >= 0}
+        parts = [
+            of_document(documents[place])._replace(nodes=tuple(nodes))
+            if place >= 0
+            else absent(1, len(nodes), 0)
+            for place, nodes in sides
+        ]
+        return self._shown(subscription, [united(parts)._replace(ts=end)], documents)
+
+    def _shown(
+        self,
+        subscription: Subscription,
+        composites: Sequence[Composite],
+        documents: Mapping[int, StoredDocument],
+    ) -> tuple[list[tuple[str, list[str]]], str]:
+        match = match_of(subscription, composites, documents, self._source)
         return list(values_of(match).items()), match.xml().decode()
 
     def _tree(self, place: int) -> DocumentTree:
@@ -206,28 +226,36 @@ class _Documents:
         )
 
 
-def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) -> pa.Table:
-    """Return left rows of absences without an answer (`WaitingRows.join`) as rows of `FOUND`."""
-    rows = []
-    documents = _Documents(over)
-    for place, row in enumerate(over.to_pylist()):
-        subscription, name = replica.absent[row["absence"]], documents.names[place]
-        if subscription.since > row["version"]:
-            continue
+def absent_table(replica: PlanReplica, over: AbsenceResults, *, with_content: bool) -> pa.Table:
+    """Return results of absences (`WaitingRows.join`) as rows of `FOUND`."""
+    made = []
+    documents = _Documents(over.rows)
+    rules = {one.number: one for one in replica.absences}
+    ends = (over.left.tolist(), over.right.tolist(), over.end.tolist())
+    for left, right, end in zip(*ends, strict=True):
+        rows = {at: over.rows.slice(at, 1).to_pylist()[0] for at in (left, right) if at >= 0}
+        number = next(iter(rows.values()))["absence"]
+        subscription, has_pairs = replica.absent[number], rules[number].pairs
+        lacking = len(subscription.outputs) - sum(len(row["nodes"]) for row in rows.values())
+        sides = [
+            (at, rows[at]["nodes"] if at >= 0 else [-1] * lacking)
+            for at in ((left, right) if has_pairs else (left,))
+        ]
+        names = [documents.names[at] for at in rows]
         found = {
-            "id": match_id(subscription, [name], row["nodes"]),
+            "id": match_id(subscription, names, [node for _, nodes in sides for node in nodes]),
             "subscription": subscription.name,
-            "documents": [row["id"]],
-            "t0": row["ts"],
-            "t1": row["deadline"],
-            "newcomer": name,
+            "documents": [row["id"] for row in rows.values()],
+            "t0": min(row["ts"] for row in rows.values()),
+            "t1": end,
+            "newcomer": documents.names[max(rows, key=lambda at: rows[at]["number"])],
             "answers": 1,
         }
         if with_content:
-            content = documents.content(subscription, [place], [row["nodes"]], row["deadline"])
+            content = documents.sides_content(subscription, sides, end)
             found["bindings"], found["xml"] = content
-        rows.append(found)
-    return pa.Table.from_pylist(rows, FOUND)
+        made.append(found)
+    return pa.Table.from_pylist(made, FOUND)
 
 
 def rejected_matches(rejected: pa.Table) -> pa.Table:

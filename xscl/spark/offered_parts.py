@@ -77,7 +77,7 @@ class OfferJoin(BucketJoin):
             yield Row(share=FOUND_WITNESSES, found=packed(pa.table(columns)))
 
     def _results(
-        self, live: Live, replica: PlanReplica, read: PartDocuments, clock: int
+        self, live: Live, replica: PlanReplica, read: PartDocuments, clocks: tuple[int, int]
     ) -> Iterator[Row]:
         documents, bindings = read.documents, read.bindings
         if not documents.num_rows:

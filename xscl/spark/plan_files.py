@@ -45,7 +45,10 @@ PLAN: Mapping[str, pa.Schema] = {
             ("left", pa.int32()),
             ("right", pa.int32()),
             ("lower", pa.int64()),
-            ("window", pa.int64()),
+            ("upper", pa.int64()),
+            ("pairs", pa.bool_()),
+            ("alone_left", pa.bool_()),
+            ("alone_right", pa.bool_()),
             ("left_nodes", pa.list_(pa.int32())),
             ("right_nodes", pa.list_(pa.int32())),
         ]

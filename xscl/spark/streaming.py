@@ -128,7 +128,7 @@ class BucketJoin(StatefulProcessor):
         read = read_parts(data) or NOTHING
         number = self._checked(read.documents, number)
         read = _after(live.bucket.unknown(read, now - replica.keep), clock)
-        yield from self._results(live, replica, read, now)
+        yield from self._results(live, replica, read, (clock, now))
         if read.documents.num_rows:
             self._keep(batch + 1, read, now - replica.keep)
             live.bucket.evict(replica, now)
@@ -145,10 +145,10 @@ class BucketJoin(StatefulProcessor):
             yield from self._shared(rejected_matches(unpacked(documents)))
 
     def _results(
-        self, live: Live, replica: PlanReplica, read: PartDocuments, clock: int
+        self, live: Live, replica: PlanReplica, read: PartDocuments, clocks: tuple[int, int]
     ) -> Iterator[Row]:
         """Add documents to the join state, and yield the rows of what they complete."""
-        found = [_absent(live.waiting, replica, read, clock, self._settings)]
+        found = [_absent(live.waiting, replica, read, clocks, self._settings)]
         if read.documents.num_rows:
             joined = live.bucket.join(replica, read.documents, read.bindings)
             rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
@@ -228,11 +228,12 @@ def _absent(
     waiting: WaitingRows,
     replica: PlanReplica,
     read: PartDocuments,
-    clock: int,
+    clocks: tuple[int, int],
     settings: StreamSettings,
 ) -> pa.Table:
-    """Return the absences (`FOUND`) whose time is over at a clock."""
-    over = waiting.join(replica.absences, read.absences, read.documents, clock)
+    """Return the results of absences (`FOUND`) that become certain between two clocks."""
+    since = {number: one.since for number, one in replica.absent.items()}
+    over = waiting.join(replica.absences, since, read.absences, read.documents, clocks)
     return absent_table(replica, over, with_content=settings.content)
 
 

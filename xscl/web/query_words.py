@@ -14,17 +14,19 @@ NAME = "query_words.js"
 _OF_PREDICATES = ("AND", "OR", "INF")
 _OF_CALENDARS = ("AT", "ZONE")  # before a quote; a stream may be called so, too
 _OF_WINDOWS = ("TO",)  # before a bound; an element may be called so, too
+_OF_SIDES = ("LEFT", "RIGHT")  # behind ELSE; an element may be called so, too
 _OF_ARITHMETIC = ("DIV", "MOD")
 
 
 def query_words() -> bytes:
     """Return the module: words outside of blocks, words of predicates, functions."""
-    beside = (*_OF_PREDICATES, *_OF_CALENDARS, *_OF_WINDOWS)
+    beside = (*_OF_PREDICATES, *_OF_CALENDARS, *_OF_WINDOWS, *_OF_SIDES)
     tables = {
         "KEYWORDS": [word for word in KEYWORDS if word not in beside],
         "PREDICATE_WORDS": _OF_PREDICATES,
         "CALENDAR_WORDS": _OF_CALENDARS,
         "WINDOW_WORDS": _OF_WINDOWS,
+        "SIDE_WORDS": _OF_SIDES,
         "ARITHMETIC_WORDS": _OF_ARITHMETIC,
         "FUNCTIONS": [*TESTS, *OPERANDS],
     }

@@ -89,6 +89,10 @@ class Examination:
         if isinstance(form, Scan):
             return self._scan(form.component)
         assert not isinstance(form, CalendarForm)
+        if isinstance(form, AbsenceForm) and form.alone[1] and not self._given(form.left):
+            right = self._part(form.right)
+            self._in_time(right)
+            return settled(right, right.ts + form.waits[1])
         left = self._part(form.left)
         if isinstance(form, AbsenceForm) and not (form.otherwise and self._given(form.right)):
             return self._absent(form, left)
@@ -97,6 +101,8 @@ class Examination:
             case Joined():
                 return self._joined(form, left, right)
             case AbsenceForm():
+                if not form.relation.operator.follows:
+                    self._edges.extend(repeated(left, right))
                 return self._over_time(left, right, form.predicate, form.relation)
             case Following():
                 return self._over_time(left, right, form.predicate)
@@ -169,7 +175,7 @@ class Examination:
                 self._edges.append(Edge("order", text, True, "it came after the silence was over"))
             else:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
-        return settled(left, left.ts + form.window)
+        return settled(left, left.ts + form.waits[0])
 
     def _answering(self, form: AbsenceForm[Disjunct], left: QuerySide) -> QuerySide:
         """Add the edges of an answer, and return the right side."""

@@ -148,6 +148,8 @@ def question_of(
     one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
     query, subscription = question.query, question.subscription
+    if len(names) == 1 and not needed_blocks(query):
+        names = _of_a_side(store, query, names[0], visible)
     names = _names(store, query, names, visible)
     rows = {name: document_named(store, name) for name in names if name != NONE}
     placed = None
@@ -216,6 +218,18 @@ def _names(
     )
 
 
+def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) -> tuple[str, ...]:
+    """Return a document for the first block whose stream has it, as no block needs one."""
+    for place, block in enumerate(query.normal.blocks):
+        try:
+            found = find_document(store, name, visible, block.stream)
+        except DocumentError:
+            continue
+        if block.stream in document_named(store, found)["streams"]:
+            return tuple(found if at == place else NONE for at in range(len(query.normal.blocks)))
+    return (name,)
+
+
 def _chosen(query: CompiledQuery, number: int) -> list[int]:
     """Return the blocks that a number of documents stand for: all, or those of a match only."""
     asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
@@ -247,7 +261,8 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
             f"{NONE!r} stands for a block that a match need not have a document of",
             hint="name a document for each other block",
         )
-    if len(given) > blocks or any(found[place] is None for place in needed):
+    lacks = not any(found) or any(found[place] is None for place in needed)
+    if len(given) > blocks or lacks:
         raise XsclError(
             f"{counted(len(names), 'document')} for a query of {counted(blocks, 'block')}",
             hint="name a document for each block, in their order",
@@ -256,10 +271,12 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 
 def needed_blocks(query: CompiledQuery) -> set[int]:
-    """Return the blocks that each match has a document of: no absences, nothing before ELSE."""
-    absent = (one for one in forms(query.normal.form) if isinstance(one, AbsenceForm))
+    """Return the blocks that each match has a document of: no absences, no side before ELSE."""
+    absent = [one for one in forms(query.normal.form) if isinstance(one, AbsenceForm)]
     read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
-    return read.difference(*(covered(one.right) for one in absent))
+    sides = [one.right for one in absent if one.alone[0]]
+    sides += [one.left for one in absent if one.alone[1]]
+    return read.difference(*map(covered, sides))
 
 
 def covered(form: NormalForm) -> tuple[int, ...]:

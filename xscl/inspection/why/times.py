@@ -17,7 +17,7 @@ from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.inspection.why.values import TestedConjunct
 from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
-from xscl.language.syntax import FollowedBy, Query, StreamExpression
+from xscl.language.syntax import FollowedBy, Join, Query, StreamExpression
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.store.queries.tables import EARLIEST
@@ -198,7 +198,14 @@ def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
     if question.query.calendars:
         return -INFINITE, INFINITE
     times = [one.stored.ts for one in known]
-    return min(times), max(times) + _deadlines(question.query.normal.form)
+    form = question.query.normal.form
+    return min(times) - _earliest(form), max(times) + _deadlines(form)
+
+
+def _earliest(form: NormalForm) -> int:
+    """Return how long before a match its documents may have had a partner."""
+    absent = [one.relation for one in forms(form) if isinstance(one, AbsenceForm)]
+    return sum(one.keep(0) for one in absent if one.looks_back)
 
 
 def _deadlines(form: NormalForm) -> int:
@@ -220,10 +227,16 @@ def _instead(
         expression: StreamExpression = parse(question.query.source)
         while isinstance(expression, Query):
             expression = expression.expression
-        assert isinstance(expression, FollowedBy)
-        answered = unparse(replace(expression, negated=False, otherwise=False))
-        others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
-        answers = _others(wanted, "is answered by", others)
+        if isinstance(expression, FollowedBy):
+            plain: StreamExpression = replace(expression, negated=False, otherwise=False)
+        else:
+            assert isinstance(expression, Join)
+            plain = replace(expression, otherwise="")
+        is_right = question.documents[covered(form.left)[0]] is None
+        mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
+        others = {one for one in _found(question, unparse(plain)) if one[mine] == wanted}
+        answered = {one[:1] if is_right else one for one in others}
+        answers = _others(wanted, "is answered by", answered)
         waits = _pending(question) if answers is None else None
         return answers or waits, waits is not None
     left = wanted[:-1]
@@ -248,7 +261,8 @@ def _pending(question: Question) -> str | None:
 
 def _is_answer(question: Question, form: AbsenceForm[Disjunct]) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
-    return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
+    both = (*covered(form.left), *covered(form.right))
+    return form.otherwise and all(question.documents[place] is not None for place in both)
 
 
 def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:

@@ -39,6 +39,7 @@ from cep_core.plan import (
     Clock,
     Members,
     Operator,
+    OuterJoinMOp,
     Plan,
     Row,
     SlotWiseMOp,
@@ -270,8 +271,8 @@ def held_documents(plan: Plan) -> set[int]:
     """Return the documents of all composites that operators over time still hold."""
     rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
     for mop in plan.mops:
-        if isinstance(mop, StateMOp):
-            rows.extend(row for row, _ in mop.kept())
+        if isinstance(mop, StateMOp | OuterJoinMOp):
+            rows.extend(one[0] for one in mop.kept())
     held = (value for row in rows for value in row if isinstance(value, Composite))
     return {doc for composite in held for doc in composite.docs}
 
@@ -286,6 +287,6 @@ def instances(
     """
     mops = plan.mops if operators is None else {one.mop for one in operators}
     for mop in mops:
-        if isinstance(mop, StateMOp):
-            for row, _ in mop.kept():
-                yield mop.keeps, row[1]
+        if isinstance(mop, StateMOp | OuterJoinMOp):
+            for one in mop.kept():
+                yield mop.keeps, one[0][1]

@@ -7,6 +7,7 @@ import {
   FUNCTIONS,
   KEYWORDS,
   PREDICATE_WORDS,
+  SIDE_WORDS,
   WINDOW_WORDS,
 } from "/static/query_words.js";
 
@@ -18,7 +19,8 @@ const oneOf = (words) => new RegExp(`^(?:${words.join("|")})$`, "i");
 const OPERATORS = oneOf([...PREDICATE_WORDS, ...ARITHMETIC_WORDS, "NOT"]);
 const OUTSIDE = oneOf(KEYWORDS);
 const CALENDAR = oneOf(CALENDAR_WORDS);
-const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "NEXT", "FOLD", "ELSE", "PUBLISH", "AS"];
+const SIDES = SIDE_WORDS.map((word) => `ELSE ${word}`);
+const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "NEXT", "FOLD", "ELSE", ...SIDES, "PUBLISH", "AS"];
 const BEGIN = ["SELECT * FROM", "SELECT DISTINCT * FROM"];
 const INSTANTS = { label: "AT", apply: "AT '0 9 * * MON'->t", detail: "instants of a calendar" };
 

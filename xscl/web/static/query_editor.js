@@ -19,12 +19,13 @@ import {
   tags,
 } from "/static/codemirror.js";
 import { completions } from "/static/query_completion.js";
-import { ARITHMETIC_WORDS, KEYWORDS, PREDICATE_WORDS } from "/static/query_words.js";
+import { ARITHMETIC_WORDS, KEYWORDS, PREDICATE_WORDS, SIDE_WORDS } from "/static/query_words.js";
 
 const KEYWORD = new RegExp(
   `^(?:${[...KEYWORDS, ...PREDICATE_WORDS, ...ARITHMETIC_WORDS].join("|")})(?![\\w.'-])`,
   "i",
 );
+const SIDE = new RegExp(`^(?:${SIDE_WORDS.join("|")})(?![\\w.'-])`, "i");
 const NAME = /^[A-Za-z_\u00c0-\uffff](?:[\w.'\u00b7\u00c0-\uffff]|-(?!>))*/;
 
 const xscl = StreamLanguage.define({
@@ -45,6 +46,7 @@ function token(stream, state) {
   if (stream.match(/^(?:"[^"]*"?|'[^']*'?)/)) return "string";
   if (stream.match(/^(?:AT|ZONE)(?=\s+['"])/i)) return "keyword";
   if (stream.match(/^TO(?=\s+(?:-|\d|INF))/i)) return "keyword";
+  if (/^else$/i.test(state.before) && stream.match(SIDE)) return "keyword";
   if (stream.match("->")) return "operator";
   if (stream.match(/^\$[012]?\.[\w-]+/)) return "variableName";
   if (stream.match(/^\d+(?:\.\d*)?(?:\s*(?:ms|min|s|h|d|w)\b)?/)) return "number";
