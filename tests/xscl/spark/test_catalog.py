@@ -27,6 +27,7 @@ DIVIDED = (
     "S//e[./a->x][./b->u] JOIN{x=y AND u != v, 6} S//e[./a->y][./b->v]",
     "SELECT DISTINCT <m>{x}</m> FROM S//a[.='u']->x JOIN{x=y, 9} S//e/@k->y",
     "S//e[./a->x][./b->u] NOT FOLLOWED BY{x=y AND v=u, 3} S//e[./a->y][./b->v]",
+    "S//a->x JOIN{x=y, -1 TO 3} S//b->y ELSE",
 )
 WHOLE_QUERIES = {
     "S//a->x": "filter",
@@ -36,7 +37,7 @@ WHOLE_QUERIES = {
     "S//a->x FOLLOWED BY{x=y OR x=z, 9} S//e[./a->y][./b->z]": "more than one",
     "(S//a->x FOLLOWED BY{x=y, 5} S//b->y) FOLLOWED BY{y=z, 5} S//a->z": "chain",
     "S//a->x NOT FOLLOWED BY{x != y, 3} S//b->y": "NOT by more than equalities",
-    "S//a->x FOLLOWED BY{x=y, 3} S//b->y ELSE": "ELSE",
+    "S//a->x FOLLOWED BY{x != y, 3} S//b->y ELSE": "ELSE",
     "SELECT DISTINCT <m>{x}</m> FROM S//a->x NOT FOLLOWED BY{x=y, 3} S//b->y": "DISTINCT",
     "S//a->x FOLLOWED BY{lower-case(x)=lower-case(y), 5} S//b->y": "",
     "SELECT <e><a>{x}</a></e> FROM S//a->x FOLLOWED BY{x=y, 5} R//a->y PUBLISH P": "PUBLISH",
