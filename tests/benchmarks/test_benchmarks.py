@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,6 @@ from benchmarks import (
     feed_readers,
     harness,
     mmqjp,
-    mmqjp_flat,
     peer_systems,
     peers,
     polling,
@@ -27,13 +25,10 @@ from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
 from benchmarks.feed_items import (
     CHANNEL,
     CHANNELS,
-    COPIES,
-    LEAVES,
     channel_url,
     items,
-    wishes,
 )
-from benchmarks.harness import ResultsDiffer, Stages, exponent, interleaved
+from benchmarks.harness import ResultsDiffer
 from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
 from tests.examples import usually
 from xscl.language.parser import parse
@@ -86,27 +81,6 @@ def test_random_queries_are_seeded_and_distributed_by_zipf() -> None:
     assert all(len(set(q.left)) == len(q.left) == len(set(q.right)) for q in queries)
 
 
-def test_items_repeat_each_other_within_bounds() -> None:
-    stream = items(2_000, seed=3)
-    assert stream == items(2_000, seed=3)
-    assert [item.ts for item in stream] == sorted(item.ts for item in stream)
-    for place, leaf in enumerate(LEAVES):
-        most = Counter(item.values[place] for item in stream).most_common(1)[0][1]
-        if place == CHANNEL:
-            assert most > 100
-        else:
-            assert 2 <= most <= max(COPIES + 1, 8), leaf
-
-
-def test_subscriptions_are_seeded_and_never_join_the_channel_alone() -> None:
-    for variant in ("a", "b"):
-        asked = wishes(variant, 500, seed=5)
-        assert asked == wishes(variant, 500, seed=5)
-        alone = (CHANNEL,), (CHANNEL,)
-        assert all((wish.joins.left, wish.joins.right) != alone for wish in asked)
-    assert len(set(wishes("b", 500, seed=5))) == 500
-
-
 @pytest.mark.parametrize(("variant", "window"), [("a", "INF"), ("b", "1 d")])
 def test_the_engine_finds_what_looking_at_every_pair_finds(variant: str, window: str) -> None:
     assert rss.verify(variant, window, subscriptions=40, count=120) > 0
@@ -132,37 +106,6 @@ def test_at_least_ten_blocks_match_an_item_and_idle_ones_none(mix: str) -> None:
     workload = stage1.Workload(mix, TINY)
     assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10
     assert stage1._warm(workload.side(300, idle=True), workload.next(40)) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("pilot")
-def test_names_of_mmqjp_flat(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(mmqjp_flat, "QUICK_COUNTS", (5, 10))
-    monkeypatch.setattr(mmqjp_flat, "QUICK_SAMPLE", 4)
-    monkeypatch.setattr(mmqjp_flat, "LEAVES", 3)
-    picture = tmp_path / "flat.png"
-    assert command.main(["mmqjp-flat", "--quick", "--json", "--plot", str(picture)]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["benchmark"] for row in rows} == {"mmqjp-flat"}
-    assert all(row.keys() == {"benchmark", "parameters", "figures"} for row in rows)
-    points = [row for row in rows if row["parameters"].get("queries") == 10]
-    assert [p["parameters"]["variant"] for p in points] == ["shared", "shared, fan-out"]
-    for point in points:
-        assert point["parameters"]["scope"] == "stage2"
-        assert point["figures"].keys() >= {"milliseconds", "ratio", "matches", "templates"}
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_small_batches_beside_many_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rss, "SMALL", (1, 2))
-    monkeypatch.setattr(rss, "TIMES", 3)
-    one, two = rss._beside_many(rss.Plan("b", "INF", (40,), 40, put_in=4_000, batch=20))
-    assert [row.parameters["batch"] for row in (one, two)] == [1, 2]
-    assert one.figures.keys() == {"milliseconds", "p95_ms", "ratio", "witness_rows"}
-    assert 3_000 < int(str(one.figures["witness_rows"])) < 6_000
 
 
 def test_both_evaluators_of_a_window_join_find_the_same() -> None:
@@ -239,34 +182,3 @@ def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> 
         "there is no benchmark 'rsss'; choose from mmqjp-flat, mmqjp-complex"
         in capsys.readouterr().err
     )
-
-
-def test_medians_take_turns() -> None:
-    order: list[str] = []
-    values = iter([3.0, 30.0, 1.0, 10.0, 2.0, 20.0])
-
-    def side(name: str) -> float:
-        order.append(name)
-        return next(values)
-
-    medians = interleaved({"a": lambda: side("a"), "b": lambda: side("b")})
-    assert medians == {"a": 2.0, "b": 20.0}
-    assert "".join(order) == "ababab"
-    with pytest.raises(ValueError, match="at least 3"):
-        interleaved({}, repeats=2)
-
-
-def test_exponent_of_growth() -> None:
-    assert exponent([1, 10, 100], [5, 50, 500]) == pytest.approx(1)
-    assert exponent([10, 100], [7, 7]) == pytest.approx(0)
-
-
-def test_a_stage_does_not_count_the_stage_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0, 10, 25, 40])
-    monkeypatch.setattr("time.perf_counter_ns", lambda: next(clock))
-    stages = Stages()
-    stages.enter("outer")
-    stages.enter("inner")
-    stages.leave()
-    stages.leave()
-    assert stages.spent == {"outer": 25, "inner": 15}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import next_cep
-from benchmarks.harness import Value
 from benchmarks.next_cep import KINDS, MANY, PLACEMENTS, Kind
 
 pytestmark = pytest.mark.slow
@@ -22,12 +21,3 @@ def test_each_step_of_placement_carries_more(kind: Kind) -> None:
     carried = [next_cep.carried(name, kind, 5, 1) for name in PLACEMENTS]
     assert carried == sorted(carried)
     assert carried[-1] > 2 * carried[0]
-
-
-def test_what_is_kept_does_not_grow_with_the_stream() -> None:
-    kept: dict[Value, list[int]] = {}
-    for row in next_cep.memory(10, 1):
-        kept.setdefault(row.parameters["workload"], []).append(int(row.figures["instances"] or 0))
-    assert list(kept) == list(next_cep.TIMED)
-    for counts in kept.values():
-        assert 0 < max(counts[2:]) <= 1.5 * counts[1] + 20, counts

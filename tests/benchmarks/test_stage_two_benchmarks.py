@@ -9,12 +9,10 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
-from benchmarks.feed_items import CHANNELS
-from benchmarks.harness import Options, Row
+from benchmarks.harness import Options
 from benchmarks.mmqjp import flat, measure, random_queries
-from benchmarks.query_shapes import Kind, Queries, skeletons
+from benchmarks.query_shapes import Kind
 from tests.examples import usually
-from xscl.language.constants import split
 
 pytestmark = pytest.mark.slow
 
@@ -22,12 +20,6 @@ PNG = b"\x89PNG"
 
 
 # -- mmqjp-complex ---------------------------------------------------------------------------
-
-
-def test_the_complex_schema_has_three_levels() -> None:
-    schema = mmqjp_complex.three_levels()
-    assert len(schema.leaves) == 16
-    assert {len(list(schema.above(leaf))) for leaf in schema.leaves} == {3}
 
 
 def test_both_sides_of_mmqjp_complex_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,15 +67,6 @@ def test_a_stream_is_joined_warm_cold_and_off(tmp_path: Path) -> None:
 # -- register --------------------------------------------------------------------------------
 
 
-def test_queries_have_as_many_shapes_as_asked_for() -> None:
-    texts = [text for _, text in Queries("joins", 1_000, seed=3).take(2_000)]
-    shapes = {found[0] for text in texts if (found := split(text)) is not None}
-    assert len(shapes) >= 1_000
-    assert len(set(texts)) > 1_900
-    assert texts == [text for _, text in Queries("joins", 1_000, seed=3).take(2_000)]
-    assert skeletons("joins", 20, 3) != skeletons("joins", 20, 4)
-
-
 @pytest.mark.parametrize("kind", usually(["joins", "over time"], "joins"))
 def test_subscriptions_find_the_same_however_they_came_in(kind: Kind) -> None:
     assert register.verify(kind, subscriptions=12, count=60) > 0
@@ -118,32 +101,6 @@ def test_names_of_register(
 def test_one_more_of_a_thing_is_one_more_in_the_engines_counts(thing: str) -> None:
     grown = kept_bytes.measure(thing, 40)
     assert grown[memory.THINGS[thing]] == 40
-
-
-@pytest.mark.slow
-def test_bytes_are_measured_in_a_process_of_its_own() -> None:
-    figures = memory.each("document", 30).figures
-    assert figures["count"] == 30
-    assert figures.keys() >= {"bytes", "rss_bytes", "join_state_bytes", "text_bytes"}
-
-
-@pytest.mark.slow
-def test_what_is_kept_returns_to_its_steady_size(tmp_path: Path) -> None:
-    """An hour may end with the expired rows of four pushes more, which are deleted together."""
-    *series, silent = memory.hours(memory.Day(hours=16, faster=2, batch=40))
-    assert all(counted["kept_rows"] > 50 for counted in series)
-    assert any(counted["instances"] > 10 for counted in series)
-    for name in ("kept_rows", "value", "document", "text", "result"):
-        assert memory.largest_late_to_early(series, name) < 1.6, name
-    assert max(silent[name] for name in ("kept_rows", "value", "result")) < 10
-    assert silent["instances"] <= CHANNELS + 2  # NEXT waits for the next item of each channel
-    assert silent["document"] <= silent["instances"] + 4
-    rows = [
-        Row(memory.NAME, {"hour": hour}, {name: counted[name] for name in memory.STATE})
-        for hour, counted in enumerate(series, 1)
-    ]
-    memory.BENCHMARK.plot(rows, tmp_path / "memory.png")
-    assert (tmp_path / "memory.png").read_bytes().startswith(PNG)
 
 
 def _run(

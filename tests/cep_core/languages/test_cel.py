@@ -86,10 +86,6 @@ def first(place: int) -> Column:
     return Column(1, place)
 
 
-def string(number: int) -> Parameter:
-    return Parameter(number, str)
-
-
 def whole(number: int) -> Parameter:
     return Parameter(number, int)
 
@@ -103,77 +99,7 @@ def projected(source: Node, **columns: tuple[type, Expression]) -> Project:
     return Project(source, tuple(column for _, column in columns.values()), schema)
 
 
-# -- the papers' examples ---------------------------------------------------------------------
-
-
-def test_example_12_filters_and_renames() -> None:
-    text = """
-    SELECT Price AS IBMPrice
-    FROM FILTER{Name= 'IBM' AND Price > 83}(Stock)
-    PUBLISH IBMStock2
-    """
-    both = filtered(STOCK, Compare("=", NAME, string(0)), Compare(">", PRICE, whole(1)))
-    expected = projected(both, IBMPrice=(float, PRICE))
-    assert prepared(text) == Prepared(expected, "IBMStock2", (), ("Stock",))
-
-
-@pytest.mark.parametrize("inner", ["", "PUBLISH Dear"])
-def test_example_13_nests_and_may_publish_what_is_inside(inner: str) -> None:
-    text = f"""
-    SELECT Price AS IBMPrice
-    FROM FILTER{{Name='IBM'}}
-          (SELECT *
-          FROM FILTER{{Price > 83}}(Stock) {inner})
-    PUBLISH IBMStock2
-    """
-    dear = filtered(STOCK, Compare(">", PRICE, whole(1)))
-    expected = projected(filtered(dear, Compare("=", NAME, string(0))), IBMPrice=(float, PRICE))
-    published = (("Dear", dear),) if inner else ()
-    assert prepared(text) == Prepared(expected, "IBMStock2", published, ("Stock",))
-
-
-def test_example_17_counts_in_a_fold() -> None:
-    text = """
-    SELECT *
-    FROM FILTER{cnt > 10} (
-      (SELECT *, 1 AS cnt FROM
-        FILTER{Volume > 10000}(Stock))
-      FOLD{$2.Name = $.Name, $2.Price > $.Price,
-        $.cnt+1 AS cnt}
-      Stock)
-    """
-    large = filtered(STOCK, Compare(">", VOLUME, whole(2)))
-    counted = Project(
-        large,
-        (NAME, PRICE, VOLUME, whole(1)),
-        Schema(("Name", "Price", "Volume", "cnt"), (str, float, int, int)),
-    )
-    printed = (  # section 4.2.2, "automatic renaming"
-        *("Name_1", "Price_1", "Volume_1", "cnt_1"),
-        *("Name", "Price", "Volume", "cnt"),
-    )
-    runs = Iterate(
-        counted,
-        STOCK,
-        filter=Compare("=", NAME, first(4)),
-        rebind=Compare(">", PRICE, first(5)),
-        aggregates=(Arithmetic("+", first(7), whole(3)),),
-        initial=(0, 1, 2, 3),
-        schema=Schema(printed, (str, float, int, int, str, float, int, int)),
-    )
-    assert node(text) == filtered(runs, Compare(">", Column(2, 7), whole(0)))
-
-
 # -- the extensions ---------------------------------------------------------------------------
-
-
-def test_query_1_of_rumor_smooths_over_a_window() -> None:
-    text = "SELECT pid, AVG(load) AS load FROM CPU GROUP BY pid WINDOW 5 s PUBLISH SMOOTHED"
-    schema = Schema(("pid", "load"), (int, float))
-    average = Aggregate("AVG", Column(2, 1))
-    expected = WindowAggregate(CPU, (0,), (average,), whole(0), schema)
-    assert prepared(text) == Prepared(expected, "SMOOTHED", (), ("CPU",))
-    assert split(text, TICKS)[1] == (5 * TICKS,)
 
 
 def test_grouped_attributes_stand_in_any_order_and_under_other_names() -> None:
@@ -327,11 +253,6 @@ def test_sub_queries_publish_the_innermost_first() -> None:
 
 # -- properties -------------------------------------------------------------------------------
 
-LITERALS: st.SearchStrategy[Any] = st.one_of(
-    st.integers(0, 99),
-    st.floats(0, 99).filter(lambda x: x == 0 or x > 1e-3),
-    st.text("aé'\"{},$1. \n", max_size=6),
-)
 NUMBERS = st.sampled_from([PRICE, VOLUME, Duration()]) | st.builds(
     Constant, st.integers(0, 99) | st.sampled_from([0.5, 1.05, 1e20])
 )
