@@ -493,6 +493,16 @@ Side: TypeAlias = tuple[bytes, dict[str, Node]]
 """A document, and the nodes of variables in it."""
 
 
+def _varied(draw: Draw, atom: Formula) -> Formula:
+    """Return an atom with any operator and sign, whether it is true or not."""
+    if not isinstance(atom, Comparison):
+        return atom
+    left = atom.left
+    if isinstance(left, Arithmetic):
+        left = replace(left, sign=draw(st.sampled_from(_SIGNS)))
+    return replace(atom, operator=draw(st.sampled_from(_OPERATORS)), left=left)
+
+
 @st.composite
 def predicates(draw: Draw) -> tuple[Formula, list[Side]]:
     """Return a strategy of predicates between two documents."""
@@ -501,12 +511,7 @@ def predicates(draw: Draw) -> tuple[Formula, list[Side]]:
     left, right = (_block(draw, witness, names.block()) for witness in _seen(arrived))
     sides = _sides(draw, left, right, paths=True)
     kinds = ("equal", "derived", "derived", "residual", "residual")
-    a, b, c = (
-        replace(atom, operator=draw(st.sampled_from(_OPERATORS)))
-        if isinstance(atom, Comparison)
-        else atom
-        for atom in (_atom(draw, sides, kinds) for _ in range(3))
-    )
+    a, b, c = (_varied(draw, _atom(draw, sides, kinds)) for _ in range(3))
     shapes = (a, a, a, a, Not(a), And((a, b)), Or((a, b)), Or((Not(a), And((b, c)))))
     drawn = zip(arrived, (left, right), strict=True)
     return draw(st.sampled_from(shapes)), [(doc.xml, part.nodes) for doc, part in drawn]

@@ -38,6 +38,8 @@ from xscl.service.server import Server
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else len(QUERIES)
 """One for each kind of query, at least: its first subscription is of that kind."""
+SERVED = range(0, HISTORIES, 1 if MORE > 1 else 3)
+"""Those of a service, which says what the library says."""
 ASKED = 3
 """Matches, and other documents, about which each subscription is asked."""
 
@@ -261,5 +263,5 @@ def run_service(numbers: range, home: DataDirectory) -> Counter[object]:
 
 @pytest.mark.hypothesis
 def test_whatever_happened_a_service_and_its_page_say_the_same(tmp_path: Path) -> None:
-    said = run_service(range(HISTORIES), DataDirectory(tmp_path / "data"))
-    assert min(said[True], said[False]) >= HISTORIES, said
+    said = run_service(SERVED, DataDirectory(tmp_path / "data"))
+    assert min(said[True], said[False]) >= len(SERVED), said
