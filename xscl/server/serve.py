@@ -61,6 +61,7 @@ from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.server.components import ServiceComponent, ServiceJob, started
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App, ServiceSettings
+from xscl.service.listening import expect_free
 from xscl.service.status import StatusReader
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
@@ -246,9 +247,6 @@ class Service:
         """Raise CannotListen if the HTTP server could not listen."""
         settings = self._serving.listen
         if settings is not None:
-            # Of the extra `service`, as the server itself.
-            from xscl.service.listening import expect_free
-
             expect_free(settings.host, settings.port)
 
     @contextmanager
