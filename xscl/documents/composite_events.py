@@ -58,25 +58,14 @@ class Composite(NamedTuple):
         return (self.start, self.ts, self.first, self)
 
 
-def composite_of(fields: Sequence[Any]) -> Composite:
+def composite_of(fields: Iterable[Any]) -> Composite:
     """Return a composite from its fields as plain data."""
     return Composite._make(tuple(one) if isinstance(one, list) else one for one in fields)
 
 
 def stored_composite(row: Mapping[str, Any]) -> Composite:
     """Return a composite from its row, by the names of columns."""
-    return Composite(
-        docs=tuple(row["docs"]),
-        nodes=tuple(row["nodes"]),
-        values=tuple(row["vals"]),
-        start=row["start"],
-        ts=row["ts"],
-        clock=row["clock"],
-        rank=row["rank"],
-        first=row["first"],
-        version=row["version"],
-        bases=tuple(row["bases"]),
-    )
+    return composite_of({**row, "values": row["vals"]}[name] for name in Composite._fields)
 
 
 def kept_parts(

@@ -28,13 +28,10 @@ from xscl.language.functions import DATE_TIME, seconds
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk
 from xscl.language.syntax import (
-    And,
     Block,
     Call,
     Comparison,
-    Condition,
     Decorated,
-    Exists,
     Operand,
     Path,
     Query,
@@ -44,6 +41,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.plurals import counted
+from xscl.shredding.automaton.pattern import pattern
 
 MOST = 20
 """Maximum number of names that are reported."""
@@ -225,34 +223,12 @@ def _chains(query: Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[C
     chains = defaultdict[str, list[Chain]](list)
     for block in walk(query):
         if isinstance(block, Block) and not block.is_calendar and streams.get(block.stream):
-            for name, steps in _bound(block.steps, ()):
-                chains[name].append((block.stream, steps))
+            found = pattern(block)
+            for number, node in enumerate(found.nodes):
+                if node.variable is not None:
+                    steps = tuple(found.nodes[above].step for above in found.chain(number))
+                    chains[node.variable].append((block.stream, steps))
     return chains
-
-
-def _bound(
-    steps: Sequence[Step], above: tuple[Step, ...]
-) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """Yield the variables that steps bind, and the steps from the root to each."""
-    for number, step in enumerate(steps, 1):
-        chain = (*above, *steps[:number])
-        if step.variable is not None:
-            yield step.variable, chain
-        for condition in step.conditions:
-            for path in _paths(condition):
-                yield from _bound(path.steps, chain)
-
-
-def _paths(condition: Condition) -> Iterator[Path]:
-    """Yield the paths of a condition that may bind variables."""
-    match condition:
-        case Exists(path):
-            yield path
-        case And(parts):
-            for part in parts:
-                yield from _paths(part)
-        case _:
-            pass
 
 
 def _seen(

@@ -33,13 +33,12 @@ from xscl.language.syntax import (
     Operand,
     Or,
     Predicate,
-    Step,
     VariablePath,
 )
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
-from xscl.shredding.batch.bind import bind
+from xscl.shredding.batch.bind import above, bind
 from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_of, texts_over
 from xscl.shredding.nodes.tree import DocumentTree, Item
 
@@ -155,8 +154,8 @@ class Choices:
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]
         for found in self._bound[component][number]:
-            if node.parent is None or _leads(
-                tree, node.step, choice[component, node.parent], found
+            if node.parent is None or choice[component, node.parent] in above(
+                tree, node.step, found
             ):
                 yield found
 
@@ -207,14 +206,6 @@ class Choices:
         items = (self.items(name) for name in names)
         rows = (dict(zip(names, row, strict=True)) for row in islice(product(*items), CHOICES))
         return [text for row in rows for text in texts_over(operand)(row)]
-
-
-def _leads(tree: DocumentTree, step: Step, upper: int, number: int) -> bool:
-    """Return True if the axis of a step leads from one node to another."""
-    above = tree.parents[number]
-    while step.descendant and above > upper:
-        above = tree.parents[above]
-    return above == upper
 
 
 def _parts(predicate: Predicate) -> Iterator[Predicate]:

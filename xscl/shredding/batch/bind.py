@@ -31,15 +31,15 @@ def bind(
     for child in reversed(range(len(pattern.nodes))):
         parent = pattern.nodes[child].parent
         step = pattern.nodes[child].step
-        above = {a for number in candidates[child] for a in _above(tree, step, number)}
+        uppers = {a for number in candidates[child] for a in above(tree, step, number)}
         if parent is not None:
-            candidates[parent] &= above
-        elif -1 not in above:
+            candidates[parent] &= uppers
+        elif -1 not in uppers:
             candidates[child] = set()
     for child, node in enumerate(pattern.nodes):
         upper = {-1} if node.parent is None else candidates[node.parent]
         candidates[child] = {
-            n for n in candidates[child] if not upper.isdisjoint(_above(tree, node.step, n))
+            n for n in candidates[child] if not upper.isdisjoint(above(tree, node.step, n))
         }
     return [sorted(nodes) for nodes in candidates]
 
@@ -68,11 +68,11 @@ def _matches(step: Step, item: Item) -> bool:
     return named and all(holds(condition, item) for condition in step.conditions)
 
 
-def _above(tree: DocumentTree, step: Step, number: int) -> set[int]:
+def above(tree: DocumentTree, step: Step, number: int) -> set[int]:
     """Return the nodes (-1 is the document) from which the step's axis leads to a node."""
     at = tree.parents[number]
-    above = {at}
+    found = {at}
     while step.descendant and at >= 0:
         at = tree.parents[at]
-        above.add(at)
-    return above
+        found.add(at)
+    return found
