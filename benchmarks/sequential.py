@@ -16,7 +16,7 @@ from typing import TypeAlias
 import duckdb
 
 from templates import JoinGraph
-from templates.registry.members import Row
+from templates.registry.members import JoinRow
 
 Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, nodes
 
@@ -30,7 +30,7 @@ class Sequential:
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        rows: Sequence[Row],
+        rows: Sequence[JoinRow],
         graphs: Mapping[int, JoinGraph],
     ) -> None:
         self._connection = connection

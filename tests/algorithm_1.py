@@ -18,7 +18,14 @@ from templates.batch_join import Apart, BatchJoin
 from templates.columns.columns import Columns
 from templates.errors import EvaluationError
 from templates.evaluators import in_memory
-from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node, select
+from templates.model.conjunctive_query import (
+    ConjunctiveQuery,
+    RelationAtom,
+    binding,
+    key,
+    node,
+    select,
+)
 from templates.model.join_graph import JoinGraph
 from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut
@@ -71,7 +78,7 @@ def over_base(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
         raise EvaluationError("Algorithm 1 compares values by = and != only")
     sides = (left, right)
     atoms = tuple(_atoms(graph, sides)) + tuple(
-        Atom(f"ts{side}", base.times, (("doc", f"doc{side + 1}"), ("base", f"base{side}")))
+        RelationAtom(f"ts{side}", base.times, (("doc", f"doc{side + 1}"), ("base", f"base{side}")))
         for side, base in enumerate(sides)
     )
     compared = (
@@ -81,14 +88,14 @@ def over_base(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
     return select(ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True), table, _TIMES)
 
 
-def _atoms(graph: JoinGraph, sides: tuple[Base, Base]) -> Iterator[Atom]:
+def _atoms(graph: JoinGraph, sides: tuple[Base, Base]) -> Iterator[RelationAtom]:
     for place, (_, child) in enumerate(graph.pairs):
         side = graph.nodes[child].side
         doc = f"doc{side + 1}"
         yield binding(graph, place, sides[side].bindings, docs=(doc,))
         if child in graph.compared:
             binds = (("doc", doc), ("node", node(child)), ("key", key(child)))
-            yield Atom(f"d{child}", sides[side].nodes, binds)
+            yield RelationAtom(f"d{child}", sides[side].nodes, binds)
 
 
 _SIGNS = {"=": "=", "!=": "<>"}

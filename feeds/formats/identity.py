@@ -39,7 +39,7 @@ from typing import Literal, Protocol, TypeAlias
 from feeds.formats.entries import BLANKS, FeedEntry, plain
 from feeds.formats.mend import allowed
 
-Rule: TypeAlias = Literal["guid", "guid+link", "guid+place", "link", "enclosure", "hash"]
+IdentityRule: TypeAlias = Literal["guid", "guid+link", "guid+place", "link", "enclosure", "hash"]
 
 LONGEST_IDENTITY = 1_000
 """A longer identity is replaced by its hash."""
@@ -62,7 +62,7 @@ class CandidateNames:
     `alike` for link and title, None without both.
     """
 
-    called: dict[str, Rule]
+    called: dict[str, IdentityRule]
     content_hash: str
     first_name: int
     all_names: int
@@ -74,7 +74,7 @@ class CandidateNames:
         guids = [name for name, rule in self.called.items() if rule in ("guid", "guid+link")]
         return guids[-1] if guids else ""
 
-    def rule_of(self, identity: str) -> Rule:
+    def rule_of(self, identity: str) -> IdentityRule:
         """The rule that gives the identity, "guid" if the guid was another then."""
         return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
@@ -99,14 +99,14 @@ def names_of(entry: FeedEntry) -> CandidateNames:
     guid, link = _clean(entry.guid), _clean(entry.link)
     file = _clean(entry.enclosures[0].url) if entry.enclosures else ""
     content = _content_hash(entry)
-    candidates: tuple[tuple[str, Rule], ...] = (
+    candidates: tuple[tuple[str, IdentityRule], ...] = (
         (guid, "guid"),
         (f"{guid} {link}" if guid and link else "", "guid+link"),
         ("" if guid else link, "link"),
         (file, "enclosure"),
         (f"sha256:{content}", "hash"),
     )
-    called: dict[str, Rule] = {}
+    called: dict[str, IdentityRule] = {}
     for name, rule in candidates:
         if name:
             called.setdefault(name if len(name) <= LONGEST_IDENTITY else content_id(name), rule)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from feeds.formats.entries import BLANKS, Enclosure, FeedChannel, FeedEntry, Frame, plain
-from feeds.formats.identity import CandidateNames, Rule, identify, names_of
+from feeds.formats.identity import CandidateNames, IdentityRule, identify, names_of
 from feeds.formats.markup import plain_title
 from feeds.formats.mend import WINDOWS_1252, allowed
 from feeds.formats.times import parse_time, rfc3339
@@ -58,7 +58,7 @@ class FeedItem:
     _frame: Frame = field(repr=False)
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> IdentityRule:
         """The rule that gives its identity."""
         return self.names.rule_of(self.identity)
 

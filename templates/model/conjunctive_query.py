@@ -71,7 +71,7 @@ FORWARD, BACKWARD = "vj1", "vj2"
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class RelationAtom:
     """A relation of the body.
 
     `binds` are columns with their variables.  `key` are a column and the column of R_T that it
@@ -93,7 +93,7 @@ class ConjunctiveQuery:
     """
 
     nodes: int
-    atoms: tuple[Atom, ...]
+    atoms: tuple[RelationAtom, ...]
     compared: tuple[tuple[str, str, str], ...] = ()
     timed: bool = False
 
@@ -158,7 +158,7 @@ def _unequal(graph: JoinGraph) -> Iterator[tuple[str, int, int]]:
     return (("<>", edge.left, edge.right) for edge in graph.edges if edge.operator == UNEQUAL)
 
 
-def _value_joins(graph: JoinGraph, relation: str) -> Iterator[Atom]:
+def _value_joins(graph: JoinGraph, relation: str) -> Iterator[RelationAtom]:
     """Yield R_vj for each equality: it binds both nodes and those above them."""
     parents = {child: parent for parent, child in graph.pairs}
     valued: set[int] = set()
@@ -170,10 +170,10 @@ def _value_joins(graph: JoinGraph, relation: str) -> Iterator[Atom]:
             binds += [(name, name) for name in ("doc1", "doc2", *MEASURES)]
         binds += [("key", key(end)) for end in (edge.left, edge.right) if end not in valued]
         valued |= {edge.left, edge.right}
-        yield Atom(f"v{number}", relation, tuple(binds), ("pairs", f"e{number}"))
+        yield RelationAtom(f"v{number}", relation, tuple(binds), ("pairs", f"e{number}"))
 
 
-def _others(graph: JoinGraph) -> Iterator[Atom]:
+def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
     """Yield the bindings of the nodes without an equality."""
     for place, (_, child) in enumerate(graph.pairs):
         if child not in graph.equal:
@@ -184,14 +184,14 @@ def _others(graph: JoinGraph) -> Iterator[Atom]:
 
 def binding(
     graph: JoinGraph, place: int, relation: str, *, docs: tuple[str, ...], valued: bool = False
-) -> Atom:
+) -> RelationAtom:
     """Return the atom that binds a pair of adjacent nodes."""
     parent, child = graph.pairs[place]
     binds = [("doc", doc) for doc in docs]
     binds += [("node1", node(parent)), ("node2", node(child))]
     if valued:
         binds.append(("key", key(child)))
-    return Atom(f"b{place}", relation, tuple(binds), ("pair", f"p{place}"), valued)
+    return RelationAtom(f"b{place}", relation, tuple(binds), ("pair", f"p{place}"), valued)
 
 
 # -- Time ----------------------------------------------------------------------------------

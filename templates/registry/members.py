@@ -133,7 +133,7 @@ RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
 """Rows of R_T as columns: those of `RegisteredRows`, and `apart`."""
 
 
-class Row(NamedTuple):
+class JoinRow(NamedTuple):
     """One row of R_T: a distinct join.
 
     `apart` says that no two of its value joins can hold between the same two
@@ -219,7 +219,7 @@ class Members:
         self.together += rows["apart"].count(False)
         self.registered.add(rows)
 
-    def remove(self, qid: int, row: Row) -> None:
+    def remove(self, qid: int, row: JoinRow) -> None:
         """Remove a row."""
         self.together -= not row.apart
         self.registered.remove(qid)

@@ -35,7 +35,7 @@ from templates.model.join_graph import (
 )
 from templates.model.relations import Horizon, Pair
 from templates.model.template import Template, Templates, embedding
-from templates.registry.members import Members, Row, RowColumns, TemplateIndex
+from templates.registry.members import JoinRow, Members, RowColumns, TemplateIndex
 from templates.storage import RELATIONS, Storage, scan
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Registry:
         self.pairs = VariablePairs(storage, self._new)
         self.retention = WitnessRetention()
         self.texts: TextEdges | None = None  # made when a row compares texts
-        self._qids: dict[Row, int] = {}
-        self._rows: dict[int, Row] = {}
+        self._qids: dict[JoinRow, int] = {}
+        self._rows: dict[int, JoinRow] = {}
         self._uses: Counter[int] = Counter()
         self._leads: dict[int, int] = {}  # of the rows that have a designated equality
         self._elsewhere: DesignatedRows | None = None  # of these rows; None: to be made
@@ -101,7 +101,7 @@ class Registry:
 
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `lateness` is in ticks;
-        `apart` is guaranteed by the caller, see `Row`.
+        `apart` is guaranteed by the caller, see `JoinRow`.
         """
         numbers = [self.pairs.variable(one) for one in variables]
         template = self._template(reduced)
@@ -109,7 +109,7 @@ class Registry:
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
         numbered = tuple([self.pairs.pair(one) for one in ends])
-        row = Row(template.number, numbered, relation, relation.keep(lateness), apart)
+        row = JoinRow(template.number, numbered, relation, relation.keep(lateness), apart)
         placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
         return RowOfRT(template.number, placed_at, order)
@@ -152,11 +152,11 @@ class Registry:
         self._settle()
         return self.pairs.take_changed()
 
-    def row(self, qid: int) -> Row:
+    def row(self, qid: int) -> JoinRow:
         """Return a row of R_T."""
         return self._rows[qid]
 
-    def rows(self) -> dict[int, Row]:
+    def rows(self) -> dict[int, JoinRow]:
         """Return all current rows of R_T; thread-safe."""
         return self._rows.copy()
 
@@ -216,7 +216,7 @@ class Registry:
     def _know_template(self, template: Template) -> None:
         self.members[template.number] = Members.of(template)
 
-    def _insert(self, row: Row) -> int:
+    def _insert(self, row: JoinRow) -> int:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
         self._rows[qid] = row
         self._qids[row] = qid
@@ -320,7 +320,7 @@ class Registry:
         relations = map(relation_of, columns["op"], columns["lower"], columns["wl"])
         fields = (zip(*places, strict=True), relations, columns["keep"], columns["apart"])
         number = members.template.number
-        rows = [Row(number, *row) for row in zip(*fields, strict=True)]
+        rows = [JoinRow(number, *row) for row in zip(*fields, strict=True)]
         self._rows.update(zip(qids, rows, strict=True))
         self._qids.update(zip(rows, qids, strict=True))
         designated = stored.filter(pa.array(stored["lead"].to_numpy() != UNDESIGNATED))
@@ -330,7 +330,7 @@ class Registry:
         self._know_rows(members, _columns(members, list(map(_stored, qids, rows))))
 
 
-def _stored(qid: int, row: Row, lead: int = UNDESIGNATED) -> tuple[object, ...]:
+def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, ...]:
     """Return a row of R_T with the columns of `RELATIONS`."""
     relation = row.relation
     bounds = relation.operator.number, relation.lower, relation.upper

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from templates.columns.columns import pack
 from templates.model.join_graph import JOIN, minor
 from templates.registry import members
-from templates.registry.members import Row
+from templates.registry.members import JoinRow
 from templates.registry.registry import Registry
 from tests.examples import examples
 from tests.templates.graphs import graph
@@ -82,7 +82,7 @@ def _compare(registry: Registry, weights: dict[int, int], back: bool) -> None:
     assert set(zip(present[places].tolist(), edges.tolist(), strict=True)) == others
 
 
-def _ends(registry: Registry, row: Row) -> Sequence[tuple[int, int]]:
+def _ends(registry: Registry, row: JoinRow) -> Sequence[tuple[int, int]]:
     joins = registry.members[row.template].template.graph.value_joins
     return [(row.pairs[left], row.pairs[right]) for left, right in joins]
 

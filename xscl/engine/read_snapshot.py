@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from templates.batch_join import Pushed
-from templates.registry.members import Row
+from templates.registry.members import JoinRow
 from templates.registry.registry import NumberedVariable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
@@ -43,7 +43,7 @@ class ReadSnapshot:
     pushed: Pushed
     readings: pa.Table
     streams: pa.Table
-    rows: Mapping[int, Row]
+    rows: Mapping[int, JoinRow]
     named: Callable[[Iterable[int]], Sequence[tuple[int, NumberedVariable, NumberedVariable]]]
     qids: Callable[[Iterable[str]], set[int]]
     documents_seen: Callable[[], Mapping[int, int]]

@@ -33,7 +33,7 @@ from xscl.language.normalform import Joined, forms, read_components
 from xscl.planning.compile import CompiledQuery
 from xscl.subscriptions.subscriptions import Subscriptions
 
-Bounds: TypeAlias = dict[str, int]
+StreamBounds: TypeAlias = dict[str, int]
 """By stream: how far behind the clock a document may come without missing anything, in ticks."""
 
 _SCHEMA = pa.schema(
@@ -77,22 +77,22 @@ class LatenessBounds:
         for stream in one.reads:
             yield one.name, stream, one.since, one.updates, bounds.get(stream), waits
 
-    def _bounds(self, one: Subscription) -> Bounds:
+    def _bounds(self, one: Subscription) -> StreamBounds:
         if one.relational or self._subscriptions.refusal(one):
             return {}
         if one.template:
             return self._of_row(one)
         compiled = self._compiled(one.query)
         streams = [block.stream for block in compiled.normal.blocks]
-        bounds: Bounds = {}
+        bounds: StreamBounds = {}
         for component, bound in _of_query(compiled, streams, self._lateness):
             _lower(bounds, streams[component], bound)
         return bounds
 
-    def _of_row(self, one: Subscription) -> Bounds:
+    def _of_row(self, one: Subscription) -> StreamBounds:
         """Return the bounds of a join of two blocks, without its text."""
         row = self._registry.row(one.qid)
-        bounds: Bounds = {}
+        bounds: StreamBounds = {}
         graph = self._registry.members[row.template].template.graph
         if graph.two_sided and row.keep < INFINITE:
             left, right = row.relation.delays(row.keep)
@@ -113,5 +113,5 @@ def _of_query(
                 yield from ((component, bound) for component in read_components(side))
 
 
-def _lower(bounds: Bounds, stream: str, bound: int) -> None:
+def _lower(bounds: StreamBounds, stream: str, bound: int) -> None:
     bounds[stream] = min(bound, bounds.get(stream, bound))

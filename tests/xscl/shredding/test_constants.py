@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from xscl.shredding.conditions.atoms import Kind, NodeQuestion
+from xscl.shredding.conditions.atoms import NodeQuestion, QuestionKind
 from xscl.shredding.conditions.constants import ConstantSet
 
 TEXTS = ("x", "xy", "xyz", "xyzz", "zxy", "zxyz", "y", "yx", "z", "")
-HOLDS: dict[Kind, Callable[[str, str], bool]] = {
+HOLDS: dict[QuestionKind, Callable[[str, str], bool]] = {
     "starts-with": str.startswith,
     "contains": str.__contains__,
 }
@@ -24,7 +24,7 @@ def agree(constants: ConstantSet, learnt: set[str], holds: Callable[[str, str], 
 
 
 @pytest.mark.parametrize("kind", HOLDS)
-def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) -> None:
+def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: QuestionKind) -> None:
     constants, holds = ConstantSet(NodeQuestion(kind)), HOLDS[kind]
     for word in ("x", "xy", "xyz"):
         constants.learn(word)
@@ -37,7 +37,7 @@ def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) ->
 
 
 @pytest.mark.parametrize("kind", HOLDS)
-def test_what_suits_is_found_whatever_comes_and_goes(kind: Kind) -> None:
+def test_what_suits_is_found_whatever_comes_and_goes(kind: QuestionKind) -> None:
     """A constant that was learnt twice is there until it was forgotten twice."""
     source, constants, uses = Random(kind), ConstantSet(NodeQuestion(kind)), Counter[str]()
     twice = False

@@ -44,9 +44,9 @@ from xscl.shredding.nodes.tree import DocumentTree, Item
 
 CHOICES = 100
 """Choices of nodes for which an operand over several variables is computed."""
-PatternNode: TypeAlias = tuple[int, int]
+PlacedNode: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""
-NodeChoice: TypeAlias = Mapping[PatternNode, int]
+NodeChoice: TypeAlias = Mapping[PlacedNode, int]
 """The numbers of nodes of the documents."""
 
 
@@ -72,7 +72,7 @@ class Choices:
         self._patterns = patterns
         self._trees = trees
         self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
-        self._places: dict[str, PatternNode] = {
+        self._places: dict[str, PlacedNode] = {
             node.variable: (component, number)
             for component, pattern in enumerate(patterns)
             for number, node in enumerate(pattern.nodes)
@@ -110,9 +110,9 @@ class Choices:
 
     def _order(
         self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
-    ) -> tuple[list[PatternNode], list[list[TestedConjunct]]]:
+    ) -> tuple[list[PlacedNode], list[list[TestedConjunct]]]:
         """Return the nodes to choose, in order, and the conjuncts to test after so many of them."""
-        order: list[PatternNode] = []
+        order: list[PlacedNode] = []
         tests: dict[int, list[TestedConjunct]] = {}
         for conjunct in conjuncts:
             order.extend(self._needed(conjunct.variables, {*chosen, *order}))
@@ -120,7 +120,7 @@ class Choices:
         order.extend(self._needed(names, {*chosen, *order}))
         return order, [tests.get(done, []) for done in range(len(order) + 1)]
 
-    def _needed(self, names: Sequence[str], known: set[PatternNode]) -> Iterator[PatternNode]:
+    def _needed(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[PlacedNode]:
         """Yield the nodes that variables need to be chosen, the upper ones first."""
         for name in names:
             component, number = self._places[name]
@@ -132,8 +132,8 @@ class Choices:
 
     def _complete(
         self,
-        choice: dict[PatternNode, int],
-        order: Sequence[PatternNode],
+        choice: dict[PlacedNode, int],
+        order: Sequence[PlacedNode],
         tests: Sequence[Sequence[TestedConjunct]],
         done: int,
     ) -> Iterator[NodeChoice]:
@@ -149,7 +149,7 @@ class Choices:
             yield from self._complete(choice, order, tests, done + 1)
         choice.pop(order[done], None)
 
-    def _below(self, choice: NodeChoice, place: PatternNode) -> Iterator[int]:
+    def _below(self, choice: NodeChoice, place: PlacedNode) -> Iterator[int]:
         """Yield the nodes for a place that lie below what was chosen for its parent."""
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from templates.batch_join import Pushed
 from templates.model.conjunctive_query import BACKWARD, FORWARD
-from templates.registry.members import Row
+from templates.registry.members import JoinRow
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
@@ -116,7 +116,7 @@ def _values(engine: Engine, viewer: Account) -> pa.Table:
     return found if viewer.is_operator else _own_names(found, viewer, "subscription")
 
 
-def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Account) -> Tables:
+def _variables(look: ReadSnapshot, rows: Mapping[int, JoinRow], viewer: Account) -> Tables:
     """Return the pairs of variables of some rows of R_T, and the variables."""
     pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
     variables = dict(sorted(one for _, *both in pairs for one in both))
@@ -135,7 +135,7 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Account) -> 
     }
 
 
-def _joined(look: ReadSnapshot, rows: Mapping[int, Row], *, has_joins: bool) -> Rebuilt:
+def _joined(look: ReadSnapshot, rows: Mapping[int, JoinRow], *, has_joins: bool) -> Rebuilt:
     """Return the last push and the join state; with `has_joins` also those of joins elsewhere."""
     store, found = look.store, None
     if has_joins:
@@ -170,7 +170,7 @@ def _seen(tables: Mapping[str, pa.Table], documents: pa.Table, pairs: set[int] |
 
 def _templates(
     look: ReadSnapshot,
-    rows: Mapping[int, Row],
+    rows: Mapping[int, JoinRow],
     documents: pa.Table,
     last: Mapping[int, pa.Table],
 ) -> Tables:

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from xscl.language.constants import Constant
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.shredding.automaton.pattern import StepForm
-from xscl.shredding.conditions.atoms import Plan
+from xscl.shredding.conditions.atoms import Lookups
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Key, key_of
 
@@ -109,10 +109,10 @@ class PatternPlace:
         return 0 if self.form is None else self.form.count
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Lookups:
         """The lookups of the conditions."""
         assert self.form is not None, "only places with conditions are looked up"
-        return cast(Plan, self.form.plan(self.constants))
+        return cast(Lookups, self.form.plan(self.constants))
 
     def upward(self) -> Iterator[PatternPlace]:
         """Yield this place and those above it, the place of the stream last."""

@@ -38,7 +38,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.subtree import is_structural
-from xscl.shredding.conditions.atoms import Plan, plan
+from xscl.shredding.conditions.atoms import Lookups, plan
 from xscl.shredding.nodes.names import key_of
 
 
@@ -203,7 +203,7 @@ class DefinedStep(NamedTuple):
     step: Step
     text: str
     conditions: tuple[Condition, ...]
-    plan: Plan
+    plan: Lookups
 
 
 class VariableDefinition(NamedTuple):

@@ -22,7 +22,7 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
-from xscl.shredding.conditions.atoms import Kind
+from xscl.shredding.conditions.atoms import QuestionKind
 from xscl.shredding.nodes.names import Key, Symbol, key_of, keys_of
 
 
@@ -52,7 +52,7 @@ class Subtree:
             self._below = self.names.union(*[child.below for child in self.children])
         return self._below
 
-    def answer(self, kind: Kind) -> frozenset[Key]:
+    def answer(self, kind: QuestionKind) -> frozenset[Key]:
         """Return the answer to a question about names."""
         return self.names if kind == "child" else self.below
 

@@ -23,10 +23,10 @@ from xscl.shredding.conditions.index import Branch, ConditionIndex, Level
 TOO_MANY = 64  # branches of a place from which on its rows are not remembered
 
 
-Candidate: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
+ConditionalPlace: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
 """A place that matches if conditions hold, and its rows if they are the same everywhere."""
 
-Found: TypeAlias = "tuple[Packed, Sequence[Candidate], IndexView | None]"
+ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | None]"
 """What a constant leads to: rows of places that match, other places, more to be asked."""
 
 
@@ -55,7 +55,7 @@ class ViewQuestion:
         self.key: tuple[Hashable, ...] = constants, node
         if nodes is not None and constants.ordered:  # for all bounds of one kind the same
             self.key = constants.numeric, constants.question.through, *nodes
-        self.found: dict[Constant, Found] = {}
+        self.found: dict[Constant, ViewResult] = {}
 
 
 class IndexView:
@@ -72,7 +72,7 @@ class IndexView:
         self.shape = shape
         self.node = node
         self._alone = alone and shape.cache is not None
-        self.here: list[Found] = []
+        self.here: list[ViewResult] = []
         self.asked: list[ViewQuestion] = []
         if index.here:
             self.here.append(self.found(index.here))
@@ -89,7 +89,7 @@ class IndexView:
                     nodes = nodes[:1]
                 self.asked.append(ViewQuestion(constants, level, node, nodes))
 
-    def behind(self, asked: ViewQuestion, constant: Constant) -> Found:
+    def behind(self, asked: ViewQuestion, constant: Constant) -> ViewResult:
         """Return the results of a constant that satisfies a question."""
         found = asked.found.get(constant)
         if found is None:
@@ -100,7 +100,7 @@ class IndexView:
                 asked.found[constant] = found
         return found
 
-    def found(self, branch: Branch[PatternPlace]) -> Found:
+    def found(self, branch: Branch[PatternPlace]) -> ViewResult:
         """Return the results of a branch of the index."""
         if isinstance(branch, ConditionIndex):
             return b"", (), IndexView(self.shape, branch, self.node, self._alone)
@@ -108,7 +108,7 @@ class IndexView:
         if not self._alone:
             return b"", [(place, todo, None) for place, todo in places], None
         rows: list[Packed] = []
-        candidates: list[Candidate] = []
+        candidates: list[ConditionalPlace] = []
         for place, todo in places:
             packed = self._rows(place)
             if packed is None or todo:

@@ -18,7 +18,7 @@ from typing import Any
 
 from xscl.shredding.automaton.automaton_states import IndexedPlaces, PatternPlace
 from xscl.shredding.automaton.lineage import Packed
-from xscl.shredding.batch.index_view import Found, IndexView, ViewQuestion
+from xscl.shredding.batch.index_view import IndexView, ViewQuestion, ViewResult
 from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
 from xscl.shredding.batch.shape import DocumentShape
 from xscl.shredding.batch.walk import DocumentWalk
@@ -141,7 +141,7 @@ class ShapeBatch:
                         self._record(view.behind(asked, constant), view.node, some)
             looked = self._behind
 
-    def _record(self, found: Found, node: int, which: Sequence[int]) -> None:
+    def _record(self, found: ViewResult, node: int, which: Sequence[int]) -> None:
         """Record the matches at a node of some documents."""
         rows, candidates, view = found
         if rows:

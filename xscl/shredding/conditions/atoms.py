@@ -44,7 +44,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.conditions.intervals import FARTHEST, Interval
 from xscl.shredding.nodes.names import key_of
 
-Kind: TypeAlias = Literal[
+QuestionKind: TypeAlias = Literal[
     "=",
     "number",
     "starts-with",
@@ -62,8 +62,8 @@ Kind: TypeAlias = Literal[
 Constant: TypeAlias = str | float | Interval
 Rank: TypeAlias = tuple[int, str, str, bool, bool]
 _BOUND = 9
-_RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(Kind))}
-"""The ranks of kinds of questions: those that choose more sharply come first in `Kind`."""
+_RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(QuestionKind))}
+"""The ranks of kinds of questions: those that choose more sharply come first in `QuestionKind`."""
 _LAST = 10  # of a name, any name
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
@@ -77,7 +77,7 @@ class NodeQuestion:
     Questions have an order by `rank`.
     """
 
-    kind: Kind
+    kind: QuestionKind
     path: Path = _HERE
     first: bool = False
     numeric: bool = False
@@ -125,7 +125,7 @@ class Lookup(NamedTuple):
 
 Order: TypeAlias = tuple[*Rank, Constant]
 """What lookups are put in order by; of atoms that differ it does, too."""
-Plan: TypeAlias = tuple[Lookup, ...]
+Lookups: TypeAlias = tuple[Lookup, ...]
 """How conditions that must all hold are looked up, one after the other, the sharpest first."""
 
 
@@ -150,7 +150,7 @@ def _blunt(lookup: Lookup) -> Order:
     return max(map(_order, lookup.atoms))
 
 
-def plan(conditions: tuple[Condition, ...]) -> Plan:
+def plan(conditions: tuple[Condition, ...]) -> Lookups:
     """Return the lookups of conditions that must all hold."""
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
@@ -207,7 +207,7 @@ def demanded(condition: Condition) -> Demand:
         case Compare(path, through=Through()) | TextMatch(_, path) if _is_partial(path):
             return Demand((), proof=False)
         case Compare(path, "=", value, through):
-            kind: Kind = "=" if isinstance(value, str) else "number"
+            kind: QuestionKind = "=" if isinstance(value, str) else "number"
             return Demand((Atom(_question(kind, path, through=through), value),), proof=True)
         case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
             numeric = not isinstance(value, str)
@@ -258,7 +258,7 @@ def _exists(path: Path) -> Demand:
     if not path.steps:
         return Demand((), proof=path.text is None)
     first = path.steps[0]
-    kind: Kind = "below" if first.descendant else "child"
+    kind: QuestionKind = "below" if first.descendant else "child"
     name = Atom(_question(kind), key_of(first.attribute, first.test))
     further = (key_of(step.attribute, step.test) for step in path.steps[1:])
     names = name, *(Atom(_question("below"), key) for key in further)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
-from xscl.shredding.conditions.atoms import Constant, Kind, Plan
+from xscl.shredding.conditions.atoms import Constant, Lookups, QuestionKind
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
 from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 
@@ -32,7 +32,7 @@ class Owner(Protocol):
     def count(self) -> int: ...
 
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> Lookups: ...
 
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
@@ -45,7 +45,7 @@ class BoundIndex(Generic[O]):
 
     __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: QuestionKind) -> None:
         self._kind = kind
         self._bounds: list[Any] = []  # all texts, or all numbers
         self._intervals = IntervalIndex() if kind == "interval" else None
@@ -114,7 +114,7 @@ class ConditionIndex(Generic[O]):
         """Remove an owner."""
         self._delete(questions, owner, owner.plan, 0)
 
-    def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
+    def find(self, names: Callable[[QuestionKind], Set[Constant]]) -> Iterator[Candidate[O]]:
         """Yield the owners at a node, each with the untested conditions; for name questions only.
 
         `names` returns those at the node.  An owner may be repeated, found by another alternative
@@ -132,7 +132,7 @@ class ConditionIndex(Generic[O]):
                 else:
                     yield branch, ()
 
-    def _insert(self, questions: QuestionRegistry, owner: O, planned: Plan, depth: int) -> None:
+    def _insert(self, questions: QuestionRegistry, owner: O, planned: Lookups, depth: int) -> None:
         if depth == len(planned):
             self.here.append((owner, _left(owner, planned, depth)))
             return
@@ -156,7 +156,7 @@ class ConditionIndex(Generic[O]):
             if len(branch) > FEW:
                 level[atom.constant] = _grown(questions, branch, depth + 1)
 
-    def _delete(self, questions: QuestionRegistry, owner: O, planned: Plan, depth: int) -> None:
+    def _delete(self, questions: QuestionRegistry, owner: O, planned: Lookups, depth: int) -> None:
         if depth == len(planned):
             _drop(self.here, owner)
             return
@@ -184,7 +184,7 @@ def _grown(questions: QuestionRegistry, many: list[Candidate[O]], depth: int) ->
     return index
 
 
-def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
+def _left(owner: Owner, planned: Lookups, depth: int) -> tuple[Condition, ...]:
     """Return the conditions that the first atoms of a plan do not prove."""
     proved = {number for lookup in planned[:depth] for number in lookup.proves}
     if len(proved) == owner.count:

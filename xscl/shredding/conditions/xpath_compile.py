@@ -18,7 +18,7 @@ from xscl.shredding.conditions.xpath_operators import (
     Clause,
     Evaluate,
     Focus,
-    Predicate,
+    ItemsFilter,
     Single,
     Test,
     Walk,
@@ -282,7 +282,7 @@ def _atom(token: Token) -> Single:
     return as_atom(_items(token))
 
 
-def _predicate(token: Token) -> Predicate:
+def _predicate(token: Token) -> ItemsFilter:
     match str(token.symbol), list(token):
         case "(integer)", _:
             place = int(str(token.value))

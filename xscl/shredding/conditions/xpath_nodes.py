@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from lxml import etree
 
-Kind: TypeAlias = Literal["document", "element", "attribute", "text", "comment", "instruction"]
+NodeKind: TypeAlias = Literal["document", "element", "attribute", "text", "comment", "instruction"]
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -32,8 +32,8 @@ class Node:
         *("_attributes", "_children", "_text", "at", "kind", "last", "name", "parent", "value"),
     )
 
-    def __init__(self, kind: Kind, name: str, parent: Node | None, value: Any) -> None:
-        self.kind: Kind = kind
+    def __init__(self, kind: NodeKind, name: str, parent: Node | None, value: Any) -> None:
+        self.kind: NodeKind = kind
         self.name = name
         self.parent = parent
         self.value = value

@@ -302,7 +302,7 @@ ARGUMENTS: Mapping[str, Callable[[Evaluate], Single]] = MappingProxyType(
 )
 
 
-Predicate: TypeAlias = "Callable[[list[Any], Focus], list[Any]]"
+ItemsFilter: TypeAlias = "Callable[[list[Any], Focus], list[Any]]"
 """A condition in brackets: from items in the order of their positions to those that hold."""
 
 
@@ -318,7 +318,7 @@ def placed(items: Evaluate) -> Test:
     return holds
 
 
-def tested(test: Test) -> Predicate:
+def tested(test: Test) -> ItemsFilter:
     """Return the condition in brackets that keeps the items for which a test holds."""
 
     def kept(items: list[Any], focus: Focus) -> list[Any]:
@@ -335,7 +335,7 @@ def tested(test: Test) -> Predicate:
     return kept
 
 
-def filtered(items: Evaluate, predicate: Predicate) -> Evaluate:
+def filtered(items: Evaluate, predicate: ItemsFilter) -> Evaluate:
     return lambda focus: predicate(items(focus), focus)
 
 

@@ -14,11 +14,11 @@ from xscl.store.queries.numbers import among
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
-Wanted: TypeAlias = str | bytes | int | Collection[Any]
+Where: TypeAlias = str | bytes | int | Collection[Any]
 
 
 def rows_of(
-    store: Store, table: str, *columns: str, order: str = "rowid", **wanted: Wanted
+    store: Store, table: str, *columns: str, order: str = "rowid", **wanted: Where
 ) -> Iterator[dict[str, Any]]:
     """Return some columns, or all, of the rows with some values, in the order of columns."""
     where, parameters = _where(wanted)
@@ -28,7 +28,7 @@ def rows_of(
     )
 
 
-def update_rows(store: Store, table: str, changed: Mapping[str, object], **wanted: Wanted) -> None:
+def update_rows(store: Store, table: str, changed: Mapping[str, object], **wanted: Where) -> None:
     """Write the changed columns of the rows with some values."""
     where, parameters = _where(wanted)
     written = ", ".join(f'"{name}" = ?' for name in changed)
@@ -37,13 +37,13 @@ def update_rows(store: Store, table: str, changed: Mapping[str, object], **wante
     )
 
 
-def delete_rows(store: Store, table: str, **wanted: Wanted) -> None:
+def delete_rows(store: Store, table: str, **wanted: Where) -> None:
     """Delete the rows with some values."""
     where, parameters = _where(wanted)
     store.fetch(f"DELETE FROM state.{table} WHERE {where}", parameters)
 
 
-def _where(wanted: Mapping[str, Wanted]) -> tuple[str, list[object]]:
+def _where(wanted: Mapping[str, Where]) -> tuple[str, list[object]]:
     """Return the condition that columns have values, and its parameters."""
     conditions, parameters = ["true"], list[object]()
     for name, value in wanted.items():
