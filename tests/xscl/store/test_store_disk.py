@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import tried
+from tests.examples import MORE, tried
 from tests.simulation import disk
 from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
 from xscl.store.store import Store
@@ -84,7 +84,7 @@ def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> Non
         " from xscl.store.store import Store; Store(sys.argv[1])"
     )
     environment = {**os.environ, "LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
-    for after in range(1, 12, 3):
+    for after in range(1, 12, 3 if MORE > 1 else 6):
         home = tmp_path / f"under{after}"
         home.mkdir()
         command = [sys.executable, "-c", script, str(home / "state.db"), str(after)]
