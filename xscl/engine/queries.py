@@ -317,8 +317,8 @@ class EngineQueries:
         """
         with self._transactions.lock:
             dataflow = self._state.dataflow
-            streams = dataflow.passed().streams
-            shares = CostShares(dataflow.subscribed, dataflow.time_spent(), streams)
+            spent, passed = dataflow.time_spent(), dataflow.passed()
+            shares = CostShares(dataflow.subscribed, spent, passed)
             found = map(self._state.subscriptions.get, names)
             of_all = {one.name: shares.of(one) for one in found if one is not None}
             if among is None or not of_all:

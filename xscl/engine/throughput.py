@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:  # commands read figures without the engine
-    from xscl.planning.plan_graph import Passed, PlanGraph
+    from xscl.planning.plan_graph import PlanGraph
 
 PushStage: TypeAlias = Literal["wait", "accept", "join", "store", "commit"]
 
@@ -136,15 +136,15 @@ class PlanThroughput:
         self._began = clock()
         self._seen: deque[tuple[float, dict[str, int]]] = deque()
 
-    def look(self, passed: Callable[[], Passed]) -> None:
+    def look(self, passed: Callable[[], dict[str, int]]) -> None:
         """Sample the counters before a push, unless there is a sample of the last seconds."""
         now = self._clock()
         if self._seen and now - self._seen[-1][0] < LOOK:
             return
-        self._seen.append((now, passed().by_name()))
+        self._seen.append((now, passed()))
         self._forget(now)
 
-    def rated(self, graph: PlanGraph, passed: Passed) -> PlanGraph:
+    def rated(self, graph: PlanGraph, rows: dict[str, int]) -> PlanGraph:
         """Return a graph with the rows of its nodes, and their rates.
 
         Pushes before the first kept sample were over a minute ago: each later one has a sample of
@@ -152,7 +152,6 @@ class PlanThroughput:
         """
         now = self._clock()
         self._forget(now)
-        rows = passed.by_name()
         since, before = self._seen[0] if self._seen else (now, rows)
         over = max(1.0, min(OVER, now - self._began), now - since)
         nodes = []

@@ -41,7 +41,7 @@ from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
-from xscl.planning.plan_graph import Passed, TimeSpent
+from xscl.planning.plan_graph import template_name
 from xscl.planning.planned_subscriptions import (
     InstalledPairs,
     PlannedSubscriptions,
@@ -277,28 +277,31 @@ class Dataflow:
         self._joins.documents.clear()
         return found
 
-    def passed(self) -> Passed:
-        """Return the number of rows that streams, templates and m-ops have emitted."""
-        streams: Counter[str] = Counter()
+    def passed(self) -> dict[str, int]:
+        """Return the number of rows that streams, templates and m-ops have emitted, by node name.
+
+        A stream emits documents.
+        """
+        found: Counter[str] = Counter()
         for names, documents in self._entered.items():
             for name in names:
-                streams[name] += documents
-        mops = {
-            mop.label: sum(channel.rows for channel in mop.channels())
-            for mop in self.core.plan.mops
-        }
-        return Passed(streams, self._collector.by_template, mops)
+                found[name] += documents
+        for number, rows in self._collector.by_template.items():
+            found[template_name(number)] = rows
+        for mop in self.core.plan.mops:
+            found[mop.label] = sum(channel.rows for channel in mop.channels())
+        return found
 
-    def time_spent(self) -> TimeSpent:
-        """Return the seconds that nodes of the plan have taken since the start.
+    def time_spent(self) -> dict[str, float]:
+        """Return the seconds that nodes of the plan have taken since the start, by their names.
 
         What stage 2 computes for all templates together is divided among them in proportion to
         their own times.
         """
         own = {number: one.seconds for number, one in self._registry.members.items() if one.seconds}
         factor = max(1.0, self._joins.seconds / sum(own.values())) if own else 0.0
-        templates = {number: seconds * factor for number, seconds in own.items()}
-        return TimeSpent(templates, self.core.plan.seconds())
+        templates = {template_name(number): seconds * factor for number, seconds in own.items()}
+        return {**templates, **self.core.plan.seconds()}
 
     def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
         """Test if anything overdue concerns one of some subscriptions.

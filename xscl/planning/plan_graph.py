@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from typing import TypeAlias
 
@@ -54,36 +53,6 @@ class PlanNode:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSpent:
-    """Seconds that nodes have taken since the start, by template number and m-op label."""
-
-    templates: Mapping[int, float]
-    mops: Mapping[str, float]
-
-    def by_name(self) -> dict[str, float]:
-        """Return the seconds by node name."""
-        templates = {template_name(number): spent for number, spent in self.templates.items()}
-        return {**templates, **self.mops}
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Counts of emitted rows since the start, by stream, template number and m-op label.
-
-    A stream emits documents.
-    """
-
-    streams: Mapping[str, int]
-    templates: Mapping[int, int]
-    mops: Mapping[str, int]
-
-    def by_name(self) -> dict[str, int]:
-        """Return the row counts by node name."""
-        templates = {template_name(number): rows for number, rows in self.templates.items()}
-        return {**self.streams, **templates, **self.mops}
-
-
-@dataclass(frozen=True, slots=True)
 class PlanGraph:
     """The plan graph: nodes, and edges (producer, reader) by node name."""
 
@@ -99,11 +68,11 @@ class PlanGraph:
 
 
 def plan_graph(
-    plan: Plan, registry: Registry, subscribers: Mapping[int, int], spent: TimeSpent
+    plan: Plan, registry: Registry, subscribers: Mapping[int, int], spent: Mapping[str, float]
 ) -> PlanGraph:
     """Return the plan graph; `subscribers` counts the joins of subscriptions by template number.
 
-    `rows` and `rate` of its nodes are 0.
+    `spent` are the seconds by node name.  `rows` and `rate` of its nodes are 0.
     """
     nodes = [PlanNode(name, STREAM) for name in plan.sources]
     edges: dict[Link, None] = {}
@@ -115,8 +84,7 @@ def plan_graph(
         name = template_name(number)
         nodes.append(_node_of(name, members.template.graph, subscribers.get(number, 0)))
         edges.update(dict.fromkeys((scan, name) for scan in scans))
-    seconds = spent.by_name()
-    timed = (replace(node, seconds=seconds.get(node.name, 0.0)) for node in nodes)
+    timed = (replace(node, seconds=spent.get(node.name, 0.0)) for node in nodes)
     return PlanGraph(tuple(timed), tuple(edges))
 
 
@@ -150,23 +118,26 @@ def _name(operator: Operator) -> str:
 
 
 class CostShares:
-    """Shares of subscriptions in the time `spent`; `documents` counts those of each stream."""
+    """Shares of subscriptions in the seconds `spent`, by node name.
+
+    `passed` counts what the nodes emitted: of streams it is documents.
+    """
 
     def __init__(
-        self, subscribed: PlannedSubscriptions, spent: TimeSpent, documents: Mapping[str, int]
+        self,
+        subscribed: PlannedSubscriptions,
+        spent: Mapping[str, float],
+        passed: Mapping[str, int],
     ) -> None:
         self._subscribed = subscribed
         self._spent = spent
-        self._documents = documents
+        self._passed = passed
+        self._total = sum(spent.values())
         self._scanned: dict[MOp, int] = {}
-
-    @cached_property
-    def _total(self) -> float:
-        return sum(self._spent.by_name().values())
 
     def of(self, subscription: Subscription) -> float:
         """Return the share of a subscription, from 0 to 1; 0 if nothing took time yet."""
-        subscribed, templates = self._subscribed, self._spent.templates
+        subscribed, spent = self._subscribed, self._spent
         if not self._total:
             return 0.0
         seconds = sum(
@@ -174,13 +145,13 @@ class CostShares:
             for operator in subscribed.operators(subscription)
         )
         for number in subscribed.templates(subscription):
-            seconds += templates.get(number, 0.0) / subscribed.template_users[number]
+            seconds += spent.get(template_name(number), 0.0) / subscribed.template_users[number]
         return seconds / self._total
 
     def _seconds(self, operator: Operator) -> float:
         mop = operator.mop
         assert mop is not None
-        spent = self._spent.mops.get(mop.label, 0.0)
+        spent = self._spent.get(mop.label, 0.0)
         if mop.kind != SCAN:
             return spent / len(mop.operators)
         if mop not in self._scanned:
@@ -189,4 +160,4 @@ class CostShares:
 
     def _arrived(self, scan: Operator) -> int:
         """Return the number of documents that a scan has read."""
-        return self._documents.get(str(scan.wanted.inputs[0].wanted.definition), 0)
+        return self._passed.get(str(scan.wanted.inputs[0].wanted.definition), 0)

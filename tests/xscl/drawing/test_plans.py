@@ -10,7 +10,7 @@ import xscl
 from xscl.drawing.plans import MOST, draw_plan, largest, shares
 from xscl.drawing.svg import NAMESPACE
 from xscl.engine.throughput import LOOK, OVER, PlanThroughput
-from xscl.planning.plan_graph import Passed, PlanGraph, PlanNode
+from xscl.planning.plan_graph import PlanGraph, PlanNode
 from xscl.web.samples import subscriptions
 
 
@@ -69,8 +69,8 @@ def test_rates_are_those_of_the_last_minute() -> None:
     flow = PlanThroughput(lambda: now)
     graph = PlanGraph((PlanNode("S", "stream"),), ())
 
-    def passed() -> Passed:
-        return Passed({"S": rows}, {}, {})
+    def passed() -> dict[str, int]:
+        return {"S": rows}
 
     def rate() -> float:
         return flow.rated(graph, passed()).nodes[0].rate
