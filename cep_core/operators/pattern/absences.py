@@ -96,28 +96,24 @@ class AbsentEvents:
 
     def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
         """Return the queries for which an event in some gap is what may not be there."""
-        found = 0
-        for gap in gaps:
-            found |= self._in_gap(run, gap, mask & ~found, now)
-        return found
-
-    def _in_gap(self, run: Run, gap: Gap, mask: int, now: int) -> int:
-        key = None if self._keys[gap.component] is None else run.key
-        rows = self._rows[gap.component].get(key, ())
-        condition = self._shape.first[gap.component]
-        newest = now if gap.before is None else gap.before - 1
-        oldest = gap.since if gap.after is None else gap.after
-        oldest = run.end - self._queries.longest if oldest is None else oldest
-        found = 0
-        for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
-            if row[1] > newest:
-                break
-            asking = mask & queries & ~found
-            if gap.after is not None and row[0] <= gap.after:
+        holding, found = self._queries.constants.holding, 0
+        for component, after, before, since in gaps:
+            key = None if self._keys[component] is None else run.key
+            rows = self._rows[component].get(key)
+            if not rows:
                 continue
-            if gap.after is None and gap.since is None:
-                asking = self._queries.within(asking, run.end - row[1])
-            found |= self._queries.constants.holding(condition, run.cells, row, asking)
+            newest = now if before is None else before - 1
+            oldest = since if after is None else after
+            oldest = run.end - self._queries.longest if oldest is None else oldest
+            for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
+                if row[1] > newest:
+                    break
+                asking = mask & queries & ~found
+                if after is None and since is None:
+                    asking = self._queries.within(asking, run.end - row[1])
+                elif after is not None and row[0] <= after:
+                    continue
+                found |= holding(self._shape.first[component], run.cells, row, asking)
         return found
 
 
@@ -129,20 +125,20 @@ def gaps_behind(
     ``row`` is that event, None at the end of the pattern.  Nothing comes before the first event.
     """
     begin = last = run.end if run.taken else None
-    gaps: list[Gap] = []
+    gaps: tuple[Gap, ...] = ()
     for one in passes:
         begin = run.floor if one.spanning else begin if one.beside else last
         if one.time is None:
-            gaps.append(Gap(one.component, begin, None if row is None else row[0]))
+            gaps += (Gap(one.component, begin, None if row is None else row[0]),)
         elif begin is not None:
             over = begin + bounds[one.time]
-            gaps.append(Gap(one.component, begin, over + 1))
+            gaps += (Gap(one.component, begin, over + 1),)
             last = over if last is None else max(last, over)
         else:
             first = run.taken[0][1] if run.taken else row
             assert first is not None
-            gaps.append(Gap(one.component, None, first[0], first[1] - bounds[one.time] - 1))
-    return last, tuple(gaps)
+            gaps += (Gap(one.component, None, first[0], first[1] - bounds[one.time] - 1),)
+    return last, gaps
 
 
 def _ends_at(one: tuple[Row, int]) -> int:

@@ -130,7 +130,8 @@ class PatternMatchMOp(SharedRuns):
             until, key = row
             self._policies.close(key, mask, until)
         else:
-            self._keep_absent(side - 2 * size - 1, row, mask)
+            self._absences.add(side - 2 * size - 1, row, mask)
+            self._arm(row[1], self._absences.reach)
 
     def _loaded(self, row: Row, mask: int, state: int) -> Run:
         dead, floor, opened, gaps, *taken = row
@@ -149,7 +150,7 @@ class PatternMatchMOp(SharedRuns):
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return the receiver of an input's rows."""
-        queries = self._queries
+        queries, keep = self._queries, self._absences.add
         absent = [component for component in self._shape.absent if self._inputs[component] == input]
         others = any(inputs is None or input in inputs for inputs in self._meeting)
 
@@ -158,7 +159,9 @@ class PatternMatchMOp(SharedRuns):
                 return
             mask = queries.reading(input, members)
             for component in absent:
-                self._keep_absent(component, row, mask)
+                keep(component, row, mask)
+            if absent and not self._armed:
+                self._arm(row[1], self._absences.reach)
             if others:
                 if not self._rows:
                     self._lane.flush_later(self)
@@ -237,7 +240,10 @@ class PatternMatchMOp(SharedRuns):
                 ended: dict[int, int] = {}
                 for event in met if run.end < now else ():
                     self._go_on(run, event, made, ended)
-                kept += self._split(run, ended) if ended else (run,)
+                if ended:
+                    kept += self._split(run, ended)
+                else:
+                    kept.append(run)
             self._keep_runs(key, state, kept)
 
     def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
@@ -293,9 +299,11 @@ class PatternMatchMOp(SharedRuns):
             found = event.get(input)
             if found is None:
                 continue
-            base = _without(run, look.forgets) if look.forgets else run
-            if look.forgets and not base.taken:
-                continue  # nothing is before it: it begins a match of its own
+            base = run
+            if look.forgets:
+                base = _without(run, look.forgets)
+                if not base.taken:
+                    continue  # nothing is before it: it begins a match of its own
             if mask := self._takes(base, look, *found):
                 taking[number] = mask
         stopped = self._stopped(run, event) if self._shape.stops else {}
@@ -360,9 +368,11 @@ class PatternMatchMOp(SharedRuns):
             base = _without(run, look.forgets) if look.forgets else run
             if mask and self._shape.tested:
                 mask = self._passing(base, look, event, mask)
-            if mask and state.longest >> number & 1:
+            if not mask:
+                continue
+            if state.longest >> number & 1:
                 self._endings.grown.append(run._replace(mask=mask))
-            for part, bounds in self._absences.bounds(mask):
+            for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
                 add_run(made, _identity(longer), longer)
 
@@ -403,7 +413,10 @@ class PatternMatchMOp(SharedRuns):
         self, run: Run, look: Any, move: Move, bounds: Bounds, mask: int, event: Happened
     ) -> Run:
         row = event[self._inputs[look.component]][0]
-        last, gaps = gaps_behind(run, move.passes, bounds, row)
+        last, gaps = run.end if run.taken else None, run.gaps
+        if move.passes:
+            last, passed = gaps_behind(run, move.passes, bounds, row)
+            gaps += passed[move.forgotten :]
         floor, opened = run.floor, run.opened
         if look.among and not look.later:
             floor, opened = last, row[1]
@@ -413,7 +426,7 @@ class PatternMatchMOp(SharedRuns):
         if not run.taken:
             first_end, key = row[1], self._key(look.component, row)
         return Run(
-            *(taken, cells, move.target, mask, 0, (*run.gaps, *gaps[move.forgotten :])),
+            *(taken, cells, move.target, mask, 0, gaps),
             *(floor, opened, first_end, row[1], key),
         )
 
@@ -466,11 +479,6 @@ class PatternMatchMOp(SharedRuns):
         self._absences.drop_old(watermark, self.runs(), self._endings)
         if any(True for _ in self._absences):
             self._arm(watermark, self._absences.reach)
-
-    def _keep_absent(self, component: int, row: Row, mask: int) -> None:
-        self._absences.add(component, row, mask)
-        if not self._armed:
-            self._arm(row[1], self._absences.reach)
 
     # -- whole matches ---------------------------------------------------------------------
 
