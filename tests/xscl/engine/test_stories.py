@@ -164,6 +164,18 @@ def test_of_two_stories_the_first_keeps_its_id() -> None:
         assert engine.stories("s")[0].id == kept == engine.stories("s", limit=1)[0].id
 
 
+def test_a_story_is_called_after_what_founded_it() -> None:
+    """The third document, whose arrival completed the first match; in any cuts."""
+    documents = [document(n, topics) for n, topics in enumerate([[1], [2], [2], [1, 2]], 1)]
+    with xscl.Engine() as at_once, xscl.Engine() as apart:
+        for engine in (at_once, apart):
+            engine.subscribe("s", SHARED, stories=True)
+        at_once.push(documents)
+        for one in documents:
+            apart.push(one)
+        assert shown(at_once.stories("s")) == shown(apart.stories("s"))
+
+
 def test_what_was_taken_over_moves_on() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("s", SHARED, stories=True)
