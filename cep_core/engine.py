@@ -24,6 +24,7 @@ from cep_core.dataflow.journal import Journal
 from cep_core.dataflow.mop import Operator
 from cep_core.dataflow.options import Options
 from cep_core.dataflow.predicates import PredicateShapes
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import (
     CepError,
     Closed,
@@ -455,7 +456,7 @@ def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
 
     def strict(function: Function) -> Callable[..., Any]:
         call, kind = function.call, function.result
-        kinds = (int, float) if kind is float else kind
+        kinds = (int, float, BoundedDecimal) if kind is float else kind
 
         def called(*arguments: Any) -> Any:
             if any(one is None for one in arguments):

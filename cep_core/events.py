@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from cep_core.decimals import BoundedDecimal, is_decimal
 from cep_core.errors import CepError
 
 Row: TypeAlias = tuple[Any, ...]
 VALUES = 3  # where the values of a row begin
 _LONGEST = 80  # characters of a value in a message
-TYPES = (str, int, float, bool)  # of attributes, beside those that the user adds
+TYPES = (str, int, float, bool, BoundedDecimal)  # of attributes, beside those that the user adds
 CALENDAR = "AT '"  # begins the names of calendar streams: AT '0 9 * * MON' ZONE 'Europe/Berlin'
 
 
@@ -44,6 +46,9 @@ class Schema:
                     f"the type of {shown(name)} is {shown(kind)}, which is no hashable class",
                     hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or your own",
                 )
+        if Decimal in self.types:
+            kinds = [BoundedDecimal if kind is Decimal else kind for kind in self.types]
+            object.__setattr__(self, "types", tuple(kinds))
         if len(set(self.names)) < len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise CepError(f"a schema has the attribute {shown(twice)} twice")
@@ -56,7 +61,11 @@ class Schema:
         return "(" + ", ".join(f"{name} {kind.__name__}" for name, kind in pairs) + ")"
 
     def fault(self, values: Iterable[Any]) -> str | None:
-        """Return why values do not fit, or None; an int is welcome where a float is declared."""
+        """Return why values do not fit, or None.
+
+        An int is welcome where a float is declared, a number of Python's `decimal` or an int where
+        a decimal is.
+        """
         values = tuple(values)
         if len(values) != len(self.names):
             return f"{len(values)} values for the {len(self.names)} attributes {self}"
@@ -65,11 +74,20 @@ class Schema:
                 continue
             if kind is float and type(value) is int:
                 continue
+            if kind is BoundedDecimal and type(value) in (int, Decimal) and is_decimal(value):
+                continue
             if kind in TYPES or not isinstance(value, kind):
                 return f"{name} is {shown(value)}, not of type {kind.__name__}"
             if not is_hashable(value):
                 return f"{name} is {shown(value)}, which cannot be hashed"
         return None
+
+    def row_values(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Return values that fit as the values of a row."""
+        return tuple(
+            BoundedDecimal(value) if kind is BoundedDecimal and value is not None else value
+            for kind, value in zip(self.types, values, strict=True)
+        )
 
 
 CALENDAR_SCHEMA = Schema(("at",), (str,))

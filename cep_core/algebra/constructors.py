@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 
-from cep_core.algebra.expressions import FUNCTIONS, TRUE, Column, Expression
+from cep_core.algebra.expressions import (
+    FUNCTIONS,
+    TRUE,
+    Column,
+    Expression,
+    is_narrower,
+    with_literals,
+)
 from cep_core.algebra.nodes import (
     Absence,
     Aggregate,
@@ -25,6 +32,7 @@ from cep_core.algebra.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from cep_core.algebra.operands import with_operands
 from cep_core.algebra.schemas import (
     Functions,
     aggregated_schema,
@@ -47,7 +55,7 @@ def stream(name: str, schema: Schema) -> Stream:
 
 def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
     """Return σ over a source."""
-    require(predicate, {2: source.schema.types}, functions)
+    predicate = require(predicate, {2: source.schema.types}, functions)
     return Select(source, predicate, source.schema)
 
 
@@ -59,11 +67,13 @@ def project(
     nulls: Ordered[type] = (),
 ) -> Project:
     """Return the named expressions over a source; ``nulls`` are the types of those always null."""
-    kinds = [kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
+    types = {2: source.schema.types}
+    made = [with_literals(column, types, functions) for _, column in columns]
+    kinds = [kind_of(column, types, functions) for column in made]
     others = nulls or [str] * len(kinds)
     known = [kind or other for kind, other in zip(kinds, others, strict=True)]
     schema = schema_of([name for name, _ in columns], known, span)
-    return Project(source, tuple(column for _, column in columns), schema)
+    return Project(source, tuple(made), schema)
 
 
 def rename(source: Node, names: Mapping[str, str], span: Span | None = None) -> Project:
@@ -93,7 +103,7 @@ def sequence(
     rank: int | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
-    require(predicate, pair_types(left, right), functions)
+    predicate = require(predicate, pair_types(left, right), functions)
     if rank is not None and right.schema.types[rank : rank + 1] != (int,):
         raise AlgebraError("a rank is a column of numbers of the right side", span=span)
     return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span), rank)
@@ -112,11 +122,11 @@ def iterate(
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
     types = {1: schema.types, 2: right.schema.types}
-    require(filter, types, functions)
-    require(rebind, types, functions)
-    for name, expression, kind in aggregates:
+    filter, rebind = (require(one, types, functions) for one in (filter, rebind))
+    expressions = [with_literals(one, types, functions) for _, one, _ in aggregates]
+    for name, expression, kind in zip(names, expressions, kinds, strict=True):
         found = kind_of(expression, types, functions)
-        if found not in (kind, None) and not (kind is float and found is int):
+        if found not in (kind, None) and not is_narrower(found, kind):
             becomes = found.__name__ if found else "null"
             raise AlgebraError(
                 f"{name} begins as {kind.__name__} and would become {becomes}",
@@ -124,8 +134,7 @@ def iterate(
                 span=expression.span or span,
                 kind=SchemaFault,
             )
-    expressions = tuple(expression for _, expression, _ in aggregates)
-    return Iterate(left, right, filter, rebind, expressions, initial, schema)
+    return Iterate(left, right, filter, rebind, tuple(expressions), initial, schema)
 
 
 def instance_aggregate(
@@ -136,8 +145,13 @@ def instance_aggregate(
     span: Span | None = None,
 ) -> InstanceAggregate:
     """Return β: the grouped columns, then the aggregates."""
-    schema = aggregated_schema(source, group_by, aggregates, functions, span)
-    return InstanceAggregate(source, tuple(group_by), tuple(a for _, a in aggregates), schema)
+    types = {2: source.schema.types}
+    made = [
+        (name, with_operands(one, "Expression", lambda part: with_literals(part, types, functions)))
+        for name, one in aggregates
+    ]
+    schema = aggregated_schema(source, group_by, made, functions, span)
+    return InstanceAggregate(source, tuple(group_by), tuple(one for _, one in made), schema)
 
 
 def window_aggregate(
@@ -164,7 +178,7 @@ def window_join(
 ) -> WindowJoin:
     """Return ⋈ of two streams."""
     require_window(window, functions)
-    require(predicate, pair_types(left, right), functions)
+    predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return WindowJoin(left, right, predicate, window, schema)
 
@@ -178,7 +192,7 @@ def absence(
 ) -> Absence:
     """Return NOT FOLLOWED BY of two streams: rows of the left."""
     require_window(window, functions)
-    require(predicate, pair_types(left, right), functions)
+    predicate = require(predicate, pair_types(left, right), functions)
     return Absence(left, right, predicate, window, False, left.schema)
 
 
@@ -204,7 +218,7 @@ def outer_join(
     """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
     for bound in bounds:
         require_window(bound, functions)
-    require(predicate, pair_types(left, right), functions)
+    predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, None)
     return OuterJoin(left, right, predicate, *bounds, alone, schema)
 

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, cast
 from cep_core.algebra.functions import FUNCTIONS as FUNCTIONS
 from cep_core.algebra.functions import Function as Function
 from cep_core.algebra.operands import operands, with_operands
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
 from cep_core.events import is_hashable, shown
 
@@ -275,9 +276,12 @@ def require_condition(
     _require(node, type_of(node, types, functions), (bool,))
 
 
-def require_compilable(node: Expression) -> None:
-    """Raise AlgebraError unless an expression is one, not nested too deeply and not too large."""
-    found, left = 0, [(node, 1)]
+def require_compilable(node: Expression) -> bool:
+    """Raise AlgebraError unless an expression is one, not nested too deeply and not too large.
+
+    Return True if it has literals in decimal form (`with_literals`).
+    """
+    found, left, decimals = 0, [(node, 1)], False
     while left:
         part, depth = left.pop()
         found += 1
@@ -291,8 +295,10 @@ def require_compilable(node: Expression) -> None:
             )
         if found > MOST_PARTS:
             raise AlgebraError(f"the expression has more than {MOST_PARTS} parts", span=node.span)
+        decimals = decimals or (isinstance(part, Parameter) and part.kind is BoundedDecimal)
         below = depth + (_LEVELS if isinstance(part, Case | Coalesce | IsNull) else 1)
         left += [(child, below) for child in operands(part, "Expression")]
+    return decimals
 
 
 def walk(node: Expression) -> Iterator[Expression]:
@@ -359,8 +365,74 @@ def _malformed(node: Expression) -> str | None:
             return None
 
 
-_NUMBERS = (int, float)
-_NARROWER: Mapping[type, tuple[type, ...]] = {float: (int,)}
+def with_literals(
+    node: Expression, types: SideTypes, functions: Mapping[str, Function]
+) -> Expression:
+    """Return an expression whose literals in decimal form have types by what is beside them.
+
+    `0.10` is a decimal in arithmetic, unless it stands beside a double; in a comparison or among
+    the values of CASE it is one beside a decimal.  Elsewhere it is a double.  Raises AlgebraError
+    for an expression that cannot be compiled.
+    """
+    if not require_compilable(node):
+        return node
+    return _Literals(lambda part: type_of(part, types, functions)).settled(node)
+
+
+class _Literals:
+    def __init__(self, kind: Callable[[Expression], type | None]) -> None:
+        self._kind = kind
+
+    def settled(self, node: Expression, *, exact: bool = False) -> Expression:
+        """Return an expression; a literal is a decimal if it is `exact`, else a double."""
+        match node:
+            case Parameter(_, kind) if kind is BoundedDecimal:
+                return node if exact else replace(node, kind=float)
+            case Negative(operand):
+                return replace(node, operand=self.settled(operand, exact=exact))
+            case Arithmetic(_, left, right):
+                left, right = self._beside((left, right), exact=True)
+                return replace(node, left=left, right=right)
+            case Compare(_, left, right):
+                left, right = self._beside((left, right), exact=False)
+                return replace(node, left=left, right=right)
+            case Coalesce(items):
+                return replace(node, items=tuple(self._beside(items, exact=False)))
+            case Case(items):
+                values = iter(self._beside((*items[1::2], items[-1]), exact=False))
+                tests = (self.settled(one) for one in items[:-1:2])
+                pairs = (part for test in tests for part in (test, next(values)))
+                return replace(node, items=(*pairs, next(values)))
+            case _:
+                return with_operands(node, "Expression", self.settled)
+
+    def _beside(self, parts: Sequence[Expression], *, exact: bool) -> list[Expression]:
+        """Return operands; literals are decimals beside a decimal, if `exact` without a double."""
+        kinds = [None if _is_literal(one) else self._kind(self.settled(one)) for one in parts]
+        wanted = float not in kinds and (exact or BoundedDecimal in kinds)
+        wanted = wanted or all(map(_is_literal, parts))
+        return [self.settled(one, exact=wanted) for one in parts]
+
+
+def _is_literal(node: Expression) -> bool:
+    """Return True for a literal in decimal form."""
+    while isinstance(node, Negative):
+        node = node.operand
+    return isinstance(node, Parameter) and node.kind is BoundedDecimal
+
+
+_NUMBERS = (int, float, BoundedDecimal)
+_NARROWER: Mapping[type, tuple[type, ...]] = {
+    float: (int, BoundedDecimal),
+    BoundedDecimal: (int,),
+}
+
+
+def is_narrower(kind: type | None, wanted: type) -> bool:
+    """Return True if values of a type are welcome where another one is wanted."""
+    return kind in _NARROWER.get(wanted, ())
+
+
 _EXPECTED: Mapping[tuple[type, ...], str] = {
     _NUMBERS: "a number",
     (tuple,): "a tuple",
@@ -394,7 +466,11 @@ def _arithmetic(
             return kind
     _require(node.left, left, _NUMBERS)
     _require(node.right, right, _NUMBERS)
-    if node.operator == "/" or float in (left, right):
+    if float in (left, right):
+        return float
+    if BoundedDecimal in (left, right):
+        return BoundedDecimal
+    if node.operator == "/":
         return float
     return None if None in (left, right) else int
 
@@ -408,8 +484,8 @@ def _common(
     """Return the type of values one of which is taken; raise AlgebraError if they differ."""
     kinds = {type_of(value, types, functions): None for value in values}
     kinds.pop(None, None)
-    if {*kinds} == {*_NUMBERS}:
-        return float
+    if len(kinds) > 1 and {*kinds} <= {*_NUMBERS}:
+        return float if float in kinds else BoundedDecimal
     if len(kinds) > 1:
         name = type(node).__name__.upper()
         raise _mistyped(node, f"the values of {name} are {' and '.join(map(_word, kinds))}")
@@ -428,13 +504,13 @@ def _call(node: Call, types: SideTypes, functions: Mapping[str, Function]) -> ty
         )
     if not function.takes(len(arguments)):
         raise _mistyped(node, f"{name} takes {function.arity}, not {len(arguments)}")
-    for argument, wanted in zip(arguments, function.arguments, strict=False):
-        kind = type_of(argument, types, functions)
+    kinds = [type_of(argument, types, functions) for argument in arguments]
+    for argument, kind, wanted in zip(arguments, kinds, function.arguments, strict=False):
         if wanted is not object and kind not in (wanted, None, *_NARROWER.get(wanted, ())):
             raise _mistyped(
                 argument, f"{name} takes a value of type {_word(wanted)} here, not {_word(kind)}"
             )
-    return function.result
+    return BoundedDecimal if function.exact and kinds == [BoundedDecimal] else function.result
 
 
 def _require_comparable(node: Compare, types: SideTypes, functions: Mapping[str, Function]) -> None:

@@ -16,17 +16,33 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cep_core.algebra.function_bounds import current_budget, read
-from cep_core.algebra.untyped import integer_of, number_of, text_of
+from cep_core.algebra.untyped import WHITE_SPACE, integer_of, number_of, operand_of, text_of
+from cep_core.decimals import BoundedDecimal, DecimalOrDouble, decimal_of
 
 
 def number_value(value: Any) -> float | None:
-    """Return the number that a value is or that its text is, None for NaN and other texts."""
+    """Return the double that a value is or that its text is, None for NaN and other texts."""
     found = number_of(value) if isinstance(value, str) else value
+    return None if found is None or found != found else float(found)
+
+
+def operand_value(value: Any) -> DecimalOrDouble | None:
+    """Return the number that a value or its text is in arithmetic, None for NaN and other texts."""
+    found = operand_of(value) if isinstance(value, str) else value
     return None if found is None or found != found else found
 
 
+def decimal_value(value: Any) -> BoundedDecimal | None:
+    """Return the decimal that a number is, rounded, or that a text is; None without one."""
+    found = decimal_of(value.strip(WHITE_SPACE)) if isinstance(value, str) else value
+    try:
+        return None if found is None else BoundedDecimal(found)
+    except ValueError:
+        return None
+
+
 _READERS: Mapping[type, Callable[[Any], Any]] = {
-    **{str: text_of, object: text_of, float: number_value},
+    **{str: text_of, object: text_of, float: operand_value},
     int: lambda value: integer_of(value) if isinstance(value, str) else value,
 }
 
@@ -35,7 +51,8 @@ class Function(NamedTuple):
     """A function that queries may call: its types are checked when a query is registered.
 
     An argument of type object may be of any type; the last ``optional`` arguments may be left out.
-    In XSCL the last ``constants`` arguments are literals.
+    In XSCL the last ``constants`` arguments are literals.  An ``exact`` function returns a decimal
+    of one.
     """
 
     call: Callable[..., Any]
@@ -43,6 +60,7 @@ class Function(NamedTuple):
     result: type
     optional: int = 0
     constants: int = 0
+    exact: bool = False
 
     def apply(self, *values: Any) -> Any:
         """Call the function with values without types; None if one is not what its argument is."""
@@ -74,14 +92,17 @@ def _string(value: object) -> str | None:
     return "NaN" if value != value else text_of(value)
 
 
-def _whole(apply: Callable[[float], int]) -> Callable[[float], float]:
+def _whole(apply: Callable[[Any], int]) -> Callable[[Any], Any]:
     """Return a function to whole numbers that leaves infinities as they are."""
     return lambda value: value if math.isinf(value) else apply(value)
 
 
-def nearest(value: float) -> int:
+_HALF = BoundedDecimal("0.5")
+
+
+def nearest(value: DecimalOrDouble) -> int:
     """Return the nearest whole number, the upper of two, as fn:round does."""
-    return math.floor(value + 0.5)
+    return math.floor(value + (0.5 if isinstance(value, float) else _HALF))
 
 
 _COMPARED = 256
@@ -137,7 +158,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "upper_case": Function(str.upper, (str,), str),
     "string_length": Function(len, (str,), int),
     "string": Function(_string, (object,), str),
-    "abs": Function(abs, (float,), float),
+    "abs": Function(abs, (float,), float, exact=True),
     "floor": Function(_whole(math.floor), (float,), int),
     "ceiling": Function(_whole(math.ceil), (float,), int),
     "round": Function(_whole(nearest), (float,), int),

@@ -62,8 +62,9 @@ def pattern_match(
     kinds = tuple([_part_type(part, components, inputs, span) for part in parts])
     if len(names) > len(parts):
         raise AlgebraError("a pattern puts out more than it has", span=span)
-    for condition in (predicate, rules.tests):
-        require(condition, {2: kinds}, functions)
+    predicate = require(predicate, {2: kinds}, functions)
+    tests = require(rules.tests, {2: kinds}, functions)
+    for condition in (predicate, tests):
         if any(isinstance(one, Duration) for one in walk(condition)):
             raise AlgebraError(
                 "DUR has no meaning in a pattern",
@@ -104,7 +105,7 @@ def pattern_match(
     return PatternMatch(
         *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules.window),
         *(rules.inclusive, rules.simultaneous, rules.mark, partition, rules.policy),
-        *(rules.target, tuple(rules.spans), schema, rules.tests),
+        *(rules.target, tuple(rules.spans), schema, tests),
     )
 
 

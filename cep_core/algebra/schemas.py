@@ -18,11 +18,14 @@ from cep_core.algebra.expressions import (
     require_condition,
     type_of,
     walk,
+    with_literals,
 )
 from cep_core.algebra.nodes import AGGREGATES, Aggregate, Node
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema, shown
 
+_NUMBERS = (int, float, BoundedDecimal)
 Functions: TypeAlias = Mapping[str, Function]
 
 
@@ -114,13 +117,18 @@ def _aggregate_type(
     if (by is not None) is not function.startswith("ARG"):
         number = "one argument" if by is not None else "two arguments"
         raise AlgebraError(f"{function} takes {number}", span=place)
-    return float if function == "AVG" else (kind or float)
+    return average_type(kind) if function == "AVG" else (kind or float)
+
+
+def average_type(kind: type | None) -> type:
+    """Return the type of an average."""
+    return BoundedDecimal if kind is BoundedDecimal else float
 
 
 def require_aggregable(function: str, kind: type | None, span: Span | None) -> None:
     """Raise AlgebraError unless a function aggregates values of a type; None: only null."""
     wanted = ""
-    if function in ("SUM", "AVG") and kind not in (int, float, None):
+    if function in ("SUM", "AVG") and kind not in (*_NUMBERS, None):
         wanted = "numbers"
     elif function in ("MIN", "MAX", "ARGMIN", "ARGMAX") and not is_ordered(kind):
         wanted = "values that have an order"
@@ -130,10 +138,12 @@ def require_aggregable(function: str, kind: type | None, span: Span | None) -> N
         )
 
 
-def require(predicate: Expression, types: SideTypes, functions: Functions) -> None:
-    """Raise AlgebraError unless an expression is a condition that can be compiled."""
-    require_compilable(predicate)
+def require(predicate: Expression, types: SideTypes, functions: Functions) -> Expression:
+    """Return a condition that can be compiled, with types of its literals; raise AlgebraError."""
+    if require_compilable(predicate):
+        predicate = with_literals(predicate, types, functions)
     require_condition(predicate, types, functions)
+    return predicate
 
 
 def require_window(window: Expression, functions: Functions) -> None:

@@ -10,6 +10,7 @@ from cep_core import algebra
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Node, sources_of, streams_of
 from cep_core.algebra.pattern_tree import PatternTree
+from cep_core.decimals import BoundedDecimal
 from cep_core.events import written
 
 Names = Sequence[str]
@@ -276,4 +277,6 @@ def _value(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, BoundedDecimal):
+        return str(value)
     return f"'{value}'" if isinstance(value, str) else written(value)

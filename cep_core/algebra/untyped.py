@@ -5,6 +5,9 @@ and an exponent, or `INF`, `-INF`, `+INF`, `NaN`, with XML's white space around 
 instant if it has the form of `xs:date` or `xs:dateTime`, or that of RFC 822, which RSS prescribes.
 A time without a zone is in UTC, a date is its beginning.
 
+As a number a text in decimal form is that decimal (`cep_core.decimals`), any other is a
+double.
+
 `<`, `<=`, `>` and `>=` compare two such values as numbers if both are numbers, as instants if both
 are instants, and as texts, by code point, if neither is a number.  If exactly one is a number they
 do not hold.  NaN is a number, which is in no order.  `=` and `!=` compare the texts: they are keys.
@@ -20,10 +23,15 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias
 
+from cep_core.decimals import DecimalOrDouble, decimal_of
+
 LONGEST = 4_000
 """Characters of a number, without the white space around it; a longer text is none."""
 WHITE_SPACE = " \t\r\n"
 _DOUBLE = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|INF)|NaN")
+
+_DIGITS_OF_DOUBLE = 15
+"""Decimal digits for which doubles have the order and the equality of decimals."""
 
 Instant: TypeAlias = tuple[int, str]
 """Seconds since 1970 in UTC, and the digits of their fraction without trailing zeros."""
@@ -57,6 +65,29 @@ def number_of(text: str) -> float | None:
     if len(text) > LONGEST or not _DOUBLE.fullmatch(text):
         return None
     return float(text)  # reads INF and NaN, too
+
+
+def operand_of(text: str) -> DecimalOrDouble | None:
+    """Return the number that a text is in arithmetic; None if it is none.
+
+    A text in decimal form is a decimal, any other is a double.
+    """
+    text = text.strip(WHITE_SPACE)
+    if len(text) > LONGEST:
+        return None
+    found = decimal_of(text)
+    return number_of(text) if found is None else found
+
+
+def compared_number(text: str) -> DecimalOrDouble | None:
+    """Return a number in the place of that which a text is, in the order of all; None if none.
+
+    It is a double unless that would be in another place.
+    """
+    text = text.strip(WHITE_SPACE)
+    if len(text) > LONGEST or not _DOUBLE.fullmatch(text):
+        return None
+    return float(text) if len(text) <= _DIGITS_OF_DOUBLE else operand_of(text)
 
 
 def text_of(value: object) -> str | None:
@@ -109,7 +140,7 @@ def comparands(one: str, other: str) -> tuple[Any, Any] | None:
 
     These are two numbers, two instants or the two texts.
     """
-    left, right = number_of(one), number_of(other)
+    left, right = compared_number(one), compared_number(other)
     if left is not None and right is not None:
         return left, right
     if left is not None or right is not None:

@@ -21,6 +21,7 @@ from cep_core.algebra import expressions as ex
 from cep_core.algebra.function_bounds import Budget, added, current_budget, spending, within_bounds
 from cep_core.algebra.operands import operands
 from cep_core.algebra.schemas import Functions
+from cep_core.decimals import BoundedDecimal
 from cep_core.events import VALUES, Row
 
 CompiledCondition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
@@ -189,9 +190,9 @@ def _is_number(node: ex.Expression) -> bool:
     """Return True for a number that is part of a query."""
     match node:
         case ex.Parameter(_, kind):
-            return kind in (int, float)
+            return kind in (int, float, BoundedDecimal)
         case ex.Constant(value):
-            return type(value) in (int, float)
+            return type(value) in (int, float, BoundedDecimal)
         case _:
             return isinstance(node, ex.Duration | ex.Time)
 

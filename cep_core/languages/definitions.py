@@ -7,8 +7,8 @@
 
 Schultz-Møller, Migliavacca and Pietzuch 2009, section 3.5: sources and sinks register under unique
 names with a schema of their events.  The paper gives no syntax; this one is ours.  Types are str,
-int, float and bool; RATE is in events a second; TIME names the field of a record that says when it
-was (for those who read records); comments are those of queries.
+int, float, bool and decimal; RATE is in events a second; TIME names the field of a record that
+says when it was (for those who read records); comments are those of queries.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import QueryError, Span, TypeFault, near_miss
 from cep_core.events import TYPES, Schema
 from cep_core.languages.reader import TokenReader
@@ -101,7 +102,8 @@ def _type(reader: TokenReader) -> type:
 def _rate(reader: TokenReader) -> float:
     token = reader.token
     number = token.value
-    if token.kind != "literal" or not isinstance(number, int | float) or number <= 0:
+    is_number = isinstance(number, int | float | BoundedDecimal)
+    if token.kind != "literal" or not is_number or number <= 0:
         raise reader.expected("a number of events in a second")
     if token.text[-1:].isalpha():
         span = Span(token.start, token.end)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
+from cep_core.decimals import BoundedDecimal, DecimalOrDouble, decimal_of
 from cep_core.errors import QueryError, Span
 
 UNITS = {
@@ -37,7 +39,8 @@ _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # 
 _TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
-_MARKS = {"string": "\0s", "unit": "\0d"}  # in a shape; numbers are \0i or \0f
+_MARKS = {"string": "\0s", "unit": "\0d"}  # in a shape
+_NUMBERS: Mapping[type, str] = {int: "\0i", float: "\0f", BoundedDecimal: "\0x"}
 _LONGEST = 100_000  # characters of a query
 MOST_REPLACING = 32
 """Calls of functions that take a text apart by a regular expression."""
@@ -133,7 +136,7 @@ def split(
         else:
             value = _value(found, kind, text, ticks_per_second)
             values.append(value)
-            shape.append(_MARKS.get(kind) or ("\0i" if type(value) is int else "\0f"))
+            shape.append(_MARKS.get(kind) or _NUMBERS[type(value)])
             if kind != "string" and not value and _WINDOW.search(before):
                 shape.append("0")
         before = ""
@@ -230,7 +233,7 @@ def _string(quoted: str) -> str:
     return quoted[1:-1].replace(quote * 2, quote)
 
 
-def _number(number: str, found: re.Match[str], text: str) -> int | float:
+def _number(number: str, found: re.Match[str], text: str) -> int | DecimalOrDouble:
     if number.isdigit() and len(number) <= _LONGEST_NUMBER:
         return int(number)
     exponent = number.lower().partition("e")[2]
@@ -239,7 +242,8 @@ def _number(number: str, found: re.Match[str], text: str) -> int | float:
     value = float(number)
     if math.isinf(value):
         raise QueryError("this number is too large", text, Span(*found.span()))
-    return value
+    exact = decimal_of(number)
+    return value if exact is None else exact
 
 
 def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:

@@ -13,6 +13,7 @@ from itertools import groupby, islice, repeat
 from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
+from cep_core.decimals import BoundedDecimal
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
 from cep_core.plan.fanout import FoundRow
 from cep_core.runtime.queries import Query
@@ -72,6 +73,6 @@ def _order(value: Any) -> tuple[Any, ...]:
     """Return a key that orders any values: null first, then by type."""
     if value is None:
         return (0,)
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | BoundedDecimal):
         return (1, value != value, value if value == value else 0)
     return (2, type(value).__name__, value if isinstance(value, str) else written(value))

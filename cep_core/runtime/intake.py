@@ -146,7 +146,8 @@ class EventIntake:
         clock = self._clock
         t0, t1 = event.t0, event.t0 if event.t1 is None else event.t1
         self._pass_instants(t1)
-        row = (t0, t1, clock.arrivals, *event.values)
+        values = self._streams.by_name[names[0]].schema.row_values(event.values)
+        row = (t0, t1, clock.arrivals, *values)
         clock.arrivals += 1
         self._streams.consume(row, names)
         if t1 > clock.now:

@@ -8,18 +8,20 @@ reader's registration; where neither makes a difference the plan finds the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 from weakref import WeakValueDictionary
 
-from cep_core.algebra import Node
-from cep_core.algebra.expressions import Function
+from cep_core.algebra import Node, sources_of
+from cep_core.algebra.expressions import Function, Parameter, walk
+from cep_core.algebra.nodes import expressions_of
 from cep_core.algebra.wellformed import well_formed
 from cep_core.dataflow.channels import Channel
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Operator
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import (
     AlgebraError,
     CepError,
@@ -50,6 +52,14 @@ class Compiled:
     steps: list[Step]
     outputs: list[Reference]  # of the inner published queries, then of the query itself
     schemas: list[Schema]
+    doubles: frozenset[int]  # the numbers of literals in decimal form that are doubles
+
+    def typed(self, literals: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the literals of a query as what they are in it."""
+        return tuple(
+            float(value) if number in self.doubles else value
+            for number, value in enumerate(literals)
+        )
 
     def published(self, publishes: str | None) -> list[str]:
         """Return the streams that a query publishes, its inner ones first."""
@@ -251,15 +261,19 @@ class RegisteredQueries:
         key = (language, shape)
         compiled = self._compiled.get(key)
         if compiled is None:
-            compiled = self._compiled[key] = self._compiled_of(self._prepare(query, language))
-        return compiled, literals, publishes
+            prepared = self._prepare(query, language)
+            compiled = self._compiled[key] = self._compiled_of(prepared, literals)
+        typed = compiled.typed(literals) if compiled.doubles else literals
+        return compiled, typed, publishes
 
-    def _compiled_of(self, prepared: Prepared) -> Compiled:
+    def _compiled_of(self, prepared: Prepared, literals: tuple[Any, ...] = ()) -> Compiled:
         inner = [node for _, node in prepared.inner]
         steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
         schemas = [node.schema for node in (*inner, prepared.node)]
         names = tuple(name for name, _ in prepared.inner)
-        return Compiled(prepared.reads, names, steps, outputs, schemas)
+        decimals = BoundedDecimal in [type(one) for one in literals]
+        doubles = frozenset(_doubles((*inner, prepared.node)) if decimals else ())
+        return Compiled(prepared.reads, names, steps, outputs, schemas, doubles)
 
     def _pushed(self, prepared: Prepared) -> Node:
         """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
@@ -425,3 +439,17 @@ class RegisteredQueries:
             self._plan.clock.replaying = False
             for other in self._plan.lanes.values():
                 other.fresh = None
+
+
+def _doubles(nodes: Iterable[Node]) -> Iterator[int]:
+    """Yield the numbers of the literals that are doubles in some nodes and what they read."""
+    pending = [*nodes]
+    while pending:
+        node = pending.pop()
+        pending += sources_of(node)
+        for expression in expressions_of(node):
+            yield from (
+                one.index
+                for one in walk(expression)
+                if isinstance(one, Parameter) and one.kind is float
+            )

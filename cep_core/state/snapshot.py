@@ -11,11 +11,13 @@ import msgpack
 
 from cep_core import algebra
 from cep_core.algebra import expressions
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 
 VERSION = 5
-_OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
+# Values of the user's types, integers beyond 64 bits, tuples, decimals.
+_OWN, _BIG, _TUPLE, _DECIMAL = 2, 3, 4, 5
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 PlainData: TypeAlias = Any
 
@@ -135,6 +137,8 @@ class Codec:
         if type(value) is tuple:
             items = [self._value(item) for item in value]
             return msgpack.ExtType(_TUPLE, msgpack.packb(items, unicode_errors=_LONE))
+        if type(value) is BoundedDecimal:
+            return msgpack.ExtType(_DECIMAL, str(value).encode())
         own = self._own.get(type(value).__name__)
         if own is None:
             self.type_name(type(value))
@@ -148,6 +152,8 @@ class Codec:
             return int.from_bytes(data, "big", signed=True)
         if code == _TUPLE:
             return tuple(msgpack.unpackb(data, ext_hook=self._extension, unicode_errors=_LONE))
+        if code == _DECIMAL:
+            return BoundedDecimal(data.decode())
         if code != _OWN:
             raise SnapshotError(f"the snapshot has values of the unknown kind {code}")
         name, text = msgpack.unpackb(data, unicode_errors=_LONE)

@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.operands import operands
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written
 from cep_core.views.automata import AutomatonView, Forward, Input, Unary, WaitingState
@@ -115,6 +116,8 @@ def _constant(value: Any) -> Element:
     element = Element("constant", type=type(value).__name__)
     if isinstance(value, str):
         element.text = value
+    elif isinstance(value, BoundedDecimal):
+        element.text = str(value)
     elif type(value) is int and value.bit_length() > 64:
         element.text = hex(value)  # of any size
     else:
@@ -214,6 +217,7 @@ _FORMS = {
     "isnull": _Form(ex.IsNull, {}, 1),
 }  # by the names of the classes in lower case
 _CONSTANTS: Mapping[str, Callable[[str], Any]] = {
+    "decimal": BoundedDecimal,
     "null": lambda _: None,
     "str": str,
     "int": lambda number: int(number, 0),

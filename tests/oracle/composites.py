@@ -38,10 +38,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import product
 from typing import assert_never
 
 from tests.oracle.formulas import Scope, choices, holds, number_of
+from tests.oracle.numbers import Number
 from tests.oracle.patterns import embeddings
 from tests.oracle.queries import (
     Expression,
@@ -89,7 +91,7 @@ class Composite:
     rank: int
     clock: float
     moment: int
-    aggregates: Mapping[str, float] = field(default_factory=dict)
+    aggregates: Mapping[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +313,7 @@ class _Instance:
     def scope(self, new: Composite, names: Iterable[str]) -> Scope:
         """Return the meaning of names when a new row comes."""
         last = _values({f"$.{name}": found for name, found in self._last(new.nodes)})
-        own = {name: self.row.aggregates.get(name, 0.0) for name in names}
+        own = {name: self.row.aggregates.get(name, Fraction(0)) for name in names}
         decorated = {f"$.{name}": value for name, value in own.items()}
         return {**_scope(self.first, new), **last, **own, **decorated}
 

@@ -11,12 +11,22 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
+from fractions import Fraction
 from itertools import product
-from operator import add, eq, ge, gt, le, lt, mul, ne, sub
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias, assert_never
 
-from tests.oracle.patterns import is_number, number, values
+from tests.oracle.numbers import (
+    Number,
+    computed,
+    decimal,
+    is_number,
+    number,
+    operand,
+    placed,
+    text_of,
+)
+from tests.oracle.patterns import values
 from tests.oracle.queries import (
     And,
     Arithmetic,
@@ -29,15 +39,14 @@ from tests.oracle.queries import (
     Not,
     Operand,
     Or,
-    Sign,
     TextTest,
     Var,
 )
 from tests.oracle.steps import Path
 from tests.oracle.trees import Node
 
-Value: TypeAlias = "str | float | None"
-Scope: TypeAlias = "Mapping[str, Node | float]"
+Value: TypeAlias = "str | Number | None"
+Scope: TypeAlias = "Mapping[str, Node | Number]"
 """What names mean: variables, and under `$1.x`, `$2.x`, `$.x` those of one side.
 
 Under `time(x)` is the time of the document of x, in seconds.
@@ -46,17 +55,6 @@ A name that is missing is bound to nothing, as the right side's after ELSE.
 """
 
 # -- Operands ------------------------------------------------------------------------------
-
-
-def _divided(a: float, b: float) -> float:
-    if b == 0 or math.isnan(b):
-        unsigned = math.nan if a == 0 or math.isnan(a) or math.isnan(b) else math.inf
-        return unsigned * math.copysign(1, a) * math.copysign(1, b)
-    return a / b
-
-
-def _remainder(a: float, b: float) -> float:
-    return math.nan if math.isinf(a) or b == 0 else math.fmod(a, b)
 
 
 FUNCTIONS: dict[Function, Callable[..., Value]] = {
@@ -68,17 +66,11 @@ FUNCTIONS: dict[Function, Callable[..., Value]] = {
     "substring-after": lambda text, mark: (
         text[text.index(mark) + len(mark) :] if mark in text else ""
     ),
-    "string-length": lambda text: float(len(text)),
+    "string-length": lambda text: Fraction(len(text)),
     "number": lambda text: number(text) if number(text) == number(text) else None,
+    "xs:decimal": decimal,
 }
-NUMERIC = ("string-length", "number", "time")
-SIGNS: dict[Sign, Callable[[float, float], float]] = {
-    "+": add,
-    "-": sub,
-    "*": mul,
-    "div": _divided,
-    "mod": _remainder,
-}
+NUMERIC = ("string-length", "number", "time", "xs:decimal")
 COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": eq,
     "!=": ne,
@@ -98,7 +90,7 @@ def choices(operand: Operand, scope: Scope) -> list[Value]:
         case Decorated():
             return _of_name(scope.get(operand.text()), Path())
         case Constant(value):
-            return [value if isinstance(value, str) else float(value)]
+            return [value if isinstance(value, str) else Fraction(str(value))]
         case Call("time", (leaf,)):
             return _of_name(scope.get(f"time({leaf.text()})"), Path())
         case Call(function, arguments):
@@ -106,12 +98,12 @@ def choices(operand: Operand, scope: Scope) -> list[Value]:
             return [None if None in texts else FUNCTIONS[function](*texts) for texts in parts]
         case Arithmetic(sign, left, right):
             pairs = product(choices(left, scope), choices(right, scope))
-            return [SIGNS[sign](number_of(a), number_of(b)) for a, b in pairs]
+            return [computed(sign, number_of(a), number_of(b)) for a, b in pairs]
         case _:
             assert_never(operand)
 
 
-def _of_name(found: Node | float | None, path: Path) -> list[Value]:
+def _of_name(found: Node | Number | None, path: Path) -> list[Value]:
     if isinstance(found, Node):
         return [*values(found, path)]
     return [] if found is None else [found]
@@ -119,22 +111,14 @@ def _of_name(found: Node | float | None, path: Path) -> list[Value]:
 
 def _text(value: Value) -> str | None:
     """Return a value as XPath's string(); a number that is none has no string here."""
-    if not isinstance(value, float):
-        return value
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    text = f"{Decimal(repr(value)):f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text == "-0" else text
+    return value if value is None or isinstance(value, str) else text_of(value)
 
 
-def number_of(value: Value) -> float:
-    """Return a value as XPath's number(); NaN if it is none."""
+def number_of(value: Value) -> Number:
+    """Return a value as a number; NaN if it is none."""
     if value is None:
         return math.nan
-    return number(value) if isinstance(value, str) else value
+    return operand(value) if isinstance(value, str) else value
 
 
 def _is_number(operand: Operand) -> bool:
@@ -182,7 +166,7 @@ def _in_order(operator: str, a: Value, b: Value) -> bool:
     one, other = (value if isinstance(value, str) else _text(value) or "NaN" for value in (a, b))
     numbers = [is_number(text) for text in (one, other)]
     if all(numbers):
-        return COMPARATORS[operator](number(one), number(other))
+        return COMPARATORS[operator](placed(operand(one)), placed(operand(other)))
     times = [moment(text) for text in (one, other)]
     if None not in times:
         return COMPARATORS[operator](*times)
@@ -214,7 +198,7 @@ def moment(text: str) -> datetime | None:
 
 def _compares(operator: str, a: Value, b: Value, numeric: bool) -> bool:
     if numeric:
-        return COMPARATORS[operator](number_of(a), number_of(b))
+        return COMPARATORS[operator](placed(number_of(a)), placed(number_of(b)))
     if a is None or b is None:
         return operator == "!="
     return COMPARATORS[operator](a, b)

@@ -39,6 +39,7 @@ Function: TypeAlias = Literal[
     "string-length",
     "number",
     "time",
+    "xs:decimal",
 ]
 Sign: TypeAlias = Literal["+", "-", "*", "div", "mod"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from operator import add
 from typing import TypeAlias, get_args
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from tests.oracle.composites import Arrived
 from tests.oracle.evaluation import appeared
 from tests.oracle.formulas import Scope, choices, holds
+from tests.oracle.numbers import Number
 from tests.oracle.queries import (
     And,
     Arithmetic,
@@ -70,14 +72,24 @@ from tests.strategies.joins import Draw, two_bounds
 
 _WORDS = (*"uuuuvvw", "U", "U", "V", " u", "u  ", "u:v", "v:u", "U:w", "")
 _NUMBERS = ("3", "3", "3", "3.0", "2", "2", "10", " 3", "1.5", "-1", "03", "1E1", "0.3e1", "INF")
+_AMOUNTS = (
+    *("0.30", "0.3", "0.2", "0.10", "-0.1", "3", "1E-1", "0.00", "1.30", "12345678901234567.01"),
+    *(
+        "12345678901234567.02",
+        "12345678901234567.010",
+        "99999999999999999999",
+        "0.30000000000000004",
+    ),
+)
 _DATES = (
     *("2026-01-02", "2026-01-02T00:00:00+02:00", "2026-01-01T23:00:00Z"),
     *("Thu, 01 Jan 2026 22:00:00 GMT", "Fri, 02 Jan 2026 23:00:00 GMT"),
 )
 _TEXTS = st.tuples(st.sampled_from("aaaab"), st.sampled_from(_WORDS))
 _NUMBERED = st.one_of(_TEXTS, st.tuples(st.sampled_from("nnna"), st.sampled_from(_NUMBERS)))
+_PRICED = st.one_of(_TEXTS, st.tuples(st.sampled_from("nnna"), st.sampled_from(_AMOUNTS)))
 _DATED = st.one_of(_TEXTS, st.tuples(st.sampled_from("nnna"), st.sampled_from(_DATES)))
-_FIELDS = st.sampled_from((_NUMBERED, _NUMBERED, _NUMBERED, _DATED))
+_FIELDS = st.sampled_from((_NUMBERED, _NUMBERED, _PRICED, _PRICED, _DATED))
 _TIMES = st.sampled_from((0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 6))
 _NONE, _NOISE = st.just(0), st.sampled_from((0, 0, 0, 2, 5))
 _STREAMS = (("S",), ("S",), ("S",), ("R",), ("R",), ("S", "R"))
@@ -198,6 +210,7 @@ def _block(draw: Draw, witness: Arrived, names: Iterator[str], wanted: str | Non
 _OPERATORS: tuple[Comparator, ...] = get_args(Comparator)
 _SIGNS: tuple[Sign, ...] = ("+", "-", "*", "div", "mod")
 _PLAIN: tuple[Function, ...] = ("lower-case", "upper-case", "normalize-space", "number", "string")
+_CASTS: tuple[Function, ...] = ("number", "xs:decimal")
 _CUT: tuple[Function, ...] = ("substring-before", "substring-after")
 Operands: TypeAlias = Sequence[Operand]
 
@@ -277,7 +290,10 @@ def _derived_equality(draw: Draw, sides: _Sides) -> Formula:
             other = replace(one, arguments=(b, *one.arguments[1:]))
             if one.function == "lower-case" and isinstance(one.arguments[0], Call):
                 other = _derived(draw, b)
-        candidates += [Comparison("=", one, other), Comparison("=", Call("number", (a,)), b)]
+        candidates += [
+            Comparison("=", one, other),
+            Comparison("=", Call(draw(st.sampled_from(_CASTS)), (a,)), b),
+        ]
     return draw(st.sampled_from(_true(candidates, sides.scope) or candidates))
 
 
@@ -309,8 +325,8 @@ def _names(operands: Operands) -> list[Operand]:
 def _number(draw: Draw, operand: Operand) -> Operand:
     """Return a number that is made of an operand."""
     if draw(st.booleans()):
-        return Call("number", (operand,))
-    constant = Constant(draw(st.sampled_from((0, 1, 2, 3, 0.5, 10))))
+        return Call(draw(st.sampled_from(_CASTS)), (operand,))
+    constant = Constant(draw(st.sampled_from((0, 1, 2, 3, 0.5, 0.1, 10))))
     return Arithmetic(draw(st.sampled_from(_SIGNS)), operand, constant)
 
 
@@ -325,6 +341,7 @@ def _residual(draw: Draw, sides: _Sides) -> Formula:
         Comparison("<", _number(draw, a), b),
         Comparison("<", _number(draw, a), _number(draw, b)),
         Comparison("<", Arithmetic("+", a, b), number),
+        Comparison("<", Arithmetic("-", a, Constant(0.1)), b),
         Comparison("<", a, number),
         Comparison("<", word, b),
         TextTest(function, a, b),  # type: ignore[arg-type]  # mypy sees str
@@ -571,7 +588,11 @@ def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names
         *(Decorated(2, name) for name in right.nodes),
         *(Var(name) for name in right.nodes if name != "k"),
     ]
-    scope: dict[str, Node | float] = {last.text(): left.nodes["k_1"], "$.n": 0.0, "$.m": 0.0}
+    scope: dict[str, Node | Number] = {
+        last.text(): left.nodes["k_1"],
+        "$.n": Fraction(0),
+        "$.m": Fraction(0),
+    }
     scope |= {f"$1.{name}": node for name, node in left.nodes.items()}
     scope |= _time_scope({f"$1.{name}": left.t0 for name in left.nodes})
     scope |= _time_scope({f"$2.{name}": right.t0 for name in right.nodes})

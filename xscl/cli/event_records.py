@@ -18,11 +18,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cep_core.algebra import number_of
+from cep_core.algebra import DecimalOrDouble, number_of
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 
-Value: TypeAlias = str | int | float | bool | None
+Value: TypeAlias = str | int | DecimalOrDouble | bool | None
 _DELIMITERS = ",;\t|"
 _UNCLOSED = "unexpected end of data"  # the csv module's words for a quote that is not closed
 _OBJECT = re.compile(r"\n[ \t]*\{")

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import isfinite
 
 from cep_core import Schema
-from cep_core.algebra import integer_of, number_of
+from cep_core.algebra import BoundedDecimal, decimal_value, integer_of, number_of
 from xscl.cli.document_inputs import instant
 from xscl.cli.event_records import EventRecord, Unreadable, Value
 from xscl.cli.output import UsageError, one_line
@@ -34,6 +34,7 @@ _PARSERS: Mapping[type, Callable[[str], Value]] = {
     str: str,
     int: integer_of,
     float: number_of,
+    BoundedDecimal: decimal_value,
     bool: lambda text: _WORDS.get(text.lower()),
 }
 
@@ -102,6 +103,8 @@ def typed(record: EventRecord, schema: Schema) -> tuple[Value, ...] | Unreadable
             value = None if made != made else made  # NaN is null, as in leaves of documents
         elif value is not None and kind is str and not isinstance(value, str):
             value = json.dumps(value)
+        elif isinstance(value, float) and kind is BoundedDecimal:
+            value = decimal_value(value)
         found.append(value)
     fault = schema.fault(found)
     return tuple(found) if fault is None else Unreadable(record.place, fault)

@@ -417,7 +417,7 @@ def create_stream(
     *,
     lateness: str = "0 s",
     live: bool = True,
-    attributes: Mapping[str, Literal["str", "int", "float", "bool"]] | None = None,
+    attributes: Mapping[str, Literal["str", "int", "float", "bool", "decimal"]] | None = None,
 ) -> Call[MadeStream]:
     """Create a stream of one's own, or change its lateness."""
     body = {"lateness": lateness, "live": live, "attributes": attributes}

@@ -27,7 +27,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
-from cep_core.algebra import WHITE_SPACE, instant_of, number_of, text_of
+from cep_core.algebra import (
+    WHITE_SPACE,
+    BoundedDecimal,
+    DecimalOrDouble,
+    compared_number,
+    instant_of,
+    number_of,
+    text_of,
+)
 from cep_core.algebra.function_bounds import (
     Budget,
     current_budget,
@@ -36,17 +44,23 @@ from cep_core.algebra.function_bounds import (
     spending,
 )
 from cep_core.algebra.functions import FUNCTIONS as CORE
-from cep_core.algebra.functions import Function, nearest, number_value
+from cep_core.algebra.functions import Function, decimal_value, nearest, number_value
 from feeds.formats.times import parse_clock, parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
-Value: TypeAlias = "str | float | None"
+Value: TypeAlias = "str | DecimalOrDouble | None"
 """What a function returns; None is no value, which every comparison treats as NaN."""
 
 
 def number(text: str) -> float:
     """Return the XPath number of a string, NaN where it is none."""
     found = number_of(text)
+    return math.nan if found is None else found
+
+
+def compared(text: str) -> DecimalOrDouble:
+    """Return the number of a string as comparisons have it, NaN where it is none."""
+    found = compared_number(text)
     return math.nan if found is None else found
 
 
@@ -257,7 +271,7 @@ def duration(text: str) -> float | None:
     return -seconds if sign else seconds
 
 
-DATE_TIME, DURATION = "xs:dateTime", "xs:dayTimeDuration"
+DATE_TIME, DURATION, DECIMAL = "xs:dateTime", "xs:dayTimeDuration", "xs:decimal"
 TIME = "time"
 """The function of a variable to the time of its document; of an instant, to the instant."""
 
@@ -278,6 +292,12 @@ COMPARED_BY = "compared-by"
 
 It returns the text.  It stands in definitions of variables only, so that a text that is compared
 otherwise than by equality is a variable of its own.
+"""
+
+COMPARED_NUMBER = "compared-number"
+"""The function of a derived node whose text is compared as a number with one.
+
+It stands in definitions of variables only.
 """
 
 
@@ -313,6 +333,7 @@ OPERANDS: Mapping[str, Function] = MappingProxyType(
         **FUNCTIONS,
         "concat": Function(_concat, (str,) * MOST_JOINED, str, optional=MOST_JOINED - 2),
         "tokenize": Function(_tokenize, (str, str, str), tuple, optional=2, constants=2),
+        DECIMAL: Function(decimal_value, (object,), BoundedDecimal),
         DATE_TIME: Function(seconds, (str,), float),
         "xs:date": Function(_day, (str,), float),
         DURATION: Function(duration, (str,), float, constants=1),
@@ -328,7 +349,11 @@ TESTS: Mapping[str, Function] = MappingProxyType(
 )
 """The functions that are predicates."""
 DEFINING: Mapping[str, Function] = MappingProxyType(
-    {**OPERANDS, COMPARED_BY: Function(lambda text, _: text, (str, str), str, constants=1)}
+    {
+        **OPERANDS,
+        COMPARED_BY: Function(lambda text, _: text, (str, str), str, constants=1),
+        COMPARED_NUMBER: Function(compared_number, (str,), BoundedDecimal),
+    }
 )
 """The functions of derived nodes in definitions of variables."""
 EVENT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
@@ -339,6 +364,9 @@ EVENT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     }
 )
 """The functions that CEL, SASE and EQL have beside those of the core."""
+
+NUMERIC = (int, float, BoundedDecimal)
+"""The types of functions whose values are numbers."""
 
 # -- On the values of a path ---------------------------------------------------------------
 

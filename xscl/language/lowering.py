@@ -14,6 +14,9 @@ conditions.  Sequences are `Each` in the algebra; what has one value has none of
 Two values of documents have no type: `<` and the like compare them as both are
 (`cep_core.algebra.untyped`), and do not hold if exactly one is a number.
 
+The operands of arithmetic are decimals, or doubles where they are in another form
+(`cep_core.decimals`).
+
 A function without a value gives null, a number that is none NaN.  Both compare like NaN: = < <= >
 >= are false and != is true.  No expression made here raises anything but BeyondBounds.
 """
@@ -27,10 +30,19 @@ from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never
 
-from cep_core.algebra import comparands, text_of
+from cep_core.algebra import (
+    BoundedDecimal,
+    DecimalOrDouble,
+    comparands,
+    decimal_value,
+    operand_of,
+    operand_value,
+    remainder,
+    text_of,
+)
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Expression, Function
-from xscl.language.functions import DEFINING, TESTS, TIME, number
+from xscl.language.functions import DEFINING, NUMERIC, TESTS, TIME, compared
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -48,7 +60,8 @@ from xscl.language.syntax import (
 )
 from xscl.language.valuejoin import is_numeric, is_untyped
 
-ColumnKind: TypeAlias = Literal["text", "number", "time"]
+ColumnKind: TypeAlias = Literal["text", "number", "decimal", "time"]
+"""A text, the number that it is compared as, the number that it is in arithmetic, or a time."""
 NamedLeaf: TypeAlias = "VariablePath | Decorated"
 
 
@@ -159,9 +172,9 @@ class Lowering:
                 several = DEFINING[function].result is tuple
                 return self._item(called) if several else called
             case Arithmetic("+" | "-" | "*" as sign, left, right):
-                return ex.Arithmetic(sign, self.number(left), self.number(right))
+                return ex.Arithmetic(sign, self._operand(left), self._operand(right))
             case Arithmetic(sign, left, right):
-                return ex.Call(name_of(sign), (self.number(left), self.number(right)))
+                return ex.Call(name_of(sign), (self._operand(left), self._operand(right)))
             case VariablePath() | Decorated():
                 if self.is_number(operand):
                     return self._column(operand, "number")
@@ -169,6 +182,18 @@ class Lowering:
                 return self._item(column) if has_path(operand) else column
             case _:
                 assert_never(operand)
+
+    def _operand(self, operand: Operand) -> Expression:
+        """Return the number of an operand of arithmetic."""
+        match operand:
+            case Constant(float() | int() as value):
+                return self.literal(operand_of(text_of(value) or ""), float)
+            case Arithmetic():
+                return self._value(operand)
+            case VariablePath() | Decorated() if not has_path(operand):
+                return self._column(operand, "number" if self.is_number(operand) else "decimal")
+            case _:
+                return ex.Call(OPERAND, (self._value(operand),))
 
     def _compare(self, operator: ComparisonSign, left: Operand, right: Operand) -> Expression:
         numeric = self.is_number(left) or self.is_number(right)
@@ -232,22 +257,38 @@ def name_of(function: str) -> str:
 # -- Functions without nulls and errors ------------------------------------------------------
 
 
-def _number_of(value: Any) -> float:
-    """Return the number of a value, NaN of none."""
+def _number_of(value: Any) -> DecimalOrDouble:
+    """Return the number of a value in a comparison, NaN of none."""
     if isinstance(value, str):
-        return number(value)
+        return compared(value)
     return math.nan if value is None else value
+
+
+def _operand_of(value: Any) -> DecimalOrDouble:
+    """Return the number of a value in arithmetic, NaN of none."""
+    if isinstance(value, int):
+        return decimal_value(value) or float(value)
+    found = operand_value(value)
+    return math.nan if found is None else found
 
 
 def _total(function: Function) -> Callable[..., Any]:
     """Return a function of values without types, NaN where a number is not there."""
     apply = function.apply
-    if function.result in (int, float):
+    if function.arguments == (float,):  # of a double it is a double, else a decimal
+        return lambda value: (
+            math.nan
+            if (argument := operand_value(value)) is None
+            else float(function.call(argument))
+            if isinstance(argument, float)
+            else _operand_of(function.call(argument))
+        )
+    if function.result in NUMERIC:
         return lambda *values: _number_of(apply(*values))
     return apply
 
 
-def _divided(dividend: float, divisor: float) -> float:
+def _divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
     if divisor:
         return dividend / divisor
     if not dividend or math.isnan(dividend):
@@ -255,10 +296,12 @@ def _divided(dividend: float, divisor: float) -> float:
     return math.copysign(math.inf, dividend) * math.copysign(1, divisor)
 
 
-def _modulo(dividend: float, divisor: float) -> float:
+def _modulo(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
     """Return the remainder of a division that truncates: it has the sign of the dividend."""
     if math.isinf(dividend) or not divisor:
         return math.nan
+    if isinstance(dividend, BoundedDecimal) and isinstance(divisor, BoundedDecimal):
+        return remainder(dividend, divisor)
     return math.fmod(dividend, divisor)
 
 
@@ -291,7 +334,7 @@ def _first_of(values: Iterable[Any]) -> Any:
     return next(iter(values), None)
 
 
-SOME, FIRST, TEXT, NUMBER = map(name_of, ("some", "first", "text", "value"))
+SOME, FIRST, TEXT, NUMBER, OPERAND = map(name_of, ("some", "first", "text", "value", "operand"))
 _ORDERS: Mapping[ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] = {
     **{"<": (name_of("less"), lt), "<=": (name_of("at_most"), le)},
     **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
@@ -312,6 +355,7 @@ LOWERED: Mapping[str, Function] = MappingProxyType(
         FIRST: Function(_first_of, (tuple,), str),
         TEXT: Function(text_of, (float,), str),
         NUMBER: Function(_number_of, (str,), float),
+        OPERAND: Function(_operand_of, (object,), float),
         name_of("div"): Function(_divided, (float, float), float),
         name_of("mod"): Function(_modulo, (float, float), float),
         **{

@@ -20,7 +20,16 @@ from xscl.errors import QueryError, TooComplex
 from xscl.language.constants import ShapeMemo, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
-from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, TIME, duration
+from xscl.language.functions import (
+    DATE_TIME,
+    DECIMAL,
+    DEFINING,
+    DURATION,
+    OPERANDS,
+    TESTS,
+    TIME,
+    duration,
+)
 from xscl.language.grammar import read
 from xscl.language.limits import admit
 from xscl.language.paths import (
@@ -28,6 +37,7 @@ from xscl.language.paths import (
     Paths,
     binds,
     calls,
+    exact_literal,
     formulas,
     function_name,
     is_token,
@@ -422,6 +432,8 @@ class Queries(Paths):
         tree = tree_of(node)
         span = span_of(tree)
         match tree.data:
+            case "number" | "minus" if (exact := exact_literal(tree)) is not None:
+                return Call(DECIMAL, (Constant(exact, span),), span)
             case "number" | "string":
                 return Constant(self.literal(tree), span)
             case "minus" if tree_of(tree.children[1]).data == "number":

@@ -14,10 +14,11 @@ from typing import Literal, TypeAlias, cast
 
 from lark import Token, Tree
 
+from cep_core.algebra import decimal_of
 from xscl.errors import NotSupported, QueryError
 from xscl.language.calendars import calendar_block
 from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
-from xscl.language.functions import FUNCTIONS, TESTS
+from xscl.language.functions import FUNCTIONS, NUMERIC, TESTS
 from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
 from xscl.language.scope import walk
@@ -111,12 +112,21 @@ def _edge(node: LarkNode, index: Literal[0, -1]) -> Token | None:
     return None
 
 
+def exact_literal(tree: Tree[Token]) -> str | None:
+    """Return the text of a number that no double prints as; None of any other literal."""
+    if tree.data not in ("number", "minus"):
+        return None
+    text = "".join(map(str, tree.scan_values(lambda _: True)))
+    exact = decimal_of(text)
+    return None if exact is None or exact == float(text) else text
+
+
 def _is_number(operand: Operand) -> bool:
     """Return True for a function whose value is a number.
 
     Its text is XPath's in a residual; an index has that of a derived node, which is none for NaN.
     """
-    return isinstance(operand, Call) and FUNCTIONS[operand.function].result in (int, float)
+    return isinstance(operand, Call) and FUNCTIONS[operand.function].result in NUMERIC
 
 
 def _may_be_absent(operand: Operand) -> bool:
@@ -317,6 +327,8 @@ class Paths:
         self._refuse_unquoted(sides[1])
         if sides[1].data not in ("string", "number", "minus"):
             raise self.unsupported(tree, "comparing two paths of one document")
+        if exact_literal(sides[1]) is not None:
+            raise self.unsupported(tree, "comparing with a number of so many digits")
         path, through = self._tested(sides[0])
         constant = self.literal(sides[1])
         if through is not None and comparison == "!=" and _may_be_absent(through.operand):

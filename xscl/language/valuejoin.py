@@ -24,7 +24,15 @@ from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED
 from xscl.language.faults import fault
-from xscl.language.functions import COMPARED_BY, DEFINING, OPERANDS, TESTS, TIME
+from xscl.language.functions import (
+    COMPARED_BY,
+    COMPARED_NUMBER,
+    DEFINING,
+    NUMERIC,
+    OPERANDS,
+    TESTS,
+    TIME,
+)
 from xscl.language.scope import leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
@@ -447,14 +455,14 @@ def _is_path(operand: Operand) -> bool:
 
 
 def _comparable(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Return the operands of a comparison; if one is numeric the other is converted to a number."""
+    """Return the operands of a comparison; if one is numeric the other is compared as a number."""
     if is_numeric(left) == is_numeric(right):
         return left, right
     return _number(left), _number(right)
 
 
 def _number(operand: Operand) -> Operand:
-    return operand if is_numeric(operand) else Call("number", (operand,))
+    return operand if is_numeric(operand) else Call(COMPARED_NUMBER, (operand,))
 
 
 def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple[Step, ...]:
@@ -481,7 +489,7 @@ def is_numeric(operand: Operand) -> bool:
         case Arithmetic():
             return True
         case Call(function):
-            return DEFINING[function].result in (int, float)
+            return DEFINING[function].result in NUMERIC
         case VariablePath() | Decorated():
             return False
         case _:

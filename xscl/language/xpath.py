@@ -34,7 +34,7 @@ LONGEST = 2_000
 """Characters of an expression."""
 DEEPEST = 40
 """Brackets of an expression inside one another."""
-DIGITS = 30
+DIGITS = 40
 """Characters of a number, and places to which a number may be rounded."""
 RANGES = 1_000
 """The product of the lengths of all ranges (`1 to 10`) of an expression."""

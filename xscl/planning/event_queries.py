@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import cep_core
 from cep_core import CepError, Query, Schema
-from cep_core.algebra import text_of
+from cep_core.algebra import BoundedDecimal, text_of
 from cep_core.plan import VALUES, Operator, Row, Wanted
 from xscl.documents.composite_events import Composite
 from xscl.documents.results import Subscription
@@ -43,7 +44,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 def schema_of(attributes: StreamAttributes) -> Schema:
     """Return the schema of a stream's attributes; raises XsclError for an unsupported type."""
     for name, kind in attributes.items():
-        if kind not in READERS:
+        if kind not in (*READERS, Decimal):
             shown = getattr(kind, "__name__", repr(kind))
             raise XsclError(
                 f"the attribute {name!r} cannot be of type {shown}",
@@ -54,7 +55,7 @@ def schema_of(attributes: StreamAttributes) -> Schema:
 
 
 def attributes_of(types: Mapping[str, str]) -> StreamAttributes:
-    """Return the attributes of a stream whose types are given by name: str, int, float or bool."""
+    """Return the attributes of a stream whose types are given by name, such as `str`."""
     return {name: _NAMES[kind] for name, kind in types.items()}
 
 
@@ -284,7 +285,7 @@ def _text(value: Any) -> str | None:
             return value
         case bool():
             return "true" if value else "false"
-        case float():
+        case float() | BoundedDecimal():
             return text_of(value)
         case tuple():  # those of a run, such as EQL's ALL
             return f"[{', '.join(map(_as_json, value))}]"
@@ -293,7 +294,10 @@ def _text(value: Any) -> str | None:
 
 
 def _as_json(value: Any) -> str:
-    """Return a value as JSON; floats are written as by `text_of`, NaN and infinities as null."""
-    if isinstance(value, float):
+    """Return a value as JSON.
+
+    Numbers are written as by `text_of`, NaN and infinities as null.
+    """
+    if isinstance(value, float | BoundedDecimal):
         return (math.isfinite(value) and text_of(value)) or "null"
     return json.dumps(value, ensure_ascii=False)

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from cep_core import algebra
 from cep_core.algebra import AGGREGATES, Aggregate, Node
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of, with_literals
 from cep_core.algebra.schemas import schema_of
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream
 from cep_core.events import Schema
@@ -342,7 +342,8 @@ class _Parser:
         kinds = own
         for _ in names:  # what begins as null has the type of what it becomes, once that is known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
-            found = [type_of(one, types, self.functions) for one in expressions]
+            settled = (with_literals(one, types, self.functions) for one in expressions)
+            found = [type_of(one, types, self.functions) for one in settled]
             before, kinds = (
                 kinds,
                 [kind or computed for kind, computed in zip(own, found, strict=True)],

@@ -1,9 +1,10 @@
 """Running aggregates over a window: rows enter at one end and leave at the other.
 
 Sums are exact: a float is a whole number of 2**-1074, so a sum is an integer and is rounded once,
-when it is read.  The result depends neither on the order of rows nor on who shares the sum, and
-nothing drifts however long the stream.  MIN, MAX, ARGMIN and ARGMAX keep the rows that can still
-become the best (a monotone queue), amortised constant time for each row.
+when it is read.  A decimal is a whole number of 10**-18, and so is a sum of decimals.  The result
+depends neither on the order of rows nor on who shares the sum, and nothing drifts however long the
+stream.  MIN, MAX, ARGMIN and ARGMAX keep the rows that can still become the best (a monotone
+queue), amortised constant time for each row.
 What cannot be compared with the best so far is passed over, as null is.
 """
 
@@ -14,19 +15,24 @@ from collections.abc import Sequence
 from math import inf, isinf, nan
 from typing import Any, TypeAlias
 
+from cep_core.decimals import DIGITS_AFTER, BoundedDecimal, of_units, units_of
+
 _SHIFT = 1074  # the smallest float is 2**-1074
+_UNITS = 10**DIGITS_AFTER  # of decimals in 1
 
 
 class Total:
     """COUNT, SUM and AVG."""
 
-    __slots__ = ("floats", "infinities", "rows", "scaled", "values")
+    __slots__ = ("decimals", "floats", "infinities", "rows", "scaled", "units", "values")
 
     def __init__(self) -> None:
         self.rows = 0
         self.values = 0  # that are neither null nor NaN
         self.floats = 0
-        self.scaled = 0  # the sum, in units of 2**-1074
+        self.decimals = 0
+        self.scaled = 0  # the sum of what is no decimal, in units of 2**-1074
+        self.units = 0  # the sum of decimals, in units of 10**-18
         self.infinities = [0, 0]  # negative, positive
 
     def enter(self, value: Any) -> None:
@@ -45,6 +51,9 @@ class Total:
         if type(value) is not float:
             if type(value) is int:
                 self.scaled += sign * (value << _SHIFT)
+            elif type(value) is BoundedDecimal:
+                self.decimals += sign
+                self.units += sign * units_of(value)
             return
         self.floats += sign
         if isinf(value):
@@ -117,11 +126,16 @@ def result(function: str, counts_rows: bool, parts: Sequence[WindowAccumulator])
     if any(infinite):
         return nan if all(infinite) else (inf if infinite[1] else -inf)
     scaled = sum(total.scaled for total in totals)
-    if function == "AVG":
-        return _quotient(scaled, values << _SHIFT)
-    if not any(total.floats for total in totals):
-        return scaled >> _SHIFT
-    return _quotient(scaled, 1 << _SHIFT)
+    count = values if function == "AVG" else 1
+    floats = any(total.floats for total in totals)
+    if any(total.decimals for total in totals):
+        units = sum(total.units for total in totals)
+        if not floats:
+            return of_units(units + (scaled >> _SHIFT) * _UNITS, count)
+        return _quotient(scaled * _UNITS + (units << _SHIFT), count * _UNITS << _SHIFT)
+    if function == "AVG" or floats:
+        return _quotient(scaled, count << _SHIFT)
+    return scaled >> _SHIFT
 
 
 def _best(parts: list[Best]) -> Any:

@@ -7,6 +7,7 @@ order of the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import hypothesis.strategies as st
@@ -324,7 +325,10 @@ def with_values(node: Expression, values: tuple[Any, ...]) -> Expression:
     """Return an expression with its literals in it."""
 
     def put(one: Expression) -> Expression:
-        return Constant(values[one.index]) if isinstance(one, Parameter) else one
+        if not isinstance(one, Parameter):
+            return one
+        value = values[one.index]
+        return Constant(float(value) if isinstance(value, Decimal) else value)
 
     return rewrite(node, put)
 

@@ -145,6 +145,87 @@ def test_evaluators_agree(saxon: Saxon) -> None:
         assert where[evaluator] >= tried(CASES) // 20, where
 
 
+AMOUNTS = (
+    *("0.30", "0.20", "0.10", "0.1", ".3", "3", "-0.7", "+1.10", "0", " 2.50 ", "1E-1", "0.7E0"),
+    *("12345678901234567.01", "12345678901234567.02", "12345678901234567.010"),
+    *("99999999999999999999", "0.000000000000000001", "0.0000000000000000001", "1e20", "INF"),
+)
+_LITERALS = (
+    *("0.1", "0.10", "0.3", "3", "-0.4", "1", "12345678901234567.01", "12345678901234567.015"),
+    *("99999999999999999999", "0.000000000000000001"),
+)
+_OF_AMOUNTS = (
+    *("{0} - {1}", "{0} + {1}", "{0} * {1}", "{0} div {1}", "{0} mod {1}", "{0} div {1} - {2}"),
+    *("abs({0} - {1})", "round({0} * 7)", "floor({0}) div 10 - 0.1", "ceiling({0} div 3)"),
+    *("number({0}) - {1}", "floor(number({0})) div 10 - 0.1", "-{0} + {1}", "string-length({0})"),
+    *("{0} * {2} - {1} * {2}", "xs:decimal(0.1) + {0}", "number({0} * {1})", "{0}", "{0}"),
+)
+
+
+def test_evaluators_agree_on_decimals() -> None:
+    random = Random(SEED)
+    where, held = Counter[str](), Counter[bool]()
+    for _ in range(tried(CASES) // TOGETHER):
+        root = etree.Element("r")
+        for name in "abc":
+            etree.SubElement(root, name).text = random.choice(AMOUNTS)
+        cases = [amounts(random) for _ in range(TOGETHER)]
+        written = [drawn(random, one.format(*"abc")) for one in cases]
+        paths = [f"/r[{form}]" for each in written for form in each.values()]
+        found = iter(map(bool, together(paths, root)))
+        for one, each in zip(cases, written, strict=True):
+            wanted = compiled(parsed(one.format("x/a", "y/b", "x/c"))).holds({"x": root, "y": root})
+            held[wanted] += 1
+            for name in each:
+                shown = name, each[name], etree.tostring(root)
+                assert next(found) is (wanted if name != "negated" else not wanted), shown
+            where.update(place(each["as it is"]))
+    assert min(where["indexed"], where["residual"]) >= tried(CASES) // 20, where
+    assert min(held.values()) >= tried(CASES) // 10, held
+
+
+def amounts(random: Random) -> str:
+    """Return a comparison over the paths `{0}` to `{2}`, whose values are numbers."""
+    if random.random() < 0.3:
+        one = random.choice(("{0}", "{0}", "abs({0})", "round({0})", "number({0})"))
+        return f"{one} {random.choice(_SIGNS)} {random.choice(_LITERALS)}"
+    end = random.choice(("{2}", random.choice(_LITERALS), random.choice(_OF_AMOUNTS)))
+    return f"{random.choice(_OF_AMOUNTS)} {random.choice(_SIGNS)} {end}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("a - b = 0.10", True),
+        ("a - b = c", True),
+        ("0.30 - 0.20 = 0.10", True),
+        ("xs:decimal(a) - xs:decimal(b) = xs:decimal('0.1')", True),
+        ("number(a) - number(b) = 0.10", False),
+        ("number(a) - b = c", False),
+        ("sum(t) = 10", True),
+        ("sum(t ! number(.)) = 10", False),
+        ("avg(t) = 0.01 and max(t) = min(t)", True),
+        ("string(sum(t)) = '10' and string(a - b) = '0.1'", True),
+        ("long + 0.01 = longer and long < longer and not(long = longer)", True),
+        ("long < 12345678901234567.02 and longer >= 12345678901234567.02", True),
+        ("number(long) = number(longer)", True),
+        ("1 div 3 = 0.333333333333333333", True),
+        ("a div 0 > 100 and -a div 0 < -100", True),
+        ("string(99999999999999999999 + 1) = '1.0E20'", True),
+        ("xs:decimal('1E0') = 1", False),
+        ("not(xs:decimal('1E0') = 1)", False),
+        ("xs:decimal(a) instance of xs:decimal", True),
+    ],
+)
+def test_decimals_in_a_block(condition: str, holds: bool) -> None:
+    root = etree.fromstring(
+        "<r><a>0.30</a><b>0.20</b><c>0.1</c><long>12345678901234567.01</long>"
+        f"<longer>12345678901234567.02</longer>{'<t>0.01</t>' * 1_000}</r>"
+    )
+    for name, form in forms(condition).items():
+        assert bool(engine(f"/r[{form}]", root)) is holds, name
+
+
 def drawn(random: Random, condition: str) -> dict[str, str]:
     """Return some forms of a condition, and its negation."""
     known = forms(condition)

@@ -33,7 +33,17 @@ from typing import Any, NamedTuple, cast
 from lxml import etree
 
 from cep_core import AttributeType, Schema
-from cep_core.algebra import WHITE_SPACE, integer_of, number_of, text_of
+from cep_core.algebra import (
+    WHITE_SPACE,
+    BoundedDecimal,
+    DecimalOrDouble,
+    compared_number,
+    decimal_value,
+    integer_of,
+    number_of,
+    operand_of,
+    text_of,
+)
 from cep_core.plan import (
     VALUES,
     Clock,
@@ -107,16 +117,20 @@ class Attributes(SlotWiseMOp):
         values = [self._value(composite, *column) for column in self._columns]
         self._output.emit((*row, *values), members)
 
-    def _value(self, composite: Composite, position: int, kind: ColumnKind) -> str | float | None:
+    def _value(
+        self, composite: Composite, position: int, kind: ColumnKind
+    ) -> str | DecimalOrDouble | None:
         if position < 0:
-            return "" if kind == "text" else 0.0
+            return "" if kind == "text" else _ZERO
         item = item_at(composite, position, self._tree)
         if item is None:
             return None
         if kind == "time":
             return time_of(item)
         text = string_value(item)
-        return text if kind == "text" else _float(text)
+        if kind == "text":
+            return text
+        return _not_nan(compared_number(text) if kind == "number" else operand_of(text))
 
 
 class CompositeLayout(NamedTuple):
@@ -187,15 +201,18 @@ class Instants(SlotWiseMOp):
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _float(text: str) -> float | None:
-    found = number_of(text)
-    return None if found is None or math.isnan(found) else found
+_ZERO = BoundedDecimal(0)
+
+
+def _not_nan(value: DecimalOrDouble | None) -> DecimalOrDouble | None:
+    return None if value is None or math.isnan(value) else value
 
 
 READERS: Mapping[type, Callable[[str], Any]] = {
     str: lambda text: text,
     int: integer_of,
-    float: _float,
+    float: lambda text: _not_nan(number_of(text)),
+    BoundedDecimal: decimal_value,
     bool: lambda text: _TRUTH.get(text.strip(WHITE_SPACE)),
 }
 """The reader of texts for each type of attribute."""

@@ -37,7 +37,7 @@ class Declared(RequestBody):
     """True for documents in real time: the wall clock, too, advances the stream's time, so absences
     are reported without further documents. False: only documents advance it, so old records can be
     replayed."""
-    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(
+    attributes: dict[str, Literal["str", "int", "float", "bool", "decimal"]] | None = Field(
         None, examples=[{"title": "str", "price": "float"}]
     )
     """Leaves of the documents that CEL, SASE and EQL queries read, with their types; default:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
+from cep_core.algebra import DecimalOrDouble
 from xscl.language.scope import below, walk
 from xscl.language.syntax import (
     And,
@@ -59,7 +60,7 @@ QuestionKind: TypeAlias = Literal[
     ">",
     ">=",
 ]
-Constant: TypeAlias = str | float | Interval
+Constant: TypeAlias = str | DecimalOrDouble | Interval
 Rank: TypeAlias = tuple[int, str, str, bool, bool]
 _BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(QuestionKind))}

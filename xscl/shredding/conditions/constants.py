@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from cep_core.algebra import DecimalOrDouble
 from cep_core.algebra.function_bounds import BeyondBounds, report
-from xscl.language.functions import number, values_through
+from xscl.language.functions import compared, values_through
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
 from xscl.shredding.conditions.substrings import SubstringIndex
@@ -111,7 +112,7 @@ class ConstantSet:
             case "=":
                 return lambda text: {text}
             case "number":
-                return lambda text: {*numbers((text,))}
+                return lambda text: set(numbers((text,)))
             case "contains":
                 return self._words.within
             case "starts-with":
@@ -140,9 +141,9 @@ class ConstantSet:
         return (min(values), max(values)) if values else ()
 
 
-def numbers(texts: Sequence[str]) -> Iterator[float]:
-    """Yield the XPath numbers of texts, skipping texts that are no numbers."""
-    return (value for value in map(number, texts) if not math.isnan(value))
+def numbers(texts: Sequence[str]) -> Iterator[DecimalOrDouble]:
+    """Yield the numbers that texts are compared as, skipping texts that are no numbers."""
+    return (value for value in map(compared, texts) if not math.isnan(value))
 
 
 class QuestionRegistry:

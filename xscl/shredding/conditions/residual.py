@@ -21,6 +21,7 @@ from cep_core.plan import evaluator
 from xscl.language.lowering import (
     LOWERED,
     NUMBER,
+    OPERAND,
     ColumnKind,
     Lowering,
     NamedLeaf,
@@ -122,7 +123,7 @@ class _LeafColumns:
         self.leaves: dict[LeafName, int] = {}
 
     def column(self, leaf: NamedLeaf, kind: ColumnKind) -> ex.Expression:
-        """Return the column of a leaf, or its number."""
+        """Return the column of a leaf, or a number of it."""
         name: LeafName = (
             (leaf.variable, leaf.path)
             if isinstance(leaf, VariablePath)
@@ -130,7 +131,9 @@ class _LeafColumns:
         )
         name = (name[0], None) if kind == "time" else name
         column = ex.Column(2, self.leaves.setdefault(name, len(self.leaves)))
-        return column if kind == "text" else ex.Call(NUMBER, (column,))
+        if kind == "text":
+            return column
+        return ex.Call(OPERAND if kind == "decimal" else NUMBER, (column,))
 
 
 def _evaluator(expression: ex.Expression, literals: Sequence[Any]) -> EvaluateLeaves:

@@ -7,6 +7,7 @@ step (`xpath_operators`, `xpath_functions`, `xpath_steps`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -63,6 +64,7 @@ from xscl.shredding.conditions.xpath_values import (
     Items,
     arithmetic,
     cast,
+    decimal,
     kind_of,
     number,
     some,
@@ -123,7 +125,8 @@ def _items(token: Token) -> Evaluate:
             made = casting(_items(inner), str(kind[1].value), optional=bool(kind.occurrence))
             return single(castable(made))
         case (("(string)" | "(integer)" | "(decimal)" | "(float)"), _):
-            constant = [token.value]
+            value = token.value
+            constant = [decimal(value) if isinstance(value, Decimal) else value]
             return lambda _: constant
         case "(", []:
             return lambda _: []

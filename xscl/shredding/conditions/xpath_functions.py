@@ -19,14 +19,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from elementpath.datatypes import DateTime10, DayTimeDuration, Duration
 
-from cep_core.algebra import WHITE_SPACE
+from cep_core.algebra import WHITE_SPACE, BoundedDecimal
 from cep_core.algebra.function_bounds import spending
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
@@ -238,7 +237,7 @@ def _sum(_: Work, values: Items, *zero: Items) -> Any:
 
 
 def _added(values: Items) -> Any:
-    total, *rest = [double(one) if isinstance(one, str) else one for one in values]
+    total, *rest = [number(one) if isinstance(one, str) else one for one in values]
     if not is_number(total) and not isinstance(total, Duration):
         raise Failure(f"a sum of {kind_of(total)}")
     for one in rest:
@@ -254,7 +253,7 @@ def _extreme(sign: str) -> Callable[[Work, Items], Any]:
     def applied(_: Work, values: Items) -> Any:
         if not values:
             return None
-        values = [double(one) if isinstance(one, Untyped) else one for one in values]
+        values = [number(one) if isinstance(one, Untyped) else one for one in values]
         if any(isinstance(one, float) for one in values):
             values = [float(number(one)) for one in values]
         best = values[0]
@@ -434,7 +433,7 @@ def _part_of(part: str, value: Any) -> Any:
         zone = value.tzinfo
         return None if zone is None else DayTimeDuration(int(zone.offset.total_seconds()))
     if part == "seconds":
-        return Decimal(value.second) + Decimal(value.microsecond) / 1_000_000
+        return BoundedDecimal(value.second) + BoundedDecimal(value.microsecond) / 1_000_000
     return getattr(value, part if part in ("year", "month", "day") else part[:-1])
 
 

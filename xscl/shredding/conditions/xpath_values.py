@@ -1,10 +1,11 @@
 """Values of XPath: atomization, casts, comparisons and arithmetic, with bounded work.
 
 An item is a `Node`, a text (`str`; `Untyped` if it has no type, as the text of a node), a number
-(`int`, `Decimal` or `float`: xs:integer, xs:decimal, xs:double), a truth value, or a time or
+(`int`, `BoundedDecimal` or `float`: xs:integer, xs:decimal, xs:double), a truth value, or a time or
 duration of elementpath's data types.  xs:float is xs:double.
 
-Beside a number a text is read as a number, as `number()` does: what is none is NaN.  Two values
+Beside a number a text is read as a number: a decimal in decimal form, else a double, NaN if it is
+none.  Numbers have one order (`cep_core.decimals`).  Two values
 without a type are ordered as `cep_core.algebra.untyped` says.
 """
 
@@ -14,8 +15,9 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
 from functools import lru_cache
+from operator import add, mul, sub
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -29,7 +31,18 @@ from elementpath.datatypes import (
     YearMonthDuration,
 )
 
-from cep_core.algebra import WHITE_SPACE, comparands, number_of
+from cep_core.algebra import (
+    CONTEXT,
+    DIGITS_BEFORE,
+    WHITE_SPACE,
+    BoundedDecimal,
+    comparands,
+    compared_number,
+    decimal_of,
+    number_of,
+    operand_of,
+    remainder,
+)
 from cep_core.algebra.function_bounds import LONGEST as LONGEST_TEXT
 from cep_core.algebra.function_bounds import Budget
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
@@ -42,6 +55,8 @@ STEPS = 200_000
 """Steps of one expression in one document: nodes visited, items and pairs of items handled."""
 DIGITS = 4_000
 """Characters of a whole or decimal number."""
+_EXACT = 2**53
+"""From here on not every whole number is a double."""
 CHARACTERS = 100
 """Characters that are read or written in one step."""
 
@@ -119,9 +134,6 @@ def text_of(value: Any) -> str:
             return "true" if value else "false"
         case int():
             return str(value)
-        case Decimal():
-            text = f"{value:f}"
-            return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
         case float():
             return _text_of_double(value)
         case _:
@@ -136,7 +148,7 @@ def _text_of_double(value: float) -> str:
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
     if 1e-6 <= abs(value) < 1e6:
-        return text_of(Decimal(repr(value)))
+        return str(BoundedDecimal(value))
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int), "the value is finite"
     first, *rest = map(str, digits)
@@ -153,9 +165,9 @@ def is_number(value: Any) -> bool:
 
 
 def number(value: Any) -> Any:
-    """Return a value as the number that it is, or as `number()` reads it."""
+    """Return a value as the number that it is, or that its text is in arithmetic."""
     if isinstance(value, str):
-        found = number_of(value)
+        found = operand_of(value)
         return math.nan if found is None else found
     if is_number(value):
         return value
@@ -165,31 +177,46 @@ def number(value: Any) -> Any:
 def double(value: Any) -> float:
     """Return a value as xs:double; NaN of a text or time that is no number."""
     if isinstance(value, str):
-        return float(number(value))
+        found = number_of(value)
+        return math.nan if found is None else found
     return float(value) if isinstance(value, int | float | Decimal) else math.nan
 
 
-def promoted(one: Any, other: Any) -> tuple[Any, Any]:
-    """Return two numbers as numbers of one type."""
-    if isinstance(one, float) or isinstance(other, float):
-        return float(one), float(other)
-    return one, other
+def _compared(value: Any) -> Any:
+    """Return a value as a number in the order of all numbers."""
+    if isinstance(value, int) and not -_EXACT < value < _EXACT:
+        return decimal(value)
+    if not isinstance(value, str):
+        return number(value)
+    found = compared_number(value)
+    return math.nan if found is None else found
+
+
+def decimal(value: Any) -> Any:
+    """Return a number that is no double as a decimal; as a double if none is so large."""
+    if isinstance(value, float):
+        return value
+    try:
+        return BoundedDecimal(value)
+    except ValueError:
+        return float(value)
 
 
 def rounded(value: Any, places: int, *, even: bool) -> Any:
     """Return a number rounded to some places: a half up, or to the even digit."""
     if isinstance(value, float) and (not math.isfinite(value) or value == 0):
         return value
-    exact = value if isinstance(value, Decimal) else Decimal(value)
-    if even:
-        found = _rounded_exactly(exact, places, ROUND_HALF_EVEN)
-    else:
-        low = _rounded_exactly(exact, places, ROUND_FLOOR)
-        step = Decimal(1).scaleb(-places)
-        found = low if (exact - low) * 2 < step else low + step
+    exact = Decimal(value)
+    with localcontext(CONTEXT):
+        if even:
+            found = _rounded_exactly(exact, places, ROUND_HALF_EVEN)
+        else:
+            low = _rounded_exactly(exact, places, ROUND_FLOOR)
+            step = Decimal(1).scaleb(-places)
+            found = low if (exact - low) * 2 < step else low + step
     if isinstance(value, float):
         return math.copysign(float(found), value)
-    return int(found) if isinstance(value, int) else found
+    return int(found) if isinstance(value, int) else decimal(found)
 
 
 def _rounded_exactly(value: Decimal, places: int, mode: str) -> Decimal:
@@ -199,16 +226,30 @@ def _rounded_exactly(value: Decimal, places: int, mode: str) -> Decimal:
 def arithmetic(sign: str, one: Any, other: Any) -> Any:
     """Return the result of an operator of arithmetic on two atomic values."""
     if isinstance(one, str):
-        one = double(one)
+        one = number(one)
     if isinstance(other, str):
-        other = double(other)
-    if is_number(one) and is_number(other):
-        one, other = promoted(one, other)
-        return (_of_doubles if isinstance(one, float) else _of_decimals)(sign, one, other)
-    return _of_times(sign, one, other)
+        other = number(other)
+    if not (is_number(one) and is_number(other)):
+        return _of_times(sign, one, other)
+    if type(one) is type(other) is int and sign in _OF_INTEGERS:
+        found = _OF_INTEGERS[sign](one, other)
+        return found if -_LARGEST < found < _LARGEST else float(found)
+    left, right = decimal(one), decimal(other)
+    if isinstance(left, float) or isinstance(right, float) or not (right or sign == "idiv"):
+        return _of_doubles(sign, float(left), float(right))
+    found = _of_decimals(sign, left, right)
+    if isinstance(one, int) and isinstance(other, int) and sign != "div":
+        return found if isinstance(found, float) else int(found)
+    return found
 
 
-def _of_decimals(sign: str, one: Any, other: Any) -> Any:
+_LARGEST = 10**DIGITS_BEFORE
+_OF_INTEGERS: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
+    {"+": add, "-": sub, "*": mul}
+)
+
+
+def _of_decimals(sign: str, one: BoundedDecimal, other: BoundedDecimal) -> Any:
     match sign:
         case "+":
             return one + other
@@ -217,13 +258,11 @@ def _of_decimals(sign: str, one: Any, other: Any) -> Any:
         case "*":
             return one * other
         case "div":
-            return Decimal(one) / Decimal(other)
+            return one / other
         case "idiv":
-            whole = abs(one) // abs(other)
-            return int(-whole if (one < 0) != (other < 0) else whole)
+            return int(CONTEXT.divide_int(one, other))
         case _:
-            rest = abs(one) % abs(other)
-            return -rest if one < 0 else rest
+            return remainder(one, other)
 
 
 def _of_doubles(sign: str, one: float, other: float) -> Any:
@@ -283,7 +322,7 @@ def _of_times(sign: str, one: Any, other: Any) -> Any:
                 if isinstance(one, YearMonthDuration)
                 else (one.seconds, other.seconds)
             )
-            return Decimal(sizes[0]) / Decimal(sizes[1])
+            return decimal(CONTEXT.divide(Decimal(sizes[0]), Decimal(sizes[1])))
         case _:
             raise Failure(f"{sign} of {kind_of(one)} and {kind_of(other)}")
 
@@ -295,7 +334,6 @@ def instant(value: AbstractDateTime) -> timedelta:
 
 # -- Casts ---------------------------------------------------------------------------------
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TIMES: Mapping[str, Any] = MappingProxyType(
     {
@@ -380,10 +418,14 @@ def _number(kind: str, value: Any) -> Any:
             if found is None:
                 raise Failure(f"{text[:40]!r} is no xs:double")
             return found
-        form = _INTEGER if kind == "integer" else _DECIMAL
-        if len(text) > DIGITS or not form.fullmatch(text):
-            raise Failure(f"{text[:40]!r} is no xs:{kind}")
-        return int(text) if kind == "integer" else Decimal(text)
+        if kind == "decimal":
+            exact = decimal_of(text) if len(text) <= DIGITS else None
+            if exact is None:
+                raise Failure(f"{text[:40]!r} is no xs:decimal")
+            return exact
+        if len(text) > DIGITS or not _INTEGER.fullmatch(text):
+            raise Failure(f"{text[:40]!r} is no xs:integer")
+        return int(text)
     if not isinstance(value, int | float | Decimal):
         raise Failure(f"{kind_of(value)} is no xs:{kind}")
     match kind:
@@ -392,7 +434,7 @@ def _number(kind: str, value: Any) -> Any:
         case "decimal":
             if not math.isfinite(value):
                 raise Failure(f"{text_of(value)} is no xs:decimal")
-            return Decimal(value)
+            return BoundedDecimal(value)
         case _:
             return float(value)
 
@@ -430,7 +472,7 @@ def compare(sign: str, one: Any, other: Any, work: Work | None = None) -> bool:
             return pair is not None and COMPARISONS[sign](*pair)  # type: ignore[index]
         return bool(COMPARISONS[sign](str(one), str(other)))  # type: ignore[index]
     if is_number(one) or is_number(other):
-        one, other = promoted(number(one), number(other))
+        one, other = _compared(one), _compared(other)
         return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
     if isinstance(one, Untyped):
         one = cast(_type_beside(other), one)
@@ -466,7 +508,7 @@ def key_of(value: Any) -> Any:
     if is_number(value):
         if isinstance(value, float) and math.isnan(value):
             return "number", "NaN"
-        return "number", float(value) if isinstance(value, float) else value
+        return "number", value
     if isinstance(value, Duration):
         return "duration", value.months, value.seconds
     if isinstance(value, AbstractDateTime):

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from lxml import etree
 
-from xscl.language.functions import number, seconds
+from xscl.language.functions import compared, seconds
 from xscl.language.syntax import ComparisonSign, Step
 
 
@@ -136,7 +136,7 @@ def compares(text: str, comparison: ComparisonSign, constant: str | float) -> bo
     Strings are ordered by code point; XPath 1.0 would convert both to numbers.
     """
     holds = COMPARISONS[comparison]
-    return holds(text if isinstance(constant, str) else number(text), constant)
+    return holds(text if isinstance(constant, str) else compared(text), constant)
 
 
 TREES = 256

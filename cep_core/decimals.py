@@ -1,0 +1,218 @@
+"""Decimals: exact numbers of at most 20 digits before the point and 18 after it.
+
+A text is in *decimal form* if it says such a number by digits, perhaps with a sign and a point:
+`12`, `-0.50`, `.5`; zeros before and behind do not count.  Sums, differences and products of
+decimals are decimals.  A product or a quotient of more than 18 digits after the point is rounded to
+these, half to even.  A result beyond 20 digits before the point is a double (`float`), and so is
+what a decimal makes with a double.
+
+All numbers have one order, in which a double is the decimal that it prints as (0.1 is 0.1).  It is
+that of doubles among doubles and of whole numbers among these, so a decimal can be looked up
+among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from math import copysign, inf
+from operator import add, mod, mul, sub, truediv
+from typing import Any, TypeAlias
+
+DIGITS_BEFORE, DIGITS_AFTER = 20, 18
+_FORM = re.compile(r"[+-]?(?=\.?[0-9])0*[0-9]{0,20}(?:\.[0-9]{0,18}0*)?")
+_LIMIT = Decimal(10**DIGITS_BEFORE)
+_LOWEST = _LIMIT.copy_negate()
+_UNIT = Decimal(1).scaleb(-DIGITS_AFTER)
+_ZERO = Decimal(0).quantize(_UNIT)
+# A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 digits after
+# its point in 80, and is at least 10 ** -57 from every number that would be rounded otherwise.
+CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=-9_999, Emax=9_999)
+"""The context of exact arithmetic on decimals; that of the thread belongs to the program."""
+
+
+class BoundedDecimal(Decimal):
+    """A decimal, which is a multiple of 10 ** -18 below 10 ** 20 in size.
+
+    The constructor takes a number or a text and rounds it.  It raises ValueError beyond the bound
+    and for NaN.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: Decimal | float | str) -> BoundedDecimal:
+        """Return the nearest decimal of a number."""
+        exact = Decimal(_exact(value) if isinstance(value, float) else value)
+        made = _bounded(exact) if exact.is_finite() else None
+        if made is None:
+            raise ValueError(f"a decimal has at most {DIGITS_BEFORE} digits before its point")
+        return made
+
+    def __str__(self) -> str:
+        """Return the digits without an exponent, and without zeros that say nothing."""
+        text = f"{self:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def __repr__(self) -> str:
+        """Return the call of `Decimal` that makes an equal value."""
+        return f"Decimal('{self!s}')"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the constructor and its argument."""
+        return BoundedDecimal, (str(self),)
+
+    # -- Arithmetic ------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return _computed(CONTEXT.add, add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _computed(CONTEXT.add, add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _computed(CONTEXT.subtract, sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _computed(CONTEXT.subtract, sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _computed(CONTEXT.multiply, mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _computed(CONTEXT.multiply, mul, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _computed(CONTEXT.divide, truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _computed(CONTEXT.divide, truediv, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _computed(_modulo, mod, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _computed(_modulo, mod, other, self)
+
+    def __neg__(self) -> BoundedDecimal:
+        return BoundedDecimal(self.copy_negate())
+
+    def __abs__(self) -> BoundedDecimal:
+        return BoundedDecimal(self.copy_abs())
+
+    # -- The order -------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return _holds(super().__eq__, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not _holds(super().__eq__, other)
+
+    def __lt__(self, other: Any) -> bool:
+        return _holds(super().__lt__, other)
+
+    def __le__(self, other: Any) -> bool:
+        return _holds(super().__le__, other)
+
+    def __gt__(self, other: Any) -> bool:
+        return _holds(super().__gt__, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return _holds(super().__ge__, other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the double that prints as this decimal, if there is one.
+
+        A whole number has that of an `int`; up to 2 ** 53 these are the same.
+        """
+        double = float(self)
+        if not double.is_integer() and _exact(double) == self:
+            return hash(double)
+        return super().__hash__()
+
+
+BoundedDecimal.__name__ = "decimal"  # as definitions and messages call the type
+DecimalOrDouble: TypeAlias = BoundedDecimal | float
+
+
+def _exact(value: float) -> Decimal:
+    """Return the decimal that a double prints as."""
+    return Decimal(repr(value))
+
+
+def _holds(compares: Callable[[Any], bool], other: object) -> bool:
+    """Return the comparison with another number, False with NaN, whose order is an error."""
+    if isinstance(other, float):
+        return other == other and compares(_exact(other))
+    return compares(other)
+
+
+def _bounded(exact: Decimal) -> BoundedDecimal | None:
+    """Return the nearest decimal of a number, None if it is beyond the bound."""
+    if not _LOWEST < exact < _LIMIT:
+        return None
+    rounded = exact.quantize(_UNIT, None, CONTEXT)
+    if not _LOWEST < rounded < _LIMIT:
+        return None
+    return Decimal.__new__(BoundedDecimal, rounded or _ZERO)
+
+
+def _computed(
+    exact: Callable[[Any, Any], Decimal],
+    double: Callable[[float, float], float],
+    one: Any,
+    other: Any,
+) -> Any:
+    """Return the result of an operator on a decimal and another number.
+
+    Raises ZeroDivisionError for a division by zero.
+    """
+    if isinstance(one, float) or isinstance(other, float):
+        return double(float(one), float(other))
+    if not (isinstance(one, Decimal | int) and isinstance(other, Decimal | int)):
+        return NotImplemented
+    made = _bounded(exact(one, other))
+    return double(_double(one), _double(other)) if made is None else made
+
+
+def _double(value: Decimal | int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return copysign(inf, value)
+
+
+def _modulo(one: Decimal, other: Decimal) -> Decimal:
+    """Return the remainder that has the sign of the divisor, as of Python's other numbers."""
+    rest = CONTEXT.remainder(one, other)
+    return CONTEXT.add(rest, other) if rest and (rest < 0) != (other < 0) else rest
+
+
+def remainder(one: BoundedDecimal, other: BoundedDecimal) -> BoundedDecimal:
+    """Return the remainder that has the sign of the dividend, as of XPath's mod."""
+    return BoundedDecimal(CONTEXT.remainder(one, other))
+
+
+def units_of(value: BoundedDecimal) -> int:
+    """Return a decimal as a number of units, each 10 ** -18."""
+    return int(CONTEXT.scaleb(value, DIGITS_AFTER))
+
+
+def of_units(units: int, count: int = 1) -> DecimalOrDouble:
+    """Return a number of units divided by a count, as a quotient of decimals."""
+    made = _bounded(Decimal(round(Fraction(units, count))).scaleb(-DIGITS_AFTER, CONTEXT))
+    return units / (count * 10**DIGITS_AFTER) if made is None else made
+
+
+def is_decimal(value: Decimal | int) -> bool:
+    """Return True if a number is a decimal without rounding."""
+    try:
+        return BoundedDecimal(value) == value
+    except ValueError:
+        return False
+
+
+def decimal_of(text: str) -> BoundedDecimal | None:
+    """Return the decimal that a text is, in decimal form and without white space; else None."""
+    return BoundedDecimal(text) if _FORM.fullmatch(text) else None
