@@ -199,7 +199,10 @@ def binding(
 
 def in_time(rows: Columns, measures: Columns) -> Column:
     """Return a mask of rows of R_T: order, window and retention hold for the sides of each."""
-    low = np.choose(rows["op"], [measures[one.lowest] for one in OPERATORS])
+    first, *others = OPERATORS
+    low = measures[first.lowest]
+    for one in others:  # np.choose takes 2 to 5 times as long
+        low = np.where(rows["op"] == one.number, measures[one.lowest], low)
     holds = (low >= rows["lower"]) & (measures["gap"] <= rows["wl"])
     found: Column = holds & (measures["age"] <= rows["keep"])
     return found
