@@ -24,6 +24,7 @@ _MODULES = (
     "rumor",
     "sase",
     "service_cost",
+    "capacity",
     "next_cep",
     "noisy_neighbour",
     "patterns",

@@ -110,13 +110,13 @@ def processor_seconds() -> float:
 
 def run(options: Options) -> Iterator[Row]:
     """Yield a row for each point and mode."""
-    with TemporaryDirectory() as folder, _session(Path(folder)) as session:
+    with TemporaryDirectory() as folder, session_on(Path(folder)) as session:
         for number, point in enumerate(QUICK if options.quick else FULL):
             yield from measured(session, Path(folder) / str(number), point)
 
 
 @contextmanager
-def _session(folder: Path) -> Iterator[SparkSession]:
+def session_on(folder: Path) -> Iterator[SparkSession]:
     # Loading Spark takes seconds, and other benchmarks do without.
     from xscl.spark import start_session
 
