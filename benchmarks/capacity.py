@@ -2,9 +2,9 @@
 
 Of the library there are three runs over feed items: `documents` has a query of another stream,
 `witnesses` joins titles with addresses and finds nothing, `matches` joins titles.  `disk_bytes`
-are those of the store at the end; what a run has more than the one before it is of its witnesses or
-matches.  `kept_bytes` are those of the join state.  The rows of `service` and a point of `spark`
-follow: a service has small documents of which each second one completes a match.
+are those of the store at the end, `binding_bytes` and `result_bytes` those of the witnesses and
+matches in it, `kept_bytes` those of the join state in memory.  The rows of `service` and a point
+of `spark` follow: a service has small documents of which each second one completes a match.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from xscl.engine.facade import Engine
 NAME = "capacity"
 JOIN = "feed//item->a[./title->t] FOLLOWED BY{{t = u, 1 d}} feed//item->b[./{}->u]"
 QUERIES = ("other//item->a", JOIN.format("item_url"), JOIN.format("title"))
-KINDS = ("documents", "witnesses", "matches")
+CHUNKS = "SELECT relation || '_bytes', sum(size) FROM state.chunk GROUP BY relation"
 
 
 def run(options: Options) -> Iterator[Row]:
     """Yield a row for each run of the library, those of a service, and one of Spark."""
-    count = 5_000 if options.quick else 50_000
-    documents = [one.document() for one in items(count, seed=2009)]
+    documents = [one.document() for one in items(5_000 if options.quick else 50_000, 2009)]
     with TemporaryDirectory() as folder:
-        for kind, query in zip(KINDS, QUERIES, strict=True):
+        for kind, query in zip(("documents", "witnesses", "matches"), QUERIES, strict=True):
             path, began = Path(folder, kind), time.process_time()
             with Engine(path, retention=Retention.of(history="30 d")) as engine:
                 engine.subscribe("query", query)
                 engine.push(documents)
-                cpu, kept = time.process_time() - began, sizes(engine)
-            figures: dict[str, Value] = {**kept, "documents_per_s": count / cpu}
+                rate = len(documents) / (time.process_time() - began)
+                kept = sizes(engine) | dict(engine.transactions.store.fetch(CHUNKS))
+            figures: dict[str, Value] = {**kept, "documents_per_s": rate}
             figures["disk_bytes"] = path.stat().st_size
-            yield Row(NAME, {"of": kind, "documents": count}, figures)
+            yield Row(NAME, {"of": kind, "documents": len(documents)}, figures)
         yield from service_cost.run(options)
         with session_on(Path(folder)) as spark:
             yield from measured(spark, Path(folder, "spark"), QUICK[0])
