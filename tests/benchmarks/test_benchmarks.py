@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import (
+    capacity,
     feed_readers,
     harness,
     mmqjp,
@@ -28,7 +30,7 @@ from benchmarks.feed_items import (
     channel_url,
     items,
 )
-from benchmarks.harness import ResultsDiffer
+from benchmarks.harness import Options, ResultsDiffer
 from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
 from tests.examples import usually
 from xscl.language.parser import parse
@@ -173,6 +175,15 @@ def test_peers_are_compared_in_processes(tmp_path: Path) -> None:
     assert {row.parameters["variant"] for row in rows} >= {"xscl", "SQLite, each", *peers.ABSENT}
     peers.BENCHMARK.plot(rows, tmp_path / "peers.png")
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_capacity_of_the_library_is_counted_with_what_it_keeps() -> None:
+    rows = list(islice(capacity.run(Options()), 3))
+    documents, witnesses, matches = (row.figures for row in rows)
+    assert [row.parameters["of"] for row in rows] == ["documents", "witnesses", "matches"]
+    assert (documents["kept_rows"], documents["text"]) == (0, 5_000)
+    assert witnesses["result"] == 0 < int(str(witnesses["binding_bytes"]))
+    assert int(str(matches["result"])) > 0 < int(str(matches["result_bytes"]))
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
