@@ -122,7 +122,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
     assert printed == list(command.BENCHMARKS)
     names = (
         "mmqjp-flat mmqjp-complex views rss stage1 pipeline spark cayuga "
-        "double-top feed-patterns rumor sase service next noisy-neighbour patterns "
+        "double-top feed-patterns rumor sase service capacity next noisy-neighbour patterns "
         "register backfill memory text-joins window-joins peers polling "
     )
     assert printed == names.split()
