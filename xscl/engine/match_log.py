@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -249,11 +249,14 @@ class MatchLog:
                     trail = results_of_pair(self._store, qid, doc1, doc2, after=high)
                     rows = pa.concat_tables([lead, rows, trail])
                 first, last = (0, LAST) if whole else _ends(rows)
+                passed = self._passed_heads(subscribers, rows) if heads else None
                 own = pc.is_in(rows["qid"], pa.array(list(subscribers), pa.int32()))
+                if passed is not None and not is_grouped:
+                    # A story of 300 documents has 45,000 results, of which one is shown.
+                    own = pc.and_(own, _shown(rows, subscribers, passed))
                 matches = self._matches(rows.filter(own), subscribers)
                 if is_grouped:
                     first, last = _sure(matches, newest_first, first, last)
-                passed = self._passed_heads(subscribers, rows) if heads else None
                 inside = (
                     match
                     for match in (reversed(matches) if newest_first else matches)
@@ -432,6 +435,20 @@ class MatchLog:
             if self.acknowledged != self._transactions.store.progress("told"):
                 with self._transactions.change() as state:
                     state.store.set_progress(told=state.acknowledged)
+
+
+def _shown(
+    rows: pa.Table,
+    subscribers: Mapping[int, Sequence[Subscription]],
+    heads: Collection[tuple[str, int]],
+) -> pa.ChunkedArray:
+    """Return a mask of the results that may be shown: heads, and those that are in no story."""
+    plain = [qid for qid, found in subscribers.items() if not all(one.stories for one in found)]
+    positions = [position for _, position in heads]
+    return pc.or_(
+        pc.is_in(rows["qid"], pa.array(plain, pa.int32())),
+        pc.is_in(rows["position"], pa.array(positions, pa.int64())),
+    )
 
 
 def _ends(rows: pa.Table) -> tuple[int, int]:
