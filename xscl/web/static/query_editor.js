@@ -93,7 +93,7 @@ const look = EditorView.theme({
   },
   "&.cm-focused": { outline: "3px solid var(--accent)", outlineOffset: "2px" },
   ".cm-scroller": { fontFamily: "var(--mono)", fontSize: "0.9375rem", lineHeight: "1.6" },
-  ".cm-content": { minHeight: "14.4em", padding: "8px 6px", caretColor: "var(--ink)" },
+  ".cm-content": { minHeight: "calc(14.4em + 16px)", padding: "8px 6px", caretColor: "var(--ink)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "var(--j2)",
