@@ -7,7 +7,7 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
@@ -61,17 +61,22 @@ def _is_described(member: object) -> bool:
 
 def _signature(found: Any) -> str:
     """Return a signature with annotations as they are written, without long defaults."""
+    fields: dict[str, Any] = {}
+    if inspect.isclass(found) and issubclass(found, BaseModel):
+        found.model_rebuild()  # else it has no signature before its first use
+        fields = get_type_hints(found)
     try:
         signature = inspect.signature(found)
     except (TypeError, ValueError):
         return "()"
     kinds = ChainMap(
-        *(vars(one).get("__annotations__", {}) for one in getattr(found, "__mro__", ()))
+        fields, *(vars(one).get("__annotations__", {}) for one in getattr(found, "__mro__", ()))
     )
     given = [one for one in signature.parameters.values() if one.name != "self"]
     given = [one.replace(annotation=kinds.get(one.name, one.annotation)) for one in given]
     given = [one.replace(default=...) if len(repr(one.default)) > 60 else one for one in given]
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=given)))
+    text = re.sub(r"\bxscl(\.[a-z_]+)+\.(?=[A-Z])", "", text)
     # An object without a form of its own is written with its address, another one each time.
     return re.sub(r"= <\w+ (\w+) at 0x\w+>", r"= \1", text).replace("= Ellipsis", "= ...")
 

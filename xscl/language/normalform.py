@@ -256,6 +256,11 @@ def instants(form: NormalForm) -> tuple[int, ...]:
     return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, CalendarForm))
 
 
+def calendars(form: NormalForm) -> tuple[int, ...]:
+    """Return the components of the instants, in the order of `instants`."""
+    return tuple(of.component for _, of in _values(form) if isinstance(of, CalendarForm))
+
+
 def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
     """Yield the names of a form's values, each with the form that makes it."""
     for one in results_of(form):

@@ -249,7 +249,7 @@ class FeedRepository:
     def owned(
         self,
         owner: str,
-        after: str = "",
+        after: stored.FeedPlace | None = None,
         limit: int | None = None,
         *,
         order: str = "key",
@@ -261,6 +261,10 @@ class FeedRepository:
             self.store, owner, after=after, limit=limit, order=order, text=text, tag=tag
         )
         return list(self._read(rows))
+
+    def place(self, key: str, order: str) -> stored.FeedPlace | None:
+        """Return the place of a feed in an order, None without one."""
+        return stored.place_of(self.store, key, order)
 
     def tags(self, owner: str) -> list[str]:
         """Return the tags of an owner's feeds, in alphabetical order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import number_in
@@ -42,13 +43,31 @@ class BrowsedDocument:
         )
 
 
+class DocumentPlace(NamedTuple):
+    """The place of a document in a list: its number, and its time in ticks in a list by dates."""
+
+    number: int
+    ts: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.number) if self.ts is None else f"{self.number}.{self.ts}"
+
+
+def place_read(text: str, *, by_date: bool) -> DocumentPlace | None:
+    """Return the place that a text names, None for the empty one; raises ValueError."""
+    number, _, ts = text.partition(".")
+    if not text:
+        return None
+    return DocumentPlace(int(number), int(ts) if by_date else None)
+
+
 def browse(
     store: Store,
     account: Account,
     *,
     stream: str = "",
     text: str = "",
-    before: int = END,
+    before: DocumentPlace | None = None,
     limit: int,
     by_date: bool = False,
 ) -> list[BrowsedDocument]:
@@ -63,9 +82,10 @@ def browse(
         stream=stream,
         text=text,
         searched=SEARCHED,
-        before=before,
+        before=END if before is None else before.number,
         limit=limit,
         by_date=by_date,
+        earlier=None if before is None else before.ts,
     )
     return [BrowsedDocument(**row | {"streams": tuple(row["streams"])}) for row in rows]
 

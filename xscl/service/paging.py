@@ -15,6 +15,7 @@ Limit: TypeAlias = Annotated[int, Query(ge=1, le=1_000, description="Maximum num
 After: TypeAlias = Annotated[
     str | None, Query(max_length=1_000, description="The `next` of the page before.")
 ]
+FROM_NEXT = "give the `next` of the page before, of a list in the same order"
 Number: TypeAlias = Annotated[
     int | None, Query(ge=0, lt=1 << 62, description="The `next` of the page before.")
 ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -22,11 +21,12 @@ from xscl.documents.composite_events import NODE, Composite
 from xscl.documents.document_ids import StoredDocument, number_in
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
-from xscl.language.normalform import AbsenceForm, instants
+from xscl.language.normalform import calendars, instants
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
+from xscl.subscriptions.absence_text import absences
 from xscl.subscriptions.construct import (
     LARGEST,
     OutputTooLarge,
@@ -37,10 +37,8 @@ from xscl.subscriptions.construct import (
     row_document,
 )
 from xscl.subscriptions.match_tables import html_of
-from xscl.time_format import duration
 
 T = TypeVar("T")
-_OWNER = re.compile(r"^_\d+\.")
 VALUES = 4_000_000
 """Characters of the values of a match after which no further value is shown."""
 
@@ -262,20 +260,15 @@ class Match:
 
         Streams are named as their owner does.
         """
-        if self.refusal is not None or not self._present:
+        if self.refusal is not None:
             return ""
-        normal, sources = self._compiled.normal, self._composite.sources
-        if not isinstance(normal.form, AbsenceForm):
-            return ""
-        # ELSE has a source for each block, 0 without a document; NOT FOLLOWED BY lacks the right.
-        there = {n for n, doc in zip(self._compiled.components, sources, strict=False) if doc}
-        streams = dict.fromkeys(
-            _OWNER.sub("", block.stream)
-            for number, block in enumerate(normal.blocks)
-            if number not in there and not is_calendar(block.stream)
-        )
-        within = duration(normal.form.window)
-        return f"nothing of {' or '.join(streams)} came within {within}" if streams else ""
+        compiled, row = self._compiled, self._composite
+        form = compiled.normal.form
+        # A source is 0, and an instant None, where ELSE has nothing of a block.
+        there = {n for n, doc in zip(compiled.components, row.sources, strict=False) if doc}
+        at = zip(calendars(form), instants(form), strict=True)
+        there |= {n for n, place in at if row.values and row.values[place] is not None}
+        return "; ".join(absences(form, compiled.normal.blocks, there)) if there else ""
 
     @property
     def publish(self) -> str | None:
@@ -579,6 +572,10 @@ class EventMatch(Match):
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return digest([self._subscription.key, *first, *map(str, parts)])
+
+    @property
+    def absence(self) -> str:
+        return ""
 
     @property
     def _reads_calendar(self) -> bool:

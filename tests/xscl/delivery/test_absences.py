@@ -8,7 +8,7 @@ import pytest
 
 import xscl
 from feeds.documents import Document
-from xscl.delivery.cards import shown
+from xscl.delivery.cards import sentence_case, shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import Message, messages_of
@@ -73,6 +73,86 @@ def test_what_came_is_no_absence() -> None:
     assert matches["1"].absence == ""
     assert "nothing of" not in message(matches["1"]).html
     assert list(found(SILENCE)) == ["2"]
+
+
+DAY = 24 * HOUR
+BOOK, POST, ITEM_ = "A//book[./title->t]", "B//post[./title->u]", "C//item[./title->v]"
+OUTER = f"{BOOK} JOIN{{t=u, -5 d TO 2 d}} {POST} ELSE"
+EITHER = f"{BOOK} FOLLOWED BY{{t=u, 2 d}} {POST} ELSE"
+COMPOSED = {
+    OUTER: {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came from 5 d before to 2 d after",
+        ("b2",): "nothing of A came from 2 d before to 5 d after",
+    },
+    f"{OUTER} RIGHT": {
+        ("a1", "b1"): "",
+        ("b2",): "nothing of A came from 2 d before to 5 d after",
+    },
+    f"{BOOK} JOIN{{t=u, 3 d}} {POST} ELSE": {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came within 3 d",
+        ("b2",): "nothing of A came within 3 d",
+    },
+    f"{BOOK} JOIN{{t=u, 12 h TO 2 d}} {POST} ELSE": {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came from 12 h to 2 d after",
+        ("b2",): "nothing of A came from 2 d to 12 h before",
+    },
+    f"{BOOK} JOIN{{t=u, 0 s TO 2 d}} {POST} ELSE RIGHT": {
+        ("a1", "b1"): "",
+        ("b2",): "nothing of A came in the 2 d before",
+    },
+    f"({BOOK} NOT FOLLOWED BY{{t=u, 2 d}} {POST}) FOLLOWED BY{{t=v, 60 d}} {ITEM_}": {
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"({EITHER}) NEXT{{t=v}} {ITEM_}": {
+        ("a1", "b1", "c1"): "",
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"({EITHER}) NOT FOLLOWED BY{{t=v, 6 d}} {ITEM_}": {
+        ("a1", "b1"): "nothing of C came within 6 d",
+        ("a2",): "nothing of B came within 2 d; nothing of C came within 6 d",
+    },
+    f"({EITHER}) FOLLOWED BY{{t=v, 60 d}} {ITEM_} ELSE": {
+        ("a1", "b1", "c1"): "",
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"{BOOK} NOT FOLLOWED BY{{t=u, 4 d}} ({POST} FOLLOWED BY{{u=v, 1 d}} {ITEM_})": {
+        ("a1",): "nothing of B with C came within 4 d",
+        ("a2",): "nothing of B with C came within 4 d",
+    },
+    f"{BOOK} FOLLOWED BY{{t=u, 4 d}} ({POST} NOT FOLLOWED BY{{u=v, 1 d}} {ITEM_}) ELSE": {
+        ("a1", "b1"): "nothing of C came within 1 d",
+        ("a2",): "nothing of B came within 4 d",
+    },
+}
+
+
+@pytest.mark.parametrize("query", COMPOSED)
+def test_each_side_says_what_it_waited_for_and_when(query: str) -> None:
+    rows = (
+        *(("A", "a1", 10, "book", "x"), ("A", "a2", 11, "book", "y")),
+        *(("B", "b1", 11, "post", "x"), ("B", "b2", 12, "post", "z")),
+        *(("C", "c1", 50, "item", "x"), ("C", "c2", 50, "item", "y"), ("Z", "z", 400, "z", "")),
+    )
+    with xscl.Engine() as engine:
+        engine.subscribe("q", query)
+        for stream, id, day, name, title in rows:
+            xml = f"<{name}><title>{title}</title></{name}>"
+            engine.push([Document(stream, id, day * DAY, xml.encode())])
+        assert {one.documents: one.absence for one in engine.matches("q")} == COMPOSED[query]
+
+
+def test_a_calendar_alone_says_what_did_not_come() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("q", "AT '0 0 * * *'->d FOLLOWED BY{1 d} B//post->b ELSE")
+        for day in 2, 3, 5:
+            engine.push([Document("B", str(day), day * DAY - HOUR, b"<post/>")])
+        last = list(engine.matches("q"))[-1]
+        assert (last.documents, last.absence) == ((), "nothing of B came within 1 d")
+        assert message(last).title == f"q: {last.absence}"
+        assert sentence_case(last.absence) in entry_html([last])
 
 
 def test_a_text_shows_what_select_builds() -> None:

@@ -9,7 +9,8 @@ import pytest
 from xscl import Document, Engine, Retention
 from xscl.service import browsing
 from xscl.service.accounts import THE_OPERATOR, Account
-from xscl.service.browsing import browse
+from xscl.service.browsing import DocumentPlace, browse
+from xscl.store.queries.rows import delete_rows
 from xscl.store.store import Store
 
 ALICE, BOB = Account(7, "alice"), Account(8, "bob")
@@ -53,8 +54,18 @@ def test_text_is_found_in_any_capitals_and_escaped(store: Store) -> None:
 
 def test_pages_go_back_in_the_order_of_arrival(store: Store) -> None:
     first = browse(store, ALICE, limit=2)
-    rest = browse(store, ALICE, before=first[-1].number, limit=10)
+    rest = browse(store, ALICE, before=DocumentPlace(first[-1].number), limit=10)
     assert [one.id for one in (*first, *rest)] == ids(store, ALICE)
+
+
+def test_a_list_by_dates_goes_on_behind_a_document_that_is_gone(store: Store) -> None:
+    whole = browse(store, ALICE, limit=10, by_date=True)
+    place = DocumentPlace(whole[1].number, whole[1].ts)
+    with store.transaction():
+        delete_rows(store, "document", doc=place.number)
+    rest = browse(store, ALICE, before=place, limit=10, by_date=True)
+    assert rest == whole[2:]
+    assert rest
 
 
 def test_only_the_newest_documents_are_searched(

@@ -143,12 +143,28 @@ def test_feeds_are_listed_by_name_state_and_newest_item(place: DataDirectory) ->
             assert sorted(listed()) == ["", "Alpha", "beta", "gamma"]
             assert listed(text="ALPH") == ["Alpha"]
             assert sorted(listed(tag="odd")) == ["", "Alpha"]
-            gone = operator.get("/v1/feeds", params={"sort": "name", "after": "none"})
-            assert code(gone) == (404, "unknown_feed")
+            for sort, after in ("name", "none"), ("item", "a b"), ("state", "a 9" + "9" * 30):
+                wrong = operator.get("/v1/feeds", params={"sort": sort, "after": after})
+                assert code(wrong) == (422, "invalid_request")
             page = parsed(operator.get("/feeds?tag=odd&sort=state").text)
             names = page.xpath("//li[contains(@class, 'feed-row')]//h2/a/text()")
             assert names == [server.url("/3"), "Alpha"]
             assert page.xpath("//select[@id='tag']/option/text()") == ["all", "odd"]
+
+
+@pytest.mark.parametrize("sort", ["key", "name", "state", "item"])
+def test_a_list_goes_on_behind_a_feed_that_is_removed(place: DataDirectory, sort: str) -> None:
+    with serving(place) as running, running.client() as operator:
+        for name in "abcd":
+            new = {"url": f"http://{name}.example.org/feed", "keep": True}
+            ok(operator.post("/v1/feeds", json=new))
+        asked = {"sort": sort, "limit": "2"}
+        whole = [one["key"] for one in ok(operator.get(f"/v1/feeds?sort={sort}"))["items"]]
+        first = ok(operator.get("/v1/feeds", params=asked))
+        assert operator.delete(f"/v1/feeds/{first['items'][-1]['key']}").status_code == 204
+        rest = ok(operator.get("/v1/feeds", params={**asked, "after": first["next"]}))
+        assert [one["key"] for one in rest["items"]] == whole[2:]
+        assert rest["next"] is None
 
 
 def test_all_feeds_of_one_user_are_polled(fed: tuple[Running, scripted.Server]) -> None:

@@ -28,7 +28,7 @@ def fill(client: httpx.Client) -> list[str]:
 
 def listed(client: httpx.Client, **asked: str) -> list[str]:
     """Return the ids of all documents, page by page."""
-    found, before = list[str](), dict[str, int]()
+    found, before = list[str](), dict[str, str | int]()
     while True:
         page = ok(client.get("/v1/documents", params={"limit": 2, **asked, **before}))
         found += [one["id"] for one in page["items"]]
@@ -54,6 +54,9 @@ def test_items_are_listed_by_arrival_or_by_their_own_dates(
     assert listed(operator, order="date") == ["09", "05", "03", "01"]
     assert listed(operator, order="date", text="0", stream="S") == ["09", "05", "03", "01"]
     assert code(operator.get("/v1/documents", params={"order": "size"}))[0] == 422
+    for before in "7", "7.", "7.1.2", "x", "9" * 30:
+        wrong = operator.get("/v1/documents", params={"order": "date", "before": before})
+        assert code(wrong) == (422, "invalid_request")
     assert [name[-2:] for name in shown(operator)] == ["03", "09", "01", "05"]
     answer = operator.post("/items/order", data={"order": "date", "back": "/items?q=0"})
     assert answer.headers["location"] == "/items?q=0"

@@ -28,13 +28,18 @@ from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
-from xscl.service.browsing import BrowsedDocument, browse, visible_names
+from xscl.service.browsing import (
+    BrowsedDocument,
+    DocumentPlace,
+    browse,
+    place_read,
+    visible_names,
+)
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.names import refuse_reserved
-from xscl.service.paging import Limit, Page
+from xscl.service.paging import FROM_NEXT, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
 from xscl.service.reading import ItemOrder, read_among
-from xscl.store.queries.browsing import END
 from xscl.subscriptions.document_source import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
@@ -49,6 +54,10 @@ AHEAD = 5 * 60 * 1_000_000
 MOST = 1_000
 """Maximum number of documents of a batch."""
 
+Before = Annotated[
+    str,
+    Query(pattern=r"^(\d{1,18}(\.-?\d{1,18})?)?$", description="The `next` of the page before."),
+]
 Stream = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The stream.", examples=["orders"]),
@@ -96,7 +105,7 @@ def list_(
         str,
         Query(max_length=200, description="Only those of the newest 50,000 that contain it."),
     ] = "",
-    before: Annotated[int, Query(ge=0, le=END, description="The `next` of the page before.")] = END,
+    before: Before = "",
     limit: Limit = 100,
     order: Annotated[
         ItemOrder,
@@ -111,7 +120,8 @@ def list_(
         read = read_among(store, account, [account.named(one.name) for one in found])
     items = [_listed(account, one) for one in found]
     items = [one.model_copy(update={"read": one.document in read}) for one in items]
-    return Page(items=items, next=following)
+    at = following.number if following and following.ts is None else following and str(following)
+    return Page(items=items, next=at)
 
 
 def browsed(
@@ -120,11 +130,18 @@ def browsed(
     *,
     stream: str,
     text: str,
-    before: int,
+    before: str,
     limit: int,
     order: ItemOrder,
-) -> tuple[list[BrowsedDocument], int | None]:
-    """Return a page of documents and the number that the next one begins before."""
+) -> tuple[list[BrowsedDocument], DocumentPlace | None]:
+    """Return a page of documents and the place that the next one begins before."""
+    by_date = order == "date"
+    try:
+        place = place_read(before, by_date=by_date)
+    except ValueError:
+        raise Problem(
+            "invalid_request", f"before: {before} is no place in a list by dates", hint=FROM_NEXT
+        ) from None
     known = app.resolver.stream(account, stream) if stream else ""
     if known is None:
         raise not_found("stream", stream)
@@ -134,11 +151,14 @@ def browsed(
             account,
             stream=known,
             text=text,
-            before=before,
+            before=place,
             limit=limit + 1,
-            by_date=order == "date",
+            by_date=by_date,
         )
-    return found[:limit], found[limit - 1].number if len(found) > limit else None
+    if len(found) <= limit:
+        return found, None
+    last = found[limit - 1]
+    return found[:limit], DocumentPlace(last.number, last.ts if by_date else None)
 
 
 def _listed(account: Account, one: BrowsedDocument) -> answers.ListedDocument:

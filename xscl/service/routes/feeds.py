@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -37,8 +38,9 @@ from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import After, Limit, Page
+from xscl.service.paging import FROM_NEXT, After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
+from xscl.store.queries.feeds import FeedPlace
 
 router = APIRouter(tags=["feeds"])
 
@@ -97,11 +99,9 @@ def list_(
     """Lists your feeds in the order of their keys, or in another one."""
     owner = account.qualify("")
     with app.feeds() as feeds:
-        if after and sort != "key":
-            existing(feeds, account, after)
         found = feeds.owned(
             owner,
-            owner + after if after else "",
+            _place_read(owner, after, sort) if after else None,
             limit + 1,
             order=sort,
             text=text,
@@ -109,8 +109,28 @@ def list_(
         )
         keys = [feed.key for feed in found[:limit]]
         counts, leases = feeds.counts(keys), feeds.leases(keys)
+        # The last feed may just have been removed.
+        places = (feeds.place(key, sort) for key in reversed(keys))
+        last = next(filter(None, places), None) if len(found) > limit else None
     items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
-    return Page(items=items, next=items[-1].key if len(found) > limit else None)
+    return Page(items=items, next=None if last is None else _place_written(account, last))
+
+
+def _place_written(account: Account, place: FeedPlace) -> str:
+    """Return a place as `next` has it: the user's key, then the value behind a space."""
+    key = account.named(place.key)
+    return key if place.value == "" else f"{key} {place.value}"
+
+
+def _place_read(owner: str, text: str, order: FeedOrder) -> FeedPlace:
+    """Return the place that `_place_written` wrote; raises Problem."""
+    key, has_value, value = text.partition(" ")
+    if order == "key":
+        return FeedPlace("", owner + key)
+    is_number = order != "name"
+    if not has_value or (is_number and not re.fullmatch(r"-?\d{1,18}", value)):
+        raise Problem("invalid_request", f"after: {text!r} is no place in it", hint=FROM_NEXT)
+    return FeedPlace(int(value) if is_number else value, owner + key)
 
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)

@@ -31,11 +31,12 @@ def documents_seen(
     before: int,
     limit: int,
     by_date: bool = False,
+    earlier: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Return the newest documents before a number that an owner sees, the last one first.
 
-    `by_date` they are the newest `searched` ones by their own times, and those before the document
-    of the number.
+    `by_date` they are the newest `searched` ones by their own times, and those before the number
+    and the time `earlier`, if that is given.
 
     They are those on a stream, by the engine's name, and those of the newest `searched` documents
     with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
@@ -45,9 +46,11 @@ def documents_seen(
     seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
     conditions, parameters = [any_of("d.streams", seen)], list[object]()
     if by_date:
-        place = "SELECT ts, doc FROM state.document WHERE doc = ?"
-        conditions.append(f"{_NEWEST} AND (? OR (d.ts, doc) < ({place}))")
-        parameters += [searched, before == END, before]
+        conditions.append(_NEWEST)
+        parameters.append(searched)
+        if earlier is not None:
+            conditions.append("(d.ts, doc) < (?, ?)")
+            parameters += [earlier, before]
     else:
         conditions.append("doc < ?")
         parameters.append(before)

@@ -7,7 +7,7 @@ look secret stand as they may be shown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xscl.store.queries.lists import LISTED, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
@@ -28,7 +28,7 @@ _EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
 _TITLE = "coalesce(nullif(given_title, ''), title)"
 ORDERS = {
     "key": "''",
-    "name": f"in_small_letters(coalesce(nullif({_TITLE}, ''), url))",
+    "name": f"in_small_letters(substr(coalesce(nullif({_TITLE}, ''), url), 1, 200))",
     "state": "CASE WHEN gone THEN 0 WHEN error IS NOT NULL THEN 1 WHEN polls = 0 THEN 2 ELSE 3 END",
     "item": "-coalesce(last_item, 0)",
 }
@@ -44,27 +44,42 @@ def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[
     return _feeds(store, f"WHERE url = ? OR key IN {LISTED}", url, list(keys))
 
 
+class FeedPlace(NamedTuple):
+    """The place of a feed in an order of `ORDERS`: its value there, and its key."""
+
+    value: str | int
+    key: str
+
+
+def place_of(store: Store, key: str, order: str) -> FeedPlace | None:
+    """Return the place of a feed, None without one."""
+    rows = store.fetch(f"SELECT {ORDERS[order]} FROM state.feed WHERE key = ?", [key])
+    return FeedPlace(rows[0][0], key) if rows else None
+
+
 def feeds_of(
     store: Store,
     owner: str,
     *,
-    after: str = "",
+    after: FeedPlace | None = None,
     limit: int | None = None,
     order: str = "key",
     text: str = "",
     tag: str = "",
 ) -> Iterator[dict[str, Any]]:
-    """Return the feeds of an owner in an order of `ORDERS`, those after the feed of a key.
+    """Return the feeds of an owner in an order of `ORDERS`, those after a place.
 
     They have a `text` in title, address or stream, in any capitals, and a `tag`, as far as these
     are given.  The owner is given by the prefix of his names, such as `_7.`; the operator has none.
     """
     by = ORDERS[order]
     conditions, parameters = [_own(owner)], list[object]()
-    if after:
-        place = f"SELECT {by}, key FROM state.feed WHERE key = ?"
-        conditions.append("key > ?" if order == "key" else f"({by}, key) > ({place})")
-        parameters.append(after)
+    if after and order == "key":
+        conditions.append("key > ?")
+        parameters.append(after.key)
+    elif after:
+        conditions.append(f"({by}, key) > (?, ?)")
+        parameters += after
     if text:
         searched = f"in_small_letters({_TITLE} || ' ' || url || ' ' || stream)"
         conditions.append(f"instr({searched}, ?) > 0")

@@ -49,7 +49,7 @@ class FeedList(BaseModel):
     `added` is the key of a feed that was just followed, `polled` how many feeds are being polled.
     """
 
-    after: str = Field(default="", max_length=500)
+    after: str = Field(default="", max_length=1_000)
     sort: Literal["name", "state", "item"] = "name"
     text: str = Field(default="", max_length=200)
     tag: str = Field(default="", max_length=200)

@@ -36,7 +36,7 @@ from xscl.service.document_bindings import spooled
 from xscl.service.problems import Problem
 from xscl.service.reading import ItemOrder, item_order
 from xscl.service.routes import reading
-from xscl.service.routes.documents import browsed
+from xscl.service.routes.documents import Before, browsed
 from xscl.service.routes.inspection import (
     DiagnoseAsked,
     WhyAsked,
@@ -45,7 +45,6 @@ from xscl.service.routes.inspection import (
     why,
 )
 from xscl.shredding.nodes.tree import number_nodes
-from xscl.store.queries.browsing import END
 from xscl.store.queries.feeds import given_title
 from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
@@ -99,7 +98,7 @@ def items(
     asked: Asked,
     stream: Stream = "",
     q: Annotated[str, Query(max_length=200)] = "",
-    before: Annotated[int, Query(ge=0, le=END)] = END,
+    before: Before = "",
     chosen: Annotated[str, Query(alias="with", max_length=1_000)] = "",
 ) -> HTMLResponse:
     """Show the documents, the last one to arrive first; `with` is the first of two to compare."""
@@ -126,7 +125,7 @@ def items(
         streams=_streams(asked),
         stream=stream,
         q=q,
-        first=before == END,
+        first=not before,
         older=older,
         chosen=example(asked, chosen) if chosen else None,
         given=urlencode({name: value for name, value in given.items() if name != "with"}),

@@ -242,5 +242,5 @@ def _guide(asked: PageRequest) -> HTMLResponse:
     with app.store() as store:
         documents = store.progress("next_doc") - 1 if account.is_operator else 0
     with app.feeds() as followed:
-        feeds = len(followed.owned(account.qualify(""), "", 1_000))
+        feeds = len(followed.owned(account.qualify(""), limit=1_000))
     return asked.page("guide.html", documents=documents, feeds=feeds, cases=cases())
