@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from xscl import Document, Engine
+from xscl.language.functions import NUMERIC, OPERANDS
 
 VALUES = [
     # left, right, left < right
@@ -165,6 +166,28 @@ def test_a_number_is_one_for_every_evaluator() -> None:
     for query, matches in zip(FORMS, found(FORMS, documents), strict=True):
         names = {one[0] for one in matches}
         assert [values[int(name[1:])] for name in sorted(names)] == OVER_100, query
+
+
+@pytest.mark.parametrize("sign", ["!=", ">="])
+def test_a_function_has_one_value_in_a_window_and_over_time(sign: str) -> None:
+    values = ["0.04", "2.5", "1E2", "abc", "", "NaN", "INF", "2026-01-02", "20", "-3.50"]
+    calls = [
+        f"{name}(p)"
+        for name, one in OPERANDS.items()
+        if one.result in NUMERIC and len(one.arguments) == 1 and not one.constants
+    ]
+    assert {"round(p)", "floor(p)", "xs:decimal(p)", "year-from-date(p)"} <= {*calls}
+    forms = ("FOLLOWED BY{%s, 9 d}", "NEXT{%s}", "NOT FOLLOWED BY{NOT %s, 9 d}")
+    queries = [f"S//p->p {form % f'{call} {sign} 2'} S//end" for call in calls for form in forms]
+    documents = [
+        Document("S", f"d{n}", n, f"<r><p>{value}</p></r>".encode())
+        for n, value in enumerate(values)
+    ]
+    documents.append(Document("S", "end", 100, b"<end/>"))
+    names = [{one[0] for one in matches} for matches in found(queries, documents)]
+    for call, place in zip(calls, range(0, len(names), 3), strict=True):
+        in_window, next_one, answered = names[place : place + 3]
+        assert in_window == next_one == answered, call
 
 
 KEYS = [("007", "7"), ("40", "40.00"), ("1E3", "1000"), (" 9", "9")]

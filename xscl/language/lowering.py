@@ -288,6 +288,11 @@ def _total(function: Function) -> Callable[..., Any]:
     return apply
 
 
+def _lowered(kind: type) -> type:
+    """Return the type of results of `_total`: numbers are decimals, doubles, and NaN."""
+    return float if kind in NUMERIC else kind
+
+
 def _divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
     if divisor:
         return dividend / divisor
@@ -344,7 +349,7 @@ OF_TEXTS = "_of_texts"
 LOWERED: Mapping[str, Function] = MappingProxyType(
     {
         **{
-            name_of(name): Function(_total(one), one.arguments, one.result, one.optional)
+            name_of(name): Function(_total(one), one.arguments, _lowered(one.result), one.optional)
             for name, one in DEFINING.items()
         },
         **{

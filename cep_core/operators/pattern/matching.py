@@ -122,8 +122,7 @@ class PatternMatchMOp(SharedRuns):
             self._install(run)
         elif side < 2 * size:
             deadline, *flat, ways = row
-            timed = [way if isinstance(way[0], int) else (deadline, *way) for way in ways]
-            ends = [EndWay(end, tuple([Gap(*gap) for gap in gaps])) for end, *gaps in timed]
+            ends = [EndWay(end, tuple([Gap(*gap) for gap in gaps])) for end, *gaps in ways]
             run = self._loaded(tuple(flat), mask, side - size)
             self._endings.wait(deadline, WaitingMatch(run, tuple(ends)))
         elif side == 2 * size:
