@@ -88,6 +88,7 @@ def stories(
         echo(f"{story.id}{when}  {counted(story.documents, 'document')}")
         if story.merged_into is not None:
             echo(f"  in {story.merged_into}")
+        echo_lines([f"  {story.absence}"] if story.absence else [])
         for one in story.sources:
             title = one_line(one.title or one.document, WIDTH)
             echo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -29,9 +30,10 @@ def to_second(time: datetime | None) -> str:
     """Return a time as text to the second, "" for None."""
     if time is None:
         return ""
-    if _zone is UTC:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return time.astimezone(_zone).isoformat(timespec="seconds")
+    if _zone is not UTC:
+        with suppress(OverflowError, ValueError):  # the zone's calendar ends before that of UTC
+            return time.astimezone(_zone).isoformat(timespec="seconds")
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def ticks_to_second(ticks: int) -> str:

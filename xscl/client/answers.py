@@ -238,6 +238,8 @@ class ListedStory(Answer):
     """The first 50 of its documents, in the order of arrival."""
     merged_into: str | None = Field(examples=[None])
     """The story that took it over."""
+    absence: str = Field("", examples=[""])
+    """What did not come in time, in words; empty if everything did."""
 
 
 class StarredDocument(DocumentShown):

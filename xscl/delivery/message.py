@@ -95,6 +95,8 @@ class Message:
     @property
     def absence(self) -> str:
         """What did not come in time, in words; empty if everything did."""
+        if self.story is not None and self.story.growth is not None:
+            return self.story.absence
         return str(self.matches[0].get("absence", "")) if self.matches else ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -208,6 +210,7 @@ def row_of_story(story: Story, named: Callable[[str], str] | None = None) -> dic
         "documents": story.total,
         "sources": sources_of(story.sources, called),
         "merged_into": story.merged_into,
+        "absence": story.absence,
     }
 
 

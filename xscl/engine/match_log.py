@@ -37,7 +37,7 @@ from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
 from xscl.errors import UnknownSubscription
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
-from xscl.store.queries.feeds import given_title
+from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.results import (
     ResultRange,
@@ -60,6 +60,8 @@ SCANNED = 20_000
 LAST = (1 << 63) - 1
 AHEAD, SMALL = 64, 16_384
 """Documents that are read at once for the next matches, and the bytes that each has at most."""
+TITLES = 1_000
+"""Documents whose feeds are looked up at once."""
 
 MatchPlace: TypeAlias = tuple[int, int]
 """The place of a match in the log: its position, and the number of its subscription."""
@@ -104,6 +106,7 @@ class MatchLog:
         self._trees = TreeCache()
         self._expected: Sequence[int] = ()  # documents of the matches that were read last
         self._ahead: dict[int, TimedText] = {}  # texts of some of these
+        self._titles: dict[int, str] = {}  # and the users' names for their feeds
 
     def close(self) -> None:
         """Close the connection when no other thread reads."""
@@ -319,9 +322,11 @@ class MatchLog:
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Return the kept ones of composites by number and their documents, of one commit."""
+        self._titles = {}  # a feed may have got another name
         recent = self._transactions.state.documents.recent
         known = {n: document for n in numbers if (document := recent(n)) is not None}
         if len(known) == len(numbers):
+            self._expected = sorted(known)
             return {n: of_document(document) for n, document in known.items()}, known
         with self.snapshot():
             composites, documents = kept_parts(self._store, numbers, recent)
@@ -341,7 +346,10 @@ class MatchLog:
 
     def _feed_title(self, doc: int) -> str:
         with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
-            return given_title(self._store, doc)
+            if doc not in self._titles:
+                at = bisect_left(self._expected, doc)
+                self._titles = given_titles(self._store, {doc, *self._expected[at : at + TITLES]})
+            return self._titles[doc]
         return ""
 
     def _text(self, doc: int) -> TimedText | None:

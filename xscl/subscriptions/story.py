@@ -63,6 +63,11 @@ class Story(MatchList):
         return tuple(found.values())
 
     @property
+    def absence(self) -> str:
+        """What did not come in time, in words; empty if everything did."""
+        return self[0].absence if len(self) else ""
+
+    @property
     def t0(self) -> int | None:
         """The time of the first of these documents, in ticks; None without one."""
         return min((t0 for t0, _ in self._times), default=None)

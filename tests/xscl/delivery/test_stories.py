@@ -190,6 +190,23 @@ def test_a_story_of_the_past_is_told_when_it_is_news(receiver: Receiver, tmp_pat
     assert [mail["Subject"] for _, mail in post.mails] == ["q: Big news", "q: Other"]
 
 
+def test_a_story_of_a_side_alone_says_what_did_not_come(receiver: Receiver, tmp_path: Path) -> None:
+    alone = SAME.replace("u AND a/n < b/n, 1000", "u, 3 s").replace("S//item->b", "T//item->b")
+    said = "nothing of T came within 3 s"
+    with post_office() as post, at_work(receiver, tmp_path, post) as at:
+        at.sender.engine.subscribe("q", f"{alone} ELSE LEFT", stories=True)
+        at.sender.outbox.deliver("q", Mail("reader@example.org"))
+        at.sender.outbox.deliver("q", Webhook(receiver.url("/alone")))
+        at.sender.push(headline(1), headline(9_000_000_000, "Later"))
+        eventually(lambda: len(post.mails) == 1 and receiver.at("/alone"))
+        (story,) = at.sender.engine.stories("q")
+        assert story.absence == said
+    (_, mail), (request, *_) = post.mails[0], receiver.at("/alone")
+    assert mail["Subject"] == f"q: Big news \N{EM DASH} {said}"
+    assert said in mail.as_string()
+    assert json.loads(request.body)["data"]["absence"] == said
+
+
 def test_of_joined_stories_one_is_told_on(receiver: Receiver, tmp_path: Path) -> None:
     both = SAME.replace("./title", ".//title")
     with post_office() as post, at_work(receiver, tmp_path, post) as at:

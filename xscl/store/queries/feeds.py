@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xscl.store.queries.lists import LISTED, contains
+from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.queries.tables import TABLES, named
@@ -205,14 +206,15 @@ def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
     )
 
 
-def given_title(store: Store, doc: int) -> str:
-    """Return the user's name for the feed that a document came from, empty without."""
-    rows = store.fetch(
-        "SELECT f.given_title FROM state.document d JOIN state.feed f ON f.key = d.origin"
-        " WHERE d.doc = ?",
-        [doc],
+def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
+    """Return the users' names for the feeds that documents came from, by document; of some ''."""
+    listed, parameters = among(docs)
+    rows = store.rows(
+        "SELECT d.doc, f.given_title FROM state.document d JOIN state.feed f ON f.key = d.origin"
+        f" WHERE d.doc IN ({listed})",
+        parameters,
     )
-    return str(rows[0][0]) if rows else ""
+    return dict.fromkeys(docs, "") | {row["doc"]: row["given_title"] or "" for row in rows}
 
 
 def poll_all(store: Store, owner: str, *, now: int, least: int) -> int:

@@ -45,7 +45,7 @@ from xscl.service.routes.inspection import (
     why,
 )
 from xscl.shredding.nodes.tree import number_nodes
-from xscl.store.queries.feeds import given_title
+from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
@@ -299,7 +299,7 @@ def example(asked: PageRequest, name: str) -> Example:
     stream = next((one for one in names if one != EVERYTHING), names[0])
     first = account.named(streams[0])
     with app.store() as store:
-        feed_title = given_title(store, row["doc"])
+        (feed_title,) = given_titles(store, [row["doc"]]).values()
     part = MatchDocument(
         account.named(known), row["ts"], tree, first, row["given"], number_in(known), feed_title
     )
