@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from fractions import Fraction
-from math import copysign, inf
+from math import inf
 from operator import add, mod, mul, sub, truediv
 from typing import Any, TypeAlias
 
@@ -172,15 +172,15 @@ def _computed(
         return double(float(one), float(other))
     if not (isinstance(one, Decimal | int) and isinstance(other, Decimal | int)):
         return NotImplemented
-    made = _bounded(exact(one, other))
+    try:
+        made = _bounded(exact(one, other))
+    except InvalidOperation:  # 0 / 0, a remainder by 0 or of an int of too many digits
+        made = None
     return double(_double(one), _double(other)) if made is None else made
 
 
 def _double(value: Decimal | int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return copysign(inf, value)
+    return quotient(value, 1) if isinstance(value, int) else float(value)
 
 
 def _modulo(one: Decimal, other: Decimal) -> Decimal:
@@ -202,7 +202,15 @@ def units_of(value: BoundedDecimal) -> int:
 def of_units(units: int, count: int = 1) -> DecimalOrDouble:
     """Return a number of units divided by a count, as a quotient of decimals."""
     made = _bounded(Decimal(round(Fraction(units, count))).scaleb(-DIGITS_AFTER, CONTEXT))
-    return units / (count * 10**DIGITS_AFTER) if made is None else made
+    return quotient(units, count * 10**DIGITS_AFTER) if made is None else made
+
+
+def quotient(dividend: int, divisor: int) -> float:
+    """Return the correctly rounded double of a quotient, an infinity beyond all doubles."""
+    try:
+        return dividend / divisor
+    except OverflowError:
+        return inf if dividend > 0 else -inf
 
 
 def is_decimal(value: Decimal | int) -> bool:

@@ -2,9 +2,11 @@
 
 A document is in at most one story of a subscription.  The matches of one transaction extend the
 stories of their documents, join several of them, or begin new ones.  A story is called after the
-document that founded it: the first one whose arrival completed a match of it.  So its id does not
-depend on how documents are cut into batches.  Of stories that are joined the one that was founded
-first keeps its id, and takes over the others (docs/decisions/stories.md).
+document that founded it: the first one whose arrival completed a match of it.  So the id in a join
+does not depend on how documents are cut into batches.  It may where matches wait for time, as those
+of ELSE: a later batch may bring a match that an earlier document completed.  Of stories that are
+joined the one that was founded first keeps its id, and takes over the others
+(docs/decisions/stories.md).
 
 All state is in the store and changes within the caller's transaction.
 """

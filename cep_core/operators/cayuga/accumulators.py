@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import inf, isinf, nan
 from typing import Any, TypeAlias
 
-from cep_core.decimals import DIGITS_AFTER, BoundedDecimal, of_units, units_of
+from cep_core.decimals import DIGITS_AFTER, BoundedDecimal, of_units, quotient, units_of
 
 _SHIFT = 1074  # the smallest float is 2**-1074
 _UNITS = 10**DIGITS_AFTER  # of decimals in 1
@@ -132,9 +132,9 @@ def result(function: str, counts_rows: bool, parts: Sequence[WindowAccumulator])
         units = sum(total.units for total in totals)
         if not floats:
             return of_units(units + (scaled >> _SHIFT) * _UNITS, count)
-        return _quotient(scaled * _UNITS + (units << _SHIFT), count * _UNITS << _SHIFT)
+        return quotient(scaled * _UNITS + (units << _SHIFT), count * _UNITS << _SHIFT)
     if function == "AVG" or floats:
-        return _quotient(scaled, count << _SHIFT)
+        return quotient(scaled, count << _SHIFT)
     return scaled >> _SHIFT
 
 
@@ -149,11 +149,3 @@ def _best(parts: list[Best]) -> Any:
             except Exception:  # as above
                 continue
     return None if chosen is None else chosen[1]
-
-
-def _quotient(scaled: int, unit: int) -> float:
-    """Return the correctly rounded quotient."""
-    try:
-        return scaled / unit
-    except OverflowError:
-        return inf if scaled > 0 else -inf
