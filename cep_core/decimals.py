@@ -124,7 +124,7 @@ class BoundedDecimal(Decimal):
     def __hash__(self) -> int:
         """Return the hash of the double that prints as this decimal, if there is one.
 
-        A whole number has that of an `int`; up to 2 ** 53 these are the same.
+        A whole number has that of an `int`, which is that of an equal double.
         """
         double = float(self)
         if not double.is_integer() and _exact(double) == self:
@@ -137,8 +137,8 @@ DecimalOrDouble: TypeAlias = BoundedDecimal | float
 
 
 def _exact(value: float) -> Decimal:
-    """Return the decimal that a double prints as."""
-    return Decimal(repr(value))
+    """Return the decimal that a double prints as (`text_of`): a whole one is the whole number."""
+    return Decimal(int(value)) if value.is_integer() else Decimal(repr(value))
 
 
 def _holds(compares: Callable[[Any], bool], other: object) -> bool:

@@ -48,7 +48,7 @@ def placed(value: Number) -> Number:
     """Return a number that has the place of a value among all numbers."""
     if isinstance(value, Fraction) or not math.isfinite(value):
         return value
-    return Fraction(Decimal(repr(value)))
+    return Fraction(value) if value.is_integer() else Fraction(Decimal(repr(value)))
 
 
 def computed(sign: str, a: Number, b: Number) -> Number:

@@ -207,6 +207,29 @@ def test_equality_is_one_of_texts_unless_a_side_is_a_number() -> None:
     assert pairs(EQUAL_NUMBERS, KEYS) == [every, none] * 2
 
 
+LARGE = [
+    ("1.2345678901234567E19", "12345678901234567168"),  # as it prints
+    ("1E19", "10000000000000000000"),
+    ("9007199254740993E3", "9007199254740993024"),
+]
+LARGE_EQUAL = [
+    f"{LEFT} {form} {RIGHT}{end}"
+    for condition in ("number(a) = xs:decimal(b)", "a * 1 <= b + 0 AND NOT a * 1 < b * 1")
+    for form, end in (
+        (f"FOLLOWED BY{{k = m AND {condition}, 3 d}}", ""),
+        (f"FOLLOWED BY{{k = m AND {condition}, 3 d}}", " ELSE"),
+        (f"JOIN{{{condition}, 3 d}}", " ELSE RIGHT"),
+        (f"NEXT{{k = m AND {condition}}}", ""),
+    )
+]
+
+
+def test_a_large_double_equals_the_decimal_that_it_prints_as() -> None:
+    assert pairs(LARGE_EQUAL, LARGE) == [{*LARGE}] * len(LARGE_EQUAL)
+    shortest = [(one, f"{other[:-3]}000") for one, other in LARGE[::2]]  # as Python prints it
+    assert not any(pairs(LARGE_EQUAL, shortest))
+
+
 NUMBERS = [
     ("1E3", "1000", True),
     ("1000", "1.0E3", True),

@@ -251,7 +251,10 @@ def literal(value: str | float) -> str:
     """Return a constant; XPath has no exponents, so a number is printed without."""
     if isinstance(value, str):
         return f"'{value}'" if '"' in value else f'"{value}"'
-    text = f"{Decimal(repr(float(value))):f}"
+    number = float(value)
+    if number.is_integer() and abs(number) >= 2**53:
+        return str(int(number))  # as it prints in results; `repr` has the shortest digits
+    text = f"{Decimal(repr(number)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
