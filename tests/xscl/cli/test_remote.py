@@ -169,7 +169,7 @@ def test_tags_are_set_listed_and_imported(both: Both) -> None:
     alone, served = both.ask("subscriptions", "--tag", "sea", "--rows")
     assert served.stdout == alone.stdout
     (row,) = json_rows(alone.stdout)
-    assert row == {"name": "hit", "query": HIT, "updates": False, "tags": ["sea"]}
+    assert row == {"name": "hit", "query": HIT, "updates": False, "stories": False, "tags": ["sea"]}
     Path(both.document("rows.jsonl")).write_text(json.dumps(row | {"name": "copy"}))
     for done in both.ask("import", both.document("rows.jsonl")):
         assert done.stdout == "1 new subscription, 0 there already\n"

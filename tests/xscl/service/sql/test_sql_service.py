@@ -53,6 +53,7 @@ def test_a_snapshot_shows_what_the_engine_shows(shared: tuple[Engine, UserSql]) 
     """Every relation: the operator's answer is that of the engine's own SQL."""
     engine, sql = shared
     engine.subscribe("chain", CHAIN)
+    engine.subscribe("grouped", "S//a->x FOLLOWED BY{x=y, 5 s} S//a->y", stories=True)
     engine.subscribe("distinct", "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 5 s} S//a->y")
     engine.push([*documents(1, 4), Document("S", "broken", 9, b"<a>"), *documents(1, 1, "T")])
     engine.push(documents(10, 3))
