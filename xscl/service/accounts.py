@@ -20,7 +20,7 @@ from xscl.polling.feed_repository import ticks
 from xscl.service.names import owner, qualified, shown
 from xscl.store.queries.owned_rows import delete_rows_of
 from xscl.store.queries.owners import OPERATOR
-from xscl.store.queries.rows import rows_of, update_rows
+from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.store import Store
 
 LONGEST_USER = 100
@@ -226,6 +226,12 @@ class Accounts:
                 self._store.insert_rows("owned_stream", [row])
             mine.add(name)
             return True
+
+    def release(self, account: Account, name: str) -> None:
+        """Take a stream that nothing is on from its owner, as `claim` gave it."""
+        with self._mutex, self._store.transaction():
+            delete_rows(self._store, "owned_stream", account=account.number, name=name)
+            self._streams[account.number].discard(name)
 
 
 class QuotaExceeded(XsclError):

@@ -51,7 +51,8 @@ def test_what_is_no_feed_is_refused_unless_it_is_wanted(
             assert ANSWERS[path][1] in refused.json()["detail"]
             assert "is not followed" in refused.json()["detail"]
             assert ok(client.get("/v1/feeds"))["items"] == []
-        assert ok(ann.get("/v1/me"))["used"]["feeds"] == 0
+        used = ok(ann.get("/v1/me"))["used"]
+        assert (used["feeds"], used["streams"]) == (0, 0)
         page = operator.post("/feeds/add", data={"url": server.url(path)})
         assert page.status_code == 422
         assert ANSWERS[path][1] in page.text

@@ -61,6 +61,8 @@ def test_items_are_listed_by_arrival_or_by_their_own_dates(
     answer = operator.post("/items/order", data={"order": "date", "back": "/items?q=0"})
     assert answer.headers["location"] == "/items?q=0"
     assert [name[-2:] for name in shown(operator)] == ["09", "05", "03", "01"]
+    other = parsed(operator.get("/items?before=3").text).xpath("//li[@data-key]")
+    assert len(other) == len(DAYS), "a link of the other order leads to the first items"
     assert ok(operator.get("/v1/reading")) == {"order": "date"}
     with running.client(token_of(operator, "ann")) as ann:
         assert ok(ann.get("/v1/reading")) == {"order": "arrival"}, "another user's is his own"

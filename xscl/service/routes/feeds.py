@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from http import HTTPStatus
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
@@ -40,7 +40,7 @@ from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.paging import FROM_NEXT, After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
-from xscl.store.queries.feeds import FeedPlace
+from xscl.store.queries.feeds import FeedPlace, has_feeds_on
 
 router = APIRouter(tags=["feeds"])
 
@@ -140,10 +140,10 @@ async def add(new: New, app: TheApp, account: TheAccount) -> answers.Feed:
     Its items are on its stream, on its tags and on the stream `feeds`.  If its first poll fails
     within some seconds it is not followed, unless `keep` is set.
     """
-    feed, fixed = await run_in_threadpool(_follow, new, app, account)
+    followed = await run_in_threadpool(_follow, new, app, account)
     until = time.monotonic() + FIRST_ANSWER
     while True:
-        found = await run_in_threadpool(_first, app, account, feed, fixed, keep=new.keep)
+        found = await run_in_threadpool(_first, app, account, followed, keep=new.keep)
         if found.polled is not None or time.monotonic() > until:
             return found
         await asyncio.sleep(_LOOK)
@@ -155,21 +155,34 @@ FIRST_ANSWER = 5.0
 _LOOK = 0.1
 
 
-def _first(app: App, account: Account, feed: Feed, fixed: list[str], *, keep: bool) -> answers.Feed:
+class _Followed(NamedTuple):
+    """A new feed, its streams whose lateness is fixed, and those that it made the user's."""
+
+    feed: Feed
+    fixed: list[str]
+    claimed: list[str]
+
+
+def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers.Feed:
     """Return a new feed as it is now; raises FeedsError, and removes it, if its poll failed."""
     with app.feeds() as feeds:
-        now = next(iter(feeds.among([feed.key])), feed)
+        now = next(iter(feeds.among([new.feed.key])), new.feed)
         try:
             if not keep:
                 refuse_failed(now)
         except FeedsError:
             feeds.remove(now)
             app.usage.subtract(account.number, "feeds")
+            documents = app.counts.of(feeds.store)
+            for stream in new.claimed:
+                known = account.qualify(stream)
+                if not (has_feeds_on(feeds.store, known) or documents.get(known)):
+                    app.accounts.release(account, stream)
             raise
-        return _as_it_is(feeds, account, now, fixed)
+        return _as_it_is(feeds, account, now, new.fixed)
 
 
-def _follow(new: New, app: App, account: Account) -> tuple[Feed, list[str]]:
+def _follow(new: New, app: App, account: Account) -> _Followed:
     check_url(new.url)
     refuse_address(app, account, new.url)
     headers = tuple(map(read_header, new.headers))
@@ -178,8 +191,7 @@ def _follow(new: New, app: App, account: Account) -> tuple[Feed, list[str]]:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
         feed, fixed = follow(app.engine, feeds, wanted)
-        _claim(app, account, feed)
-    return feed, fixed
+        return _Followed(feed, fixed, _claim(app, account, feed))
 
 
 @router.post(
@@ -338,11 +350,12 @@ def refuse_address(app: App, account: Account, url: str) -> None:
         raise refused_address(account, refused)
 
 
-def _claim(app: App, account: Account, feed: Feed) -> None:
+def _claim(app: App, account: Account, feed: Feed) -> list[str]:
+    """Make a user the owner of a feed's streams; return those that were not his."""
     if account.is_operator:
-        return
-    for stream in feed.streams:
-        app.accounts.claim(account, account.named(stream))
+        return []
+    named = map(account.named, feed.streams)
+    return [stream for stream in named if app.accounts.claim(account, stream)]
 
 
 def _seconds(text: str) -> int:

@@ -109,7 +109,7 @@ def items(
         asked.account,
         stream=stream,
         text=q,
-        before=before,
+        before=before if order == "arrival" or "." in before else "",  # a link of the other order
         limit=LIMIT,
         order=order,
     )
