@@ -147,7 +147,6 @@ class _Diagnosis:
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )
             )
-        wanted = sorted(self._needed or matching)  # after an outer join no block is needed
         if closest is None and wanted and all(matching[place] for place in wanted):
             closest = self._closest({place: matching[place] for place in wanted})
         return Diagnosis(self._asked.label, tuple(blocks), closest)

@@ -98,7 +98,9 @@ def test_the_matches_of_a_subscription_are_listed_and_continued(
 
 
 def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
-    assert "hint: did you mean documents or story_documents?\n" in failed(1, "sql", "SELECT * FROM document")
+    assert "hint: did you mean documents or story_documents?\n" in failed(
+        1, "sql", "SELECT * FROM document"
+    )
     assert "watermarks" in failed(1, "sql", "SELECT * FROM watermark").rpartition("hint")[2]
     assert "such as documents, " in failed(1, "sql", "SELECT * FROM zzzzz")
     assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
