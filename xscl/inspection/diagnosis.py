@@ -147,6 +147,9 @@ class _Diagnosis:
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )
             )
+        # After an outer join no block is needed, but one of them has a document.  A query of
+        # calendars may need none either: its instants have no documents to show.
+        wanted = sorted(self._needed or (() if query.calendars else matching))
         if closest is None and wanted and all(matching[place] for place in wanted):
             closest = self._closest({place: matching[place] for place in wanted})
         return Diagnosis(self._asked.label, tuple(blocks), closest)
