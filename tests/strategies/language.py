@@ -337,7 +337,7 @@ def _residual(draw: Draw, sides: _Sides) -> Formula:
     number = Constant(draw(st.sampled_from((2, 3, 3, 4.5))))
     function = draw(st.sampled_from(("contains", "starts-with")))
     forms: tuple[Formula, ...] = (
-        *[Comparison("<", a, b)] * 3,
+        *[Comparison("<", a, b)] * 5,
         Comparison("<", _number(draw, a), b),
         Comparison("<", _number(draw, a), _number(draw, b)),
         Comparison("<", Arithmetic("+", a, b), number),

@@ -103,7 +103,7 @@ def test_the_description_of_the_api_fits_a_phone(browser: Browser, shop: Shop) -
     ends = browser.run(
         "return [...document.querySelectorAll('nav a')].map((a) => a.getBoundingClientRect().right)"
     )
-    assert len(ends) == len(VIEWS) + len(FURTHER_VIEWS)
+    assert len(ends) >= len(VIEWS) + len(FURTHER_VIEWS)
     assert max(ends) <= PHONE[0]
 
 
