@@ -66,7 +66,7 @@ import xscl.service.browsing as browsing
 import xscl.service.connection as connection
 import xscl.service.guard as guard
 import xscl.service.logs as logs
-import xscl.service.reading as reading
+import xscl.service.read_marks as read_marks
 import xscl.service.routes.documents as posted
 import xscl.service.routes.feeds as feed_routes
 import xscl.service.routes.inspection as trials
@@ -224,7 +224,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "polls in the history of a feed": (feed_repository.MOST, feed_repository.LONGEST),
     "saved statements in SQL": (saved_statements.MOST, saved_statements.LONGEST_NAME),
     "tags of a subscription": (tags.MOST, tags.LONGEST),
-    "marks of items and matches": (reading.MOST, 1_000),
+    "marks of items and matches": (read_marks.MOST, 1_000),
     "starred matches": (stars.MOST,),
     "matches of the past": (
         *(histories.MATCHES, histories.DOCUMENTS),

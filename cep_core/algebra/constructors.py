@@ -216,11 +216,12 @@ def outer_join(
     functions: Functions = FUNCTIONS,
 ) -> OuterJoin:
     """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
+    lower, upper = bounds
     for bound in bounds:
         require_window(bound, functions)
     predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, None)
-    return OuterJoin(left, right, predicate, *bounds, alone, schema)
+    return OuterJoin(left, right, predicate, lower, upper, alone, schema)
 
 
 def alternative(

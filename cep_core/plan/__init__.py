@@ -17,7 +17,7 @@ from cep_core.dataflow.clock import Batch, Clock
 from cep_core.dataflow.code import evaluator
 from cep_core.dataflow.mop import MOp, Operator, SlotWiseMOp, SoleMOp, Wanted, Wire
 from cep_core.events import VALUES, Row
-from cep_core.operators.cayuga.outer import OuterJoinMOp
+from cep_core.operators.cayuga.outer_join import OuterJoinMOp
 from cep_core.operators.cayuga.state import StateMOp
 from cep_core.plan.pending_work import Awaited
 from cep_core.plan.plan import Builder, Plan

@@ -21,7 +21,7 @@ from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.cayuga.aggregate import AggregateMOp
 from cep_core.operators.cayuga.join import WindowJoinMOp
-from cep_core.operators.cayuga.outer import OuterJoinMOp
+from cep_core.operators.cayuga.outer_join import OuterJoinMOp
 from cep_core.operators.cayuga.select import ProjectMOp, SelectMOp, UnionMOp
 from cep_core.operators.cayuga.state import IterateMOp, SequenceMOp
 from cep_core.operators.pattern.matching import matching_for

@@ -27,7 +27,7 @@ from cep_core.errors import CepError
 from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
-from cep_core.operators.cayuga.outer import OuterPairs
+from cep_core.operators.cayuga.outer_join import OuterPairs
 from cep_core.operators.cayuga.state import Iteration, Ranked
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 

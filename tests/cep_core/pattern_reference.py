@@ -156,7 +156,7 @@ class Way(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """What has been taken, what is left, and when the last event was, if that was forgotten."""
+    """The events taken, the rest of the pattern, and the end of a last event that was forgotten."""
 
     taken: Taken
     rest: Pattern
@@ -648,7 +648,7 @@ def names(taken: Taken) -> list[str]:
 
 
 def _without(at: Partial, forgotten: frozenset[str]) -> Partial:
-    """Return what has been taken without some steps; what comes next is still behind these."""
+    """Return the taken events without those of some steps; the next event is still behind these."""
     return at._replace(taken=tuple([one for one in at.taken if one[0] not in forgotten]))
 
 

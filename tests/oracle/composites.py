@@ -218,7 +218,7 @@ def in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
 
 
 def reach(operator: Join | FollowedBy) -> int | None:
-    """Return how long a side is kept at least, None for ever."""
+    """Return the least time for which a side is kept, None for ever."""
     window = operator.window
     return None if window is None else max(window, -(operator.lower or 0))
 

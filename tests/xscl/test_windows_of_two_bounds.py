@@ -133,7 +133,7 @@ def test_a_document_at_a_bound_answers(hours: int) -> None:
 
 
 def test_a_left_document_is_kept_for_the_upper_bound() -> None:
-    """What is later than the window and the lateness is no result, and is told by `late`."""
+    """A document beyond the window and the lateness has no result, and `late` lists it."""
     with xscl.Engine() as engine:
         engine.subscribe("q", query(OPERATORS[0], "12 h TO 2 d"))
         last = documents()[-1]

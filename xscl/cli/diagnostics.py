@@ -39,7 +39,7 @@ from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
-from xscl.service.listening import CannotListen, expect_free
+from xscl.service.listen_address import CannotListen, expect_free
 from xscl.spark.java import find_java
 from xscl.store.consumed_note import expect_consumed, remaining
 from xscl.store.queries.status import without_secrets

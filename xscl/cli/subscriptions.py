@@ -67,7 +67,8 @@ def subscribe(
     ] = XSCL,
     updates: Annotated[bool, option("--updates", "Also match new versions of documents.")] = False,
     stories: Annotated[
-        bool, option("--stories", "Group matches that share documents; each is told once.")
+        bool,
+        option("--stories", "Group matches that share documents; deliver each group once."),
     ] = False,
     since: Annotated[
         str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")

@@ -99,7 +99,7 @@ class Match(Answer):
     xml: str = Field(examples=["<result>...</result>"])
     """The output document."""
     absence: str = Field("", examples=["nothing of invoices came within 2 d"])
-    """What did not come in time; nothing if everything did."""
+    """The documents that did not come in time; empty if all did."""
     constructed: bool = Field(examples=[False])
     """True if the query constructs the output document."""
 
@@ -239,7 +239,7 @@ class ListedStory(Answer):
     merged_into: str | None = Field(examples=[None])
     """The story that took it over."""
     absence: str = Field("", examples=[""])
-    """What did not come in time, in words; empty if everything did."""
+    """The documents that did not come in time, in words; empty if all did."""
 
 
 class StarredDocument(DocumentShown):

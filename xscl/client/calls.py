@@ -348,7 +348,7 @@ def reading() -> Call[Reading]:
 
 
 def order_items(order: Literal["arrival", "date"]) -> Call[Reading]:
-    """Let the page list items by their arrival, or by their own dates."""
+    """Set the order of items on the page: by their arrival, or by their own dates."""
     return _json("PUT", "/v1/reading", Reading, {"order": order})
 
 

@@ -75,14 +75,14 @@ class ListedDocument(Answer):
 
 
 class Reading(Answer):
-    """How a user reads items."""
+    """A user's preferences for reading items."""
 
     order: str = Field(examples=["arrival"])
     """`arrival`, or `date` for their own dates; the newest first."""
 
 
 class ReadMark(Answer):
-    """What a user has read."""
+    """Items and matches that a user has read."""
 
     item: str = Field(examples=["news/example.org-1f0c#1"])
     """The name of a document, or the id of a match."""

@@ -94,7 +94,7 @@ class Message:
 
     @property
     def absence(self) -> str:
-        """What did not come in time, in words; empty if everything did."""
+        """The documents that did not come in time, in words; empty if all did."""
         if self.story is not None and self.story.growth is not None:
             return self.story.absence
         return str(self.matches[0].get("absence", "")) if self.matches else ""

@@ -61,7 +61,7 @@ from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.server.components import ServiceComponent, ServiceJob, started
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App, ServiceSettings
-from xscl.service.listening import expect_free
+from xscl.service.listen_address import expect_free
 from xscl.service.status import StatusReader
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match

@@ -11,7 +11,7 @@ from xscl.event_loop import EventLoop
 from xscl.service.app import ServiceSettings
 from xscl.service.connection import bounded
 from xscl.service.connection_limit import ConnectionLimit
-from xscl.service.listening import address_of, bound
+from xscl.service.listen_address import address_of, bound
 
 GRACE = 3
 """Grace period in seconds of requests in progress at shutdown."""

@@ -256,7 +256,7 @@ class Match:
 
     @property
     def absence(self) -> str:
-        """What did not come in time, in words; empty where the query waits for nothing or it came.
+        """The documents that did not come in time, in words; empty if all did or none had to.
 
         Streams are named as their owner does.
         """

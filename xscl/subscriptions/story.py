@@ -64,7 +64,7 @@ class Story(MatchList):
 
     @property
     def absence(self) -> str:
-        """What did not come in time, in words; empty if everything did."""
+        """The documents that did not come in time, in words; empty if all did."""
         return self[0].absence if len(self) else ""
 
     @property

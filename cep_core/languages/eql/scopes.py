@@ -34,6 +34,7 @@ from cep_core.algebra.pattern_tree import (
     One,
     PatternTree,
     Unordered,
+    components_in,
     stops_of,
     trees_in,
 )
@@ -233,16 +234,7 @@ def _first_stream(node: Node) -> algebra.Stream:
 
 def _places(tree: PatternTree) -> dict[int, int]:
     """Return the places of a tree's components among themselves."""
-    found: set[int] = set()
-    for one in trees_in(tree):
-        match one:
-            case One(component) | Absent(component):
-                found.add(component)
-            case Unordered(components):
-                found.update(components)
-            case _:
-                pass
-        found.update(stops_of(one))
+    found = components_in(tree).union(*map(stops_of, trees_in(tree)))
     return {number: place for place, number in enumerate(sorted(found))}
 
 

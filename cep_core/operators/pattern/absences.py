@@ -1,4 +1,4 @@
-"""What may be absent from matches: the gaps in which it may not be, and its rows.
+"""Absences of matches: the gaps in which no event may occur, and the rows of such events.
 
 An absence without a time of its own lasts from what comes before to what comes after.  One with a
 time is over before the next event begins, whatever happened; whether something did is tested when
@@ -65,7 +65,7 @@ class AbsentEvents:
 
     @property
     def reach(self) -> int:
-        """How long a row is looked at: its own time, if all have one, or the window."""
+        """Ticks for which a row is needed: the absence's time if all have one, or the window."""
         return self._longest if self._shape.timed else self._queries.longest
 
     @property

@@ -25,9 +25,9 @@ from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.pattern.endings import Endings, EndWay, WaitingMatch
 from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
+from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches
 from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
@@ -62,7 +62,7 @@ class PatternMatchMOp(SharedRuns):
             [self._inputs[look.component] for look in self._states[0].looks]
         )
         self._absences = AbsentEvents(shape, self._queries)
-        self._endings = Endings(shape, self._queries, self._absences, self._expect)
+        self._waiting = WaitingMatches(shape, self._queries, self._absences, self._expect)
         self._rows: list[tuple[int, Row, int]] = []
         self._read: dict[str, Row] = {}  # from a snapshot, each once: NaN is itself only
 
@@ -76,7 +76,7 @@ class PatternMatchMOp(SharedRuns):
 
     def instances(self) -> int:
         closed = len(self._policies.closed) if self._policies.is_by_key else 0
-        return sum(1 for _ in chain(self.runs(), self._endings, self._absences)) + closed
+        return sum(1 for _ in chain(self.runs(), self._waiting, self._absences)) + closed
 
     def runs(self) -> Iterator[Run]:
         """Yield the runs that may go on."""
@@ -103,7 +103,7 @@ class PatternMatchMOp(SharedRuns):
 
         kept: SavedRows = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
         base = len(self._states)
-        for deadline, waiting in self._endings.waiting.items():
+        for deadline, waiting in self._waiting.by_deadline.items():
             for run, ways in waiting:
                 flat = tuple([(way.deadline, *map(tuple, way.gaps)) for way in ways])
                 kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
@@ -124,7 +124,7 @@ class PatternMatchMOp(SharedRuns):
             deadline, *flat, ways = row
             ends = [EndWay(end, tuple([Gap(*gap) for gap in gaps])) for end, *gaps in ways]
             run = self._loaded(tuple(flat), mask, side - size)
-            self._endings.wait(deadline, WaitingMatch(run, tuple(ends)))
+            self._waiting.wait(deadline, WaitingMatch(run, tuple(ends)))
         elif side == 2 * size:
             until, key = row
             self._policies.close(key, mask, until)
@@ -173,9 +173,9 @@ class PatternMatchMOp(SharedRuns):
         rows, self._rows = self._rows, []
         self._read.clear()
         made = self._advance(now, _events(rows))
-        endings = self._endings
-        if made or endings.complete or now in endings.waiting:
-            self._emit(now, endings.certain(now, list(made.values())).values())
+        waiting = self._waiting
+        if made or waiting.complete or now in waiting.by_deadline:
+            self._emit(now, waiting.certain(now, list(made.values())).values())
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -370,7 +370,7 @@ class PatternMatchMOp(SharedRuns):
             if not mask:
                 continue
             if state.longest >> number & 1:
-                self._endings.grown.append(run._replace(mask=mask))
+                self._waiting.grown.append(run._replace(mask=mask))
             for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
                 add_run(made, _identity(longer), longer)
@@ -425,8 +425,16 @@ class PatternMatchMOp(SharedRuns):
         if not run.taken:
             first_end, key = row[1], self._key(look.component, row)
         return Run(
-            *(taken, cells, move.target, mask, 0, gaps),
-            *(floor, opened, first_end, row[1], key),
+            taken=taken,
+            cells=cells,
+            state=move.target,
+            mask=mask,
+            gaps=gaps,
+            floor=floor,
+            opened=opened,
+            first_end=first_end,
+            end=row[1],
+            key=key,
         )
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
@@ -443,7 +451,7 @@ class PatternMatchMOp(SharedRuns):
         every = (1 << len(state.moves)) - 1
         left = [run._replace(dead=dead, mask=mask) for dead, mask in parts.items()]
         if state.longest & ~run.dead:
-            self._endings.complete += [one for one in left if not state.longest & ~one.dead]
+            self._waiting.complete += [one for one in left if not state.longest & ~one.dead]
         return [one for one in left if one.dead & every != every]
 
     def _install(self, run: Run) -> None:
@@ -459,7 +467,7 @@ class PatternMatchMOp(SharedRuns):
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
         """Drop runs and waiting matches of some queries, but for those for which they are left."""
         self._drop_runs(left, mask)
-        self._endings.drop(left)
+        self._waiting.drop(left)
 
     def _drop_runs(self, left: Callable[[Run], int], mask: int) -> None:
         for key, found in list(self._runs.items()):
@@ -475,7 +483,7 @@ class PatternMatchMOp(SharedRuns):
         self._drop_runs(lambda run: run.mask if run.first_end > oldest else 0, -1)
         if self._runs:
             self._arm(watermark, self._queries.longest)
-        self._absences.drop_old(watermark, self.runs(), self._endings)
+        self._absences.drop_old(watermark, self.runs(), self._waiting)
         if any(True for _ in self._absences):
             self._arm(watermark, self._absences.reach)
 
@@ -493,13 +501,13 @@ class PatternMatchMOp(SharedRuns):
     def finish(self, now: int) -> None:
         """Prepare for a deadline at the next tick."""
         super().finish(now)
-        if now + 1 in self._endings.waiting:
+        if now + 1 in self._waiting.by_deadline:
             self._lane.prepare(now + 1, self)
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         by_slot = {operator.slot: operator for operator in self.operators}
         for deadline in (time, time + 1):  # for the one after it something is prepared
-            for run, _ in self._endings.waiting.get(deadline, ()):
+            for run, _ in self._waiting.by_deadline.get(deadline, ()):
                 yield from [by_slot[slot] for slot in slots_of(run.mask)] if run.mask else ()
 
     def _emit(self, now: int, whole: Iterable[Run]) -> None:

@@ -1,4 +1,4 @@
-"""What did not come, and what SELECT builds, in texts for people."""
+"""Texts for people name the missing document and show the output of SELECT."""
 
 from __future__ import annotations
 

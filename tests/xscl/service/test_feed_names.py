@@ -55,7 +55,7 @@ def fed(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]:
 
 
 def origins(client: httpx.Client) -> set[str]:
-    """Return what the cards of the newest match say of where its items are from."""
+    """Return the sources of items on the cards of the newest match."""
     page = parsed(client.get("/").text)
     cards = page.xpath("//article[1]//p[@class='item-from']/mark")
     return {" ".join(str(one.text_content()).split("value 2: ")[-1].split()) for one in cards}

@@ -1,4 +1,4 @@
-"""What users have read: marks and the order of items, kept by the service for each of them."""
+"""Read marks and the order of items, which the service keeps for each user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
 from tests.xscl.web.shown import parsed
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service import reading
+from xscl.service import read_marks as marks_of_users
 from xscl.service.accounts import Account, Quota
 from xscl.store.queries.owned_rows import read_marks
 
@@ -109,12 +109,12 @@ def test_a_match_is_marked_as_read(operator: httpx.Client) -> None:
 def test_the_oldest_marks_beyond_the_bound_are_forgotten(
     place: DataDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST", 3)
+    monkeypatch.setattr(marks_of_users, "MOST", 3)
     ann = Account(7, "ann", Quota())
     with filling(place) as engine, closing(engine.connect()) as store:
         for item in "abcd":
-            reading.mark_read(store, ann, [item], read=True)
-        reading.mark_read(store, ann, ["b"], read=True)  # again, so it is the newest
-        reading.mark_read(store, ann, ["e"], read=True)
+            marks_of_users.mark_read(store, ann, [item], read=True)
+        marks_of_users.mark_read(store, ann, ["b"], read=True)  # again, so it is the newest
+        marks_of_users.mark_read(store, ann, ["e"], read=True)
         kept = [row["item"] for row in read_marks(store, ann.number, limit=9)]
         assert kept == ["b", "d", "e"]

@@ -203,7 +203,7 @@ def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
 
 
 def _earliest(form: NormalForm) -> int:
-    """Return how long before a match its documents may have had a partner."""
+    """Return the longest time before a match in which its documents may have had a partner."""
     absent = [one.relation for one in forms(form) if isinstance(one, AbsenceForm)]
     return sum(one.keep(0) for one in absent if one.looks_back)
 

@@ -1,4 +1,4 @@
-"""What one has read: `/v1/reading` and `/v1/reading/marks`."""
+"""Read marks and the order of items: `/v1/reading` and `/v1/reading/marks`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xscl.client.bodies import time_of
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.paging import After, Limit, Page
-from xscl.service.reading import (
+from xscl.service.read_marks import (
     LONGEST,
     ItemOrder,
     item_order,

@@ -94,7 +94,7 @@ async def _lease(app: App, secret: str) -> tuple[HubCallbacks, HubLease]:
 
 
 async def _with_feeds(app: App, work: Callable[[FeedRepository], T]) -> T:
-    """Return what is read or done in a thread."""
+    """Return the result of a call that reads or writes in a thread."""
 
     def run() -> T:
         with app.feeds() as feeds:

@@ -179,7 +179,7 @@ async def _save(asked: PageRequest, wanted: SubscriptionRequest, edit: str) -> N
 
 
 def _make_live(asked: PageRequest, query: str, chosen: Sequence[str]) -> None:
-    """Let the wall clock report absences on chosen ones of the streams that were asked about."""
+    """Make chosen streams live, among those asked about: the wall clock then reports absences."""
     own = asked.app, asked.account
     streams.make_live(*own, [one for one in silent_streams(*own, query) if one in chosen])
 

@@ -44,7 +44,7 @@ ORDERS = {"name": "name", "state": "errors first", "item": "newest item"}
 
 
 class FeedList(BaseModel):
-    """What the list of feeds shows, in which order; empty fields filter nothing.
+    """The filter and the order of the list of feeds; empty fields filter nothing.
 
     `added` is the key of a feed that was just followed, `polled` how many feeds are being polled.
     """

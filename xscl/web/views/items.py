@@ -34,7 +34,7 @@ from xscl.language.names import EVERYTHING
 from xscl.service.browsing import BrowsedDocument, browse, visible_names
 from xscl.service.document_bindings import spooled
 from xscl.service.problems import Problem
-from xscl.service.reading import ItemOrder, item_order
+from xscl.service.read_marks import ItemOrder, item_order
 from xscl.service.routes import reading
 from xscl.service.routes.documents import Before, browsed
 from xscl.service.routes.inspection import (

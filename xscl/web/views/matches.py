@@ -15,7 +15,7 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.match_log import MatchPlace, Page
 from xscl.service.match_views import LAST, match_view, match_views
-from xscl.service.reading import read_among
+from xscl.service.read_marks import read_among
 from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions

@@ -1,4 +1,4 @@
-"""What users have read: marks of items and matches, and the order in which they read items."""
+"""Read marks of items and matches, and the order in which a user reads items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When matches are certain: absences at their ends, and runs that have to be the longest.
+"""Matches that wait: absences at their ends, and runs that have to be the longest.
 
 A match waits until one of its ways to end is certain; a match that may get longer waits until its
 run takes no more, or its window is over.
@@ -31,7 +31,7 @@ class WaitingMatch(NamedTuple):
     ways: tuple[EndWay, ...]
 
 
-class Endings:
+class WaitingMatches:
     """The matches of one m-op that are not certain yet, by deadline."""
 
     def __init__(
@@ -44,29 +44,29 @@ class Endings:
         """``expect`` asks for a report at a deadline."""
         self._shape, self._queries, self._absences = shape, queries, absences
         self._expect = expect
-        self.waiting: dict[int, list[WaitingMatch]] = {}
+        self.by_deadline: dict[int, list[WaitingMatch]] = {}
         # of this epoch: runs that have got longer, and those that get no longer
         self.grown: list[Run] = []
         self.complete: list[Run] = []
 
     def __iter__(self) -> Iterator[Run]:
-        for found in self.waiting.values():
+        for found in self.by_deadline.values():
             for one in found:
                 yield one.run
 
     def wait(self, deadline: int, match: WaitingMatch) -> None:
         """Wait for a deadline."""
-        known = self.waiting.get(deadline)
+        known = self.by_deadline.get(deadline)
         if known is not None:
             known.append(match)
             return
-        self.waiting[deadline] = [match]
+        self.by_deadline[deadline] = [match]
         self._expect(deadline)
 
     def drop(self, left: Callable[[Run], int]) -> None:
         """Drop matches but for the queries for which they are left."""
-        for deadline, waiting in self.waiting.items():
-            self.waiting[deadline] = [
+        for deadline, waiting in self.by_deadline.items():
+            self.by_deadline[deadline] = [
                 WaitingMatch(run._replace(mask=still), ways)
                 for run, ways in waiting
                 if (still := left(run))
@@ -76,7 +76,7 @@ class Endings:
         """Return the matches that are certain in an epoch that has made some runs, each once."""
         whole: dict[Hashable, Run] = {}
         later: dict[Hashable, WaitingMatch] = {}
-        waiting = self.waiting.pop(now, [])
+        waiting = self.by_deadline.pop(now, [])
         if self._shape.waits:
             made = self._longest(now, made, waiting)
         for run in made:
@@ -162,7 +162,7 @@ class Endings:
     def _wait_no_more(self, run: Run) -> None:
         """Forget a match that waits for the end of its window."""
         for window in self._queries.windows:
-            known = self.waiting.get(run.first_end + window - 1, [])
+            known = self.by_deadline.get(run.first_end + window - 1, [])
             for place, (other, ways) in enumerate(known):
                 if not ways and other.same == run.same:
                     left = other._replace(mask=other.mask & ~run.mask)

@@ -53,7 +53,8 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
         definition = cast(OuterPairs, first.definition)
-        self._lower, self._upper, self._alone = definition[1:]
+        self._lower, self._upper = definition.lower, definition.upper
+        self._alone = definition.alone
         self._reach = max(self._upper, 0), max(-self._lower, 0)
         shape, self._constants = definition.filter
         self._holds = shape.holds
