@@ -166,7 +166,8 @@ class Scopes:
         clauses: Clauses,
     ) -> Node:
         """Return a pattern as algebra, its components numbered by themselves."""
-        places = _places(tree)
+        components = components_in(tree).union(*map(stops_of, trees_in(tree)))
+        places = {number: place for place, number in enumerate(sorted(components))}
         tree, variables = _renumbered(tree, places), self._variables(tree, places)
         absent = {one.position for one in variables.all if one.negated}
         aside = [one for one in tests if self._numbers(one, places) & absent]
@@ -230,12 +231,6 @@ class Scopes:
 
 def _first_stream(node: Node) -> algebra.Stream:
     return next(iter(algebra.streams_of(node).values()))
-
-
-def _places(tree: PatternTree) -> dict[int, int]:
-    """Return the places of a tree's components among themselves."""
-    found = components_in(tree).union(*map(stops_of, trees_in(tree)))
-    return {number: place for place, number in enumerate(sorted(found))}
 
 
 def _renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
