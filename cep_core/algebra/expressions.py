@@ -408,10 +408,12 @@ class _Literals:
 
     def _beside(self, parts: Sequence[Expression], *, exact: bool) -> list[Expression]:
         """Return operands; literals are decimals beside a decimal, if `exact` without a double."""
-        kinds = [None if _is_literal(one) else self._kind(self.settled(one)) for one in parts]
-        wanted = float not in kinds and (exact or BoundedDecimal in kinds)
-        wanted = wanted or all(map(_is_literal, parts))
-        return [self.settled(one, exact=wanted) for one in parts]
+        made = [one if _is_literal(one) else self.settled(one) for one in parts]
+        if not any(map(_is_literal, parts)):
+            return made  # no types: each comparison of two columns would ask for both
+        kinds = [self._kind(one) for one in made if not _is_literal(one)]
+        wanted = not kinds or (float not in kinds and (exact or BoundedDecimal in kinds))
+        return [self.settled(one, exact=wanted) if _is_literal(one) else one for one in made]
 
 
 def _is_literal(node: Expression) -> bool:

@@ -140,8 +140,7 @@ def require_aggregable(function: str, kind: type | None, span: Span | None) -> N
 
 def require(predicate: Expression, types: SideTypes, functions: Functions) -> Expression:
     """Return a condition that can be compiled, with types of its literals; raise AlgebraError."""
-    if require_compilable(predicate):
-        predicate = with_literals(predicate, types, functions)
+    predicate = with_literals(predicate, types, functions)
     require_condition(predicate, types, functions)
     return predicate
 
