@@ -47,6 +47,10 @@ TOGETHER = {
     "the Spark session": ("through_spark", "/xscl/spark/"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "cases of the whole language": ("/oracle/test_language.py::",),
+    "the modules of the product": (
+        "/structure/test_docstrings.py::",
+        "/structure/test_structure.py::",
+    ),
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 

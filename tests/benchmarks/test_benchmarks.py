@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -31,7 +30,7 @@ from benchmarks.feed_items import (
     items,
 )
 from benchmarks.harness import Options, ResultsDiffer
-from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
+from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries
 from tests.examples import usually
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
@@ -69,18 +68,6 @@ def test_a_difference_is_reported() -> None:
         harness.require_equal(["a", "b"], ["a"], "letters")
     with pytest.raises(ResultsDiffer, match="0 results too many, 1 too few"):
         harness.require_equal(["a"], ["a", "a"], "multisets")
-
-
-def test_random_queries_are_seeded_and_distributed_by_zipf() -> None:
-    leaves = flat(6).leaves
-    queries = random_queries(leaves, 5_000, 0.8, 6, seed=7)
-    assert queries == random_queries(leaves, 5_000, 0.8, 6, seed=7)
-    assert queries != random_queries(leaves, 5_000, 0.8, 6, seed=8)
-    weights = zipf_weights(6, 0.8)
-    sizes = Counter(len(query.left) for query in queries)
-    for k, weight in enumerate(weights, 1):
-        assert sizes[k] / 5_000 == pytest.approx(weight / sum(weights), abs=0.03)
-    assert all(len(set(q.left)) == len(q.left) == len(set(q.right)) for q in queries)
 
 
 @pytest.mark.parametrize(("variant", "window"), [("a", "INF"), ("b", "1 d")])
@@ -135,6 +122,7 @@ def test_all_readers_of_feeds_find_the_same_entries() -> None:
     assert measured[0].figures["ratio"] == 1
 
 
+@pytest.mark.slow
 def test_a_second_poll_of_the_same_feeds_finds_nothing_new() -> None:
     assert [row.parameters["variant"] for row in polling.polled(2)] == ["new", "same"]
 
@@ -184,12 +172,3 @@ def test_the_capacity_of_the_library_is_counted_with_what_it_keeps() -> None:
     assert (documents["kept_rows"], documents["text"]) == (0, 5_000)
     assert witnesses["result"] == 0 < int(str(witnesses["binding_bytes"]))
     assert int(str(matches["result"])) > 0 < int(str(matches["result_bytes"]))
-
-
-def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command.main(["rsss"])
-    assert (
-        "there is no benchmark 'rsss'; choose from mmqjp-flat, mmqjp-complex"
-        in capsys.readouterr().err
-    )

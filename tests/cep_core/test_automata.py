@@ -70,13 +70,6 @@ def test_there_and_back() -> None:
     assert automata.expression(automata.automaton(both)) == both
 
 
-def test_xml_there_and_back() -> None:
-    view = automata.automaton(example_9())
-    text = air.to_xml(view)
-    assert air.from_xml(text) == view
-    assert air.to_xml(air.from_xml(text)) == text
-
-
 @given(predicates(True))
 def test_every_predicate_goes_through_xml(predicate: Expression) -> None:
     numbers = al.stream("S", Schema(("x", "y"), (float, float)))

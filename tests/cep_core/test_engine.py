@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,47 +62,6 @@ PAIRS = al.sequence(STREAM, STREAM, SAME_NAME)
 # -- time ----------------------------------------------------------------------------------
 
 
-def test_a_monotone_match_leaves_at_once_an_ordered_one_when_its_epoch_is_closed() -> None:
-    core = engine()
-    core.register("dear", al.select(STREAM, Compare(">", Column(2, 1), Constant(83))))
-    core.register("pairs", PAIRS)
-    assert found(core.push([quote("IBM", 90.0, 1)])) == [("dear", 1, 1, "IBM", 90.0)]
-    assert found(core.push([quote("IBM", 80.0, 2)])) == []
-    assert found(core.advance(2)) == []  # the clock is at 2: epoch 2 may get more
-    assert found(core.advance(3)) == [("pairs", 1, 2, "IBM", 90.0, "IBM", 80.0)]
-
-
-def test_matches_come_by_time_registration_and_values() -> None:
-    core = engine()
-    core.register("b", STREAM)
-    core.register("a", STREAM)
-    out = core.push([quote("X", 2.0, 5), quote("W", 1.0, 5), quote("Y", 0.0, 4)])
-    assert [(m.query, m.event.t1, m.event.values[0]) for m in out] == [
-        *[("b", 4, "Y"), ("a", 4, "Y")],
-        *[("b", 5, "W"), ("b", 5, "X"), ("a", 5, "W"), ("a", 5, "X")],
-    ]
-
-
-def test_simultaneous_rows_all_match_and_the_instance_goes_with_the_epoch() -> None:
-    core = engine()
-    core.register("pairs", al.sequence(al.select(STREAM, named("A")), STREAM))
-    out = core.push(
-        [quote("A", 1.0, 1), quote("B", 2.0, 2), quote("C", 3.0, 2), quote("D", 4.0, 3)]
-    )
-    assert [m.event.values[2] for m in out] == ["B", "C"]
-    assert core.close() == []
-
-
-def test_within_the_lateness_order_of_arrival_does_not_matter() -> None:
-    core = engine(lateness=10)
-    core.register("pairs", PAIRS)
-    core.push([quote("IBM", 3.0, 13), quote("IBM", 2.0, 7), quote("IBM", 1.0, 3)])
-    assert found(core.close()) == [
-        ("pairs", 3, 7, "IBM", 1.0, "IBM", 2.0),
-        ("pairs", 7, 13, "IBM", 2.0, "IBM", 3.0),
-    ]
-
-
 def test_a_late_row_is_reported_with_those_that_missed_it_and_still_selected() -> None:
     core = engine(lateness=5)
     core.register("all", STREAM)
@@ -120,28 +77,6 @@ def test_a_late_row_is_reported_with_those_that_missed_it_and_still_selected() -
     core.push([quote("IBM", 3.0, 15)])  # just in time
     assert core.stats()["late"] == 1
     assert found(core.close()) == [("pairs", 15, 20, "IBM", 3.0, "IBM", 1.0)]
-
-
-def test_a_lateness_of_another_stream_does_not_hold_a_query_up() -> None:
-    core = engine()
-    core.stream("Slow", STOCK, lateness=1_000)
-    core.register("pairs", PAIRS)
-    core.register("slow", al.sequence(STREAM, al.stream("Slow", STOCK)))
-    core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])
-    assert [m.query for m in core.advance(3)] == ["pairs"]
-
-
-def test_a_window_join_meets_what_is_kept_on_either_side() -> None:
-    core = engine(lateness=4)
-    core.register("join", al.window_join(STREAM, STREAM, SAME_NAME, Constant(3)))
-    out = core.push([quote("IBM", 1.0, 10), quote("IBM", 2.0, 7), quote("IBM", 3.0, 6)])
-    assert found(out) == [
-        ("join", 6, 7, "IBM", 2.0, "IBM", 3.0),
-        ("join", 6, 7, "IBM", 3.0, "IBM", 2.0),
-        ("join", 7, 10, "IBM", 1.0, "IBM", 2.0),
-        ("join", 7, 10, "IBM", 2.0, "IBM", 1.0),
-    ]
-    assert found(core.push([quote("X", 0.0, 40), quote("IBM", 4.0, 10)])) == []  # kept no longer
 
 
 def test_dead_instances_are_dropped_by_the_watermark() -> None:
@@ -180,63 +115,7 @@ def test_what_every_disjunct_asks_for_is_indexed_and_bounds_instances() -> None:
 
 ALERT, REPLY = al.select(STREAM, named("alert")), al.select(STREAM, named("reply"))
 SAME_PRICE = Compare("=", Column(1, 1), Column(2, 1))
-SILENT = al.absence(ALERT, REPLY, SAME_PRICE, Constant(3))
 ANSWERED = al.alternative(ALERT, REPLY, SAME_PRICE, Constant(3))
-
-
-def test_an_absence_is_certain_when_the_epoch_of_its_deadline_is_closed() -> None:
-    core = engine()
-    core.register("silent", SILENT)
-    core.push([quote("alert", 1.0, 5, t0=4), quote("alert", 2.0, 6), quote("reply", 2.0, 6)])
-    assert found(core.advance(8)) == []  # a reply at 8 would be in time
-    assert found(core.advance(9)) == [("silent", 4, 8, "alert", 1.0)]  # and nothing has arrived
-    assert found(core.close()) == [("silent", 6, 9, "alert", 2.0)]  # the reply came with it
-
-
-@pytest.mark.parametrize(
-    ("t0", "t1", "silent"),
-    [(5, 5, True), (5, 6, True), (6, 6, False), (6, 8, False), (8, 8, False), (6, 9, True)],
-)
-def test_what_answers_begins_after_the_left_row_and_ends_in_the_window(
-    t0: int, t1: int, silent: bool
-) -> None:
-    core = engine(lateness=10)
-    core.register("silent", SILENT)
-    core.push([quote("reply", 1.0, t1, t0=t0), quote("alert", 1.0, 5)])
-    assert found(core.close()) == [("silent", 5, 8, "alert", 1.0)] * silent
-
-
-@pytest.mark.parametrize("window", [1, 2])
-def test_there_may_be_a_deadline_in_each_epoch(window: int) -> None:
-    core = engine()
-    core.register("silent", al.absence(ALERT, REPLY, SAME_PRICE, Constant(window)))
-    out = core.push([quote("alert", float(number), number) for number in range(4)])
-    assert [row[2] for row in found([*out, *core.advance(20)])] == [n + window for n in range(4)]
-
-
-def test_otherwise_there_are_all_pairs_or_one_row_without_an_answer() -> None:
-    core = engine()
-    core.register("answered", ANSWERED)
-    replies = [quote("reply", 1.0, 2), quote("reply", 1.0, 4), quote("reply", 1.0, 5)]
-    out = core.push([quote("alert", 1.0, 1), quote("alert", 2.0, 2), *replies])
-    assert found([*out, *core.close()]) == [
-        ("answered", 1, 2, "alert", 1.0, "reply", 1.0),
-        ("answered", 1, 4, "alert", 1.0, "reply", 1.0),
-        ("answered", 2, 5, "alert", 2.0, None, None),
-    ]
-
-
-def test_a_row_of_a_deadline_is_one_of_its_epoch() -> None:
-    """Aggregates count it with the others; an absence takes it for an answer in time."""
-    counts = (("n", al.Aggregate("COUNT", None)),)
-    core = engine()
-    core.register("count", al.instance_aggregate(al.union(STREAM, SILENT), (), counts))
-    core.register("four", al.absence(al.select(STREAM, named("x")), SILENT, TRUE, Constant(4)))
-    core.register("three", al.absence(al.select(STREAM, named("x")), SILENT, TRUE, Constant(3)))
-    out = core.push([quote("x", 0.0, 1), quote("alert", 1.0, 2), quote("y", 0.0, 5)])
-    assert found([*out, *core.close()]) == [
-        *[("count", 1, 1, 1), ("count", 2, 2, 1), ("three", 1, 4, "x", 0.0), ("count", 5, 5, 2)]
-    ]
 
 
 def test_instances_leave_at_their_deadline() -> None:
@@ -249,81 +128,6 @@ def test_instances_leave_at_their_deadline() -> None:
     core.advance(5)
     assert core.stats()["instances"] == 0
     assert core.stats()["index_entries"] == before
-
-
-@pytest.mark.parametrize("again", [True, False])
-@pytest.mark.parametrize("at", range(2, 6))
-def test_a_snapshot_knows_what_is_answered_and_every_deadline(at: int, again: bool) -> None:
-    later = [quote("reply", 1.0, at)] if again else []
-
-    def run(restored: bool) -> list[tuple[Any, ...]]:
-        core = engine()
-        core.register("answered", ANSWERED)
-        core.register("silent", SILENT)
-        out = core.push([quote("alert", 1.0, 1), quote("alert", 2.0, 1), quote("reply", 1.0, 2)])
-        out += core.advance(at)
-        if restored:
-            core = cep_core.Engine.restore(core.snapshot())
-        return found([*out, *core.push(later), *core.close()])
-
-    assert run(True) == run(False)
-    pairs = [row for row in run(True) if row[3:5] == ("alert", 1.0)]
-    times = [time for time in (2, at) if time < 5] if again else [2]
-    assert pairs == [("answered", 1, time, "alert", 1.0, "reply", 1.0) for time in times]
-    unanswered = [row for row in run(True) if row[3:5] == ("alert", 2.0)]
-    assert unanswered == [
-        *[("answered", 1, 4, "alert", 2.0, None, None), ("silent", 1, 4, "alert", 2.0)]
-    ]
-
-
-def test_absences_of_later_registrations_see_nothing_from_before() -> None:
-    core = engine(lateness=5)
-    core.push([quote("reply", 1.0, 2)])
-    core.register("silent", SILENT)
-    core.push([quote("alert", 1.0, 1)])
-    assert found(core.close()) == [("silent", 1, 4, "alert", 1.0)]
-
-
-@pytest.mark.parametrize(
-    ("form", "one", "other"),
-    [
-        ("NEXT{{$1.Price {} $2.Price}} Stock", "<", ">"),
-        ("FOLD{{$1.Price {} $2.Price, TRUE}} Stock", "<", ">"),
-        ("JOIN{{TRUE, {} s}} Stock", "1", "3"),
-    ],
-)
-def test_operators_that_differ_are_not_one(form: str, one: str, other: str) -> None:
-    texts = [f"SELECT * FROM Stock {form.format(part)}" for part in (one, other)]
-    quotes = [quote("x", price, time) for time, price in enumerate((1.0, 3.0, 2.0, 4.0))]
-    both = engine()
-    for number, text in enumerate(texts):
-        both.register(f"q{number}", text)
-    together = found(both.push(quotes) + both.close())
-    for number, text in enumerate(texts):
-        alone = engine()
-        alone.register(f"q{number}", text)
-        expected = found(alone.push(quotes) + alone.close())
-        assert expected
-        assert sorted(row for row in together if row[0] == f"q{number}") == sorted(expected)
-
-
-def test_one_of_two_absences_goes() -> None:
-    core = engine()
-    streams = [al.stream(name, STOCK) for name in ("S1", "S2")]
-    for one in streams:
-        core.stream(one.name, STOCK, channel="S")
-    for one in streams:
-        core.register(f"of {one.name}", al.alternative(one, STREAM, SAME_PRICE, Constant(3)))
-    both = ("S1", "S2")
-    core.push([Event(both, ("A", 1.0), 1), Event(both, ("B", 2.0), 1), quote("C", 1.0, 2)])
-    core.advance(3)
-    assert core.stats()["mops"] == 1  # one instance for both streams
-    assert core.stats()["instances"] == 2
-    core.unregister("of S1")
-    core.push([quote("D", 1.0, 3)])
-    assert found(core.close()) == [
-        *[("of S2", 1, 3, "A", 1.0, "D", 1.0), ("of S2", 1, 4, "B", 2.0, None, None)]
-    ]
 
 
 def test_an_absence_in_words() -> None:
@@ -345,66 +149,6 @@ def test_an_absence_in_words() -> None:
         core.export("silent")
     with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
         core.register("never", al.absence(STREAM, STREAM, TRUE, Constant(0)))
-
-
-# -- registration --------------------------------------------------------------------------
-
-
-def test_a_query_sees_what_arrives_after_it_was_registered() -> None:
-    core = engine()
-    core.register("first", PAIRS)
-    core.push([quote("IBM", 1.0, 1)])
-    core.register("second", PAIRS)
-    core.push([quote("IBM", 2.0, 2), quote("IBM", 3.0, 3)])
-    assert found(core.close()) == [
-        ("first", 2, 3, "IBM", 2.0, "IBM", 3.0),
-        ("second", 2, 3, "IBM", 2.0, "IBM", 3.0),
-    ]
-
-
-def test_a_new_operator_sees_the_open_epochs_as_a_shared_one_does() -> None:
-    def run(shared: bool) -> list[tuple[Any, ...]]:
-        core = engine(lateness=10)
-        if shared:
-            core.register("other", PAIRS)
-        core.push([quote("IBM", 9.0, 9)])
-        core.register("query", PAIRS)
-        core.push([quote("IBM", 5.0, 5), quote("IBM", 12.0, 12)])
-        return [row for row in found(core.close()) if row[0] == "query"]
-
-    # The row of 5 is met by that of 9, which the query does not see: there is no match with 12.
-    assert run(True) == run(False) == []
-
-
-def test_aggregates_of_later_registrations_begin_anew() -> None:
-    counts = al.window_aggregate(STREAM, (), (("n", al.Aggregate("COUNT", None)),), Constant(100))
-    core = engine()
-    core.register("early", counts)
-    core.push([quote("IBM", 1.0, 1)])
-    core.register("late", counts)
-    core.push([quote("IBM", 1.0, 2)])
-    out = core.close()
-    assert found(out) == [("early", 2, 2, 2), ("late", 2, 2, 1)]
-
-
-def test_removing_queries_leaves_nothing_behind() -> None:
-    core = engine()
-    nodes: list[al.Node] = [
-        PAIRS,
-        al.select(PAIRS, Compare("<", Column(2, 1), Column(2, 3))),
-        STREAM,
-    ]
-    for number, node in enumerate(nodes):
-        core.register(f"q{number}", node)
-    core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])
-    for number in range(len(nodes)):
-        assert len(core.plan.lanes) == 1
-        core.unregister(f"q{number}")
-    assert core.plan.lanes == {}
-    stats = core.stats()
-    kept = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
-    assert {name: stats[name] for name in kept} == dict.fromkeys(kept, 0)
-    assert core.push([quote("IBM", 3.0, 3)]) == []
 
 
 # -- what is refused, what is reported -----------------------------------------------------
@@ -473,12 +217,6 @@ def test_an_absurd_time_is_rejected_and_makes_nothing_late(
     assert core.stats()["matches"] >= others
     core.push([Event("Stock", ("IBM", 1.0), farthest)])
     assert core.stats()["rejected"] == len(beyond)
-
-
-def test_an_int_is_welcome_where_a_float_is_declared() -> None:
-    core = engine()
-    core.register("all", STREAM)
-    assert len(core.push([Event("Stock", ("IBM", 1), 1)])) == 1
 
 
 def test_errors_of_registration() -> None:
@@ -562,21 +300,6 @@ def test_streams_of_one_channel_need_the_same_attributes() -> None:
         core.stream("S2", {"Name": str}, channel="S")
 
 
-def test_an_event_of_several_streams() -> None:
-    core = engine()
-    for name in ("S1", "S2"):
-        core.stream(name, STOCK, channel="S")
-        core.register(f"of {name}", al.sequence(al.stream(name, STOCK), STREAM))
-    core.push([Event(("S1", "S2"), ("A", 1.0), 1), Event("S2", ("B", 2.0), 1)])
-    core.push([quote("C", 3.0, 2)])
-    assert core.stats()["instances"] == 2  # one row for both streams, one for the second
-    assert [(row[0], row[3]) for row in found(core.close())] == [
-        ("of S1", "A"),
-        ("of S2", "A"),
-        ("of S2", "B"),
-    ]
-
-
 # -- snapshots, functions ------------------------------------------------------------------
 
 
@@ -645,18 +368,3 @@ def test_parameters_and_constants_mean_the_same() -> None:
     assert core.stats()["operators"] == 0
     core.register("t", al.select(STREAM, TRUE))
     assert core.stats()["operators"] == 0  # what selects all is left out
-
-
-def test_the_core_runs_alone() -> None:
-    program = (
-        "import cep_core, sys\n"
-        "core = cep_core.Engine(1)\n"
-        "core.stream('S', {'x': int})\n"
-        "core.register('q', 'SELECT * FROM FILTER{x > 1}(S)')\n"
-        "print(len(core.push([cep_core.Event('S', (2,), 1)])))\n"
-        "print(sorted({'duckdb', 'pyspark', 'lxml', 'xscl'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout == "1\n[]\n", done.stderr

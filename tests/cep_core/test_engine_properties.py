@@ -450,6 +450,52 @@ def test_nothing_is_left_when_all_queries_are_gone(program: Program, setting: Se
 LEFT = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
 
 
+def edges(lateness: int) -> Program:
+    """Return queries of every operator over rows whose times lie at all edges of their windows.
+
+    All are registered twice, restored, and half of them removed.
+    """
+    stream = algebra.stream("A", Schema(("n", "s"), (int, str)))
+    later = algebra.rename(stream, {"n": "m", "s": "u"})
+    same, less = (Compare(sign, Column(1, 0), Column(2, 0)) for sign in ("=", "<"))
+    one = algebra.select(stream, Compare("=", Column(2, 0), Constant(1)))
+    silent = algebra.absence(one, stream, same, Constant(3))
+    count = (("c", algebra.Aggregate("COUNT", None)),)
+    nodes: list[Node] = [
+        *(algebra.sequence(stream, later, predicate) for predicate in (TRUE, same, less)),
+        *(algebra.iterate(stream, stream, predicate, TRUE, ()) for predicate in (same, less)),
+        *(algebra.window_join(stream, later, same, Constant(window)) for window in (1, 3)),
+        *(algebra.absence(one, stream, same, Constant(window)) for window in (1, 3)),
+        *(algebra.alternative(stream, later, same, Constant(window)) for window in (1, 3)),
+        algebra.absence(stream, silent, TRUE, Constant(4)),
+        algebra.window_aggregate(stream, (), count, Constant(3)),
+        algebra.instance_aggregate(algebra.union(stream, silent), (), count),
+    ]
+    rows = [(at // 2, at // 2 - (0, 0, 1, 0, 3)[at % 5], at * 5 % 7 % 3) for at in range(28)]
+    rows.sort(key=lambda row: row[0] + lateness * (row[2] == 1))
+    pushed = [Push((Event("A", (n, "x"), t0, t1),)) for t1, t0, n in rows]
+    first, again = (
+        [Register(f"q{begin + number}", node) for number, node in enumerate(nodes)]
+        for begin in (0, len(nodes))
+    )
+    gone = [Unregister(f"q{number}") for number in range(0, len(nodes), 2)]
+    parts: list[Sequence[Step]] = [
+        *(first, pushed[:9], again, pushed[9:15], [Restore()], pushed[15:20], gone),
+        *([Advance(10)], pushed[20:], [Advance(30)]),
+    ]
+    steps = tuple([step for part in parts for step in part])
+    return Program((Declared("A", stream.schema, lateness),), steps)
+
+
+@pytest.mark.parametrize("name", ["all", "none"])
+@pytest.mark.parametrize("lateness", [0, 2])
+def test_the_edges_of_all_windows_agree(lateness: int, name: str) -> None:
+    program = edges(lateness)
+    wanted = expected(program)
+    assert sum(map(bool, wanted)) > 20
+    assert outputs(program, Setting(CONFIGURATIONS[name])) == wanted
+
+
 def test_absences_of_two_registrations() -> None:
     """An answer may come before both its query and the row that it answers."""
     stream = algebra.stream("A", Schema(("n", "s"), (int, str)))

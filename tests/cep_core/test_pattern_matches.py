@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,9 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule, Schema, algebra
-from cep_core.algebra.expressions import TRUE, Constant
-from cep_core.errors import AlgebraError
+from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.shared_runs import SharedRuns
@@ -31,7 +28,6 @@ from tests.cep_core.pattern_strategies import (
     programs,
 )
 from tests.cep_core.test_engine_properties import CONFIGURATIONS
-from tests.event_automata import automata_of
 from tests.examples import MORE, until
 
 USUAL = settings(
@@ -229,17 +225,6 @@ def _is_split(mop: SharedRuns) -> bool:
     return any(mask.bit_count() < len(mop.operators) for mask in masks)
 
 
-def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
-    core = engine_of("AB", {"v": int})
-    for least in (2, 3):
-        text = f"EVENT SEQ(A a, next B b) WHERE b.v >= {least} RETURN b.v"
-        core.register(f"from {least}", text, "sase")
-    assert [len(mop.operators) for mop in core.plan.mops if mop.kind == "pattern_match"] == [2]
-    events = [Event("A", (1,), 0), Event("B", (2,), 1), Event("B", (3,), 2)]
-    found = [(query, event.values) for query, event in [*core.push(events), *core.close()]]
-    assert found == [("from 2", (2,)), ("from 3", (3,))]
-
-
 def test_constants_and_windows_share_one_run() -> None:
     core = engine_of("AB", {"v": int})
     for at in range(100):
@@ -251,15 +236,6 @@ def test_constants_and_windows_share_one_run() -> None:
     core.advance(2)
     assert core.stats()["instances"] == 2  # A, and A with B
     assert "shared by 100 queries" in core.explain("0")
-
-
-def test_what_is_absent_before_an_unordered_part_is_known_when_its_window_is_over() -> None:
-    core = engine_of("AB", {"n": int})
-    core.register("q", "EVENT (A x AND A y AND !B z) WITHIN 3 RETURN x.n, y.n AS m", "sase")
-    times = [("A", 0), ("B", 1), ("A", 2), ("A", 3), ("A", 4)]
-    events = [Event(kind, (at,), at) for kind, at in times]
-    found = [event.values for _, event in [*core.push(events), *core.close()]]
-    assert sorted(found) == [(3, 4), (4, 3)]  # 2 and 3 are less than 3 after B
 
 
 WITHIN = "WHERE FILTER(a.k = b.k), (a, b) OCCURS WITHIN 100 s"
@@ -302,54 +278,6 @@ def test_what_is_kept_is_bounded_over_windows(text: str) -> None:
     assert least < max(counts[2:]) <= 1.5 * counts[1] + 10, counts
     core.advance(5_000)
     assert core.stats()["instances"] == 0
-
-
-def test_an_absence_before_the_first_event_counts_from_the_registration() -> None:
-    core = engine_of("AB", {"n": int})
-    text = "EVENT SEQ((A x OR !B y), B z) WITHIN 3 RETURN x.n, z.n AS m"
-    core.register("earlier", text, "sase")
-    core.push([Event("B", (1,), 0)])
-    core.register("later", text, "sase")
-    found = [*core.push([Event("B", (2,), 1)]), *core.close()]
-    assert [(query, event.values) for query, event in found] == [
-        ("earlier", (None, 1)),
-        ("later", (None, 2)),
-    ]
-
-
-def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
-    a, b = (algebra.stream(name, Schema(("n",), (int,))) for name in "AB")
-    tree = algebra.Chain((algebra.One(0), algebra.Loop(algebra.One(1, "next"), 1, 2)))
-    components = [algebra.Component(0), algebra.Component(1, True)]
-    parts = [algebra.Part(0, "value", 0), algebra.Part(1, "LIST", 0)]
-    rules = algebra.Rules(window=Constant(5), policy="to last", target=1)
-    node = algebra.pattern_match([a, b], components, tree, parts, ["n", "all"], TRUE, rules)
-    core = engine_of("AB", {"n": int})
-    core.register("q", node)
-    core.push([Event("A", (1,), 1), Event("B", (2,), 2)])
-    core = Engine.restore(core.snapshot())
-    found = [*core.push([Event("B", (3,), 3)]), *core.advance(9)]
-    assert [event.values for _, event in found] == [(1, (2,))]  # the longer one begins before b
-    for wrong in (
-        replace(node, tree=algebra.One(0)),
-        replace(node, policy="to last", target=None),
-        replace(node, components=(components[0],)),
-        replace(node, tree=algebra.Chain((algebra.One(0), algebra.Loop(algebra.One(1), 2, 1)))),
-        replace(node, parts=(algebra.Part(1, "value", 0), parts[1])),
-        replace(node, tests=Constant(5)),
-    ):
-        with pytest.raises(AlgebraError):
-            core.register("wrong", wrong)
-
-
-def test_the_automaton_of_a_pattern_is_shown() -> None:
-    core = engine_of(TYPES, SCHEMA)
-    core.register("q", "EVENT SEQ(A a, B? b, C c)", "sase")
-    (shown,) = automata_of(core, "q")
-    assert [(e.source, e.target, e.event) for e in shown.transitions if e.change == "add"] == [
-        *(("s0", "s1", "A"), ("s1", "s2", "B"), ("s1", "sd", "C"), ("s2", "sd", "C")),
-    ]
-    assert len(shown.transitions) == 6
 
 
 @pytest.mark.parametrize(
@@ -439,3 +367,14 @@ def test_events_meet_the_matches_of_their_partition(
     events = [Event(name, (at, k, j), at) for at, (name, k, j) in enumerate(rows)]
     values = [match.event.values for match in core.push(events) + core.close()]
     assert " ".join(f"{a}{b}" for a, b in sorted(values)) == found
+
+
+def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
+    core = engine_of("AB", {"v": int})
+    for least in (2, 3):
+        text = f"EVENT SEQ(A a, next B b) WHERE b.v >= {least} RETURN b.v"
+        core.register(f"from {least}", text, "sase")
+    assert [len(mop.operators) for mop in core.plan.mops if mop.kind == "pattern_match"] == [2]
+    events = [Event("A", (1,), 0), Event("B", (2,), 1), Event("B", (3,), 2)]
+    found = [(query, event.values) for query, event in [*core.push(events), *core.close()]]
+    assert found == [("from 2", (2,)), ("from 3", (3,))]

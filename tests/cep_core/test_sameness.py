@@ -11,7 +11,6 @@ import pytest
 import cep_core
 from cep_core import algebra as al
 from cep_core.algebra.expressions import (
-    FUNCTIONS,
     TRUE,
     And,
     Arithmetic,
@@ -21,7 +20,7 @@ from cep_core.algebra.expressions import (
     Expression,
     Or,
 )
-from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal_form
+from cep_core.dataflow.predicates import normal_form
 from cep_core.errors import SnapshotError
 from cep_core.events import Event, Schema
 from cep_core.plan.plan import BUILDERS
@@ -80,21 +79,6 @@ def test_predicates_whose_constants_are_equal_but_not_the_same() -> None:
         core.register(text, f"SELECT word({text}) AS w FROM FILTER{{word({text}) = '{text}'}}(S)")
     out = core.push([Event("S", (1.0, 1), 1)])
     assert [(m.query, m.event.values) for m in out] == [(text, (text,)) for text in texts]
-
-
-def test_definitions_with_equal_constants() -> None:
-    shapes = PredicateShapes(FUNCTIONS)
-
-    def defined(value: Any) -> BoundPredicate:
-        shape, constants = shapes.of(Compare("=", Column(2, 0), Constant(value)), False)
-        return BoundPredicate(shape, constants(()))
-
-    numbers = [value for value in NUMBERS if not isinstance(value, bool)]
-    assert len({defined(value) for value in numbers}) == len(numbers)
-    assert defined(1) == defined(1)
-    assert (defined(1) != defined(1)) is False
-    assert defined(1) != defined(1.0)
-    assert defined(1) != (defined(1).shape, (1,))
 
 
 # -- normal form ---------------------------------------------------------------------------
@@ -185,20 +169,6 @@ def test_absences_over_the_streams_of_a_channel_share_by_their_right_side() -> N
             node = al.absence(al.stream(left, ANY), al.stream(right, ANY), TRUE, Constant(1))
             core.register(f"{left} {right}", node)
     assert core.stats()["mops"] == 2
-
-
-def test_windows_of_joins_that_go() -> None:
-    core = engine()
-    for window in (3, 9, 9, 5):
-        core.register(f"w{len(core.queries)}", al.window_join(S, S, TRUE, Constant(window)))
-    core.push([Event("S", (1.0, 1), 1)])
-    core.unregister("w1")
-    core.unregister("w2")
-    assert {m.query for m in core.push([Event("S", (2.0, 2), 5)])} == {"w3"}
-    core.unregister("w3")
-    assert {m.query for m in core.push([Event("S", (3.0, 3), 8)])} == {"w0"}
-    core.unregister("w0")
-    assert core.stats()["instances"] == core.stats()["mops"] == 0
 
 
 # -- snapshots -----------------------------------------------------------------------------

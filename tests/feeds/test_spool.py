@@ -26,8 +26,6 @@ from feeds.spool import (
 )
 from tests.examples import examples
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def document(number: int) -> Document:
     return Document("S", f"d{number}", number, b"<a>%d</a>" % number)

@@ -43,7 +43,6 @@ from tests.oracle.queries import (
     blocks,
     bound,
     leaves,
-    subscribed_first,
 )
 from tests.oracle.steps import Block
 from tests.oracle.trees import Node, read
@@ -124,22 +123,6 @@ def identity(match: Match) -> str:
     name, documents, nodes = match
     bindings = " ".join(f"{variable}={document}#{node}" for variable, document, node in nodes)
     return f"{name}({' '.join(documents)}|{bindings})"
-
-
-def renamed(found: Mapping[str, Match]) -> Counter[Match]:
-    """Return an engine's matches, by id, with published documents named as here."""
-
-    def name(document: str) -> str:
-        return identity(plain(found[document])) if document in found else document
-
-    def plain(match: Match) -> Match:
-        subscription, documents, nodes = match
-        renamed_nodes = tuple(
-            (variable, name(document), node) for variable, document, node in nodes
-        )
-        return subscription, tuple(map(name, documents)), renamed_nodes
-
-    return Counter(map(plain, found.values()))
 
 
 def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Match, list[Composite]]:
@@ -261,15 +244,6 @@ def appeared(events: Sequence[Event], lateness: Mapping[str, int]) -> list[Arriv
 def matches(events: Sequence[Event], lateness: Mapping[str, int]) -> Counter[Match]:
     """Return the matches of a history as a multiset (each occurs once)."""
     return Counter(replay(events, lateness).keys())
-
-
-def evaluate(
-    subscriptions: Sequence[Subscription],
-    documents: Sequence[Doc],
-    lateness: Mapping[str, int] | None = None,
-) -> Counter[Match]:
-    """Return the matches of subscriptions that were there before the first document."""
-    return matches(subscribed_first(subscriptions, documents), lateness or {})
 
 
 def _run(

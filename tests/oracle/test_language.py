@@ -1,4 +1,4 @@
-"""The oracle of XSCL: its fine rules worked by hand, and the cases that the engine is tried with.
+"""The oracle of XSCL: its rules of lateness by hand, and the cases that the engine is tried with.
 
 What the papers and the guide say of each construct is tried with the engine (`tests/golden`,
 `tests/documentation/test_xscl_guide.py`), which the properties compare with the oracle.
@@ -19,7 +19,7 @@ from tests.examples import ROUNDS, cases_of, usually
 from tests.oracle import composites as rows
 from tests.oracle import evaluation, formulas, patterns
 from tests.oracle.composites import Arrived, Composite
-from tests.oracle.evaluation import Match, identity, matches
+from tests.oracle.evaluation import Match, matches
 from tests.oracle.formulas import Scope, Value
 from tests.oracle.output import document_of
 from tests.oracle.patterns import values
@@ -32,16 +32,14 @@ from tests.oracle.queries import (
     FollowedBy,
     Formula,
     Join,
-    Or,
     Push,
     Query,
     Subscribe,
     Subscription,
-    Unsubscribe,
     Var,
     blocks,
 )
-from tests.oracle.steps import Block, Condition, Exists, Step
+from tests.oracle.steps import Block, Condition, Step
 from tests.oracle.trees import Binding, Node, descendants
 from tests.strategies import joins
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
@@ -83,14 +81,6 @@ def _at(*times: int) -> list[Push]:
 # -- Chains --------------------------------------------------------------------------------
 
 
-def test_a_composite_on_the_right_begins_after_the_left_ends() -> None:
-    inner = Join(B, C, _same("b", "c"), 5)
-    outer = FollowedBy(A, inner, SAME, 5)
-    assert _found(outer, *_at(1, 2, 6)) == {"d1 d2 d3", "d1 d3 d2"}
-    assert _found(outer, *_at(1, 1, 6)) == set()
-    assert _found(outer, *_at(1, 2, 7)) == set()
-
-
 def test_the_newcomer_is_what_has_the_newest_document() -> None:
     """The clock at d3 is 9; the pair (d1, d2) ends at 4, so it is kept until 4 + T."""
     chain = Join(Join(A, B, SAME, 9), _block("c", "R"), _same("a", "c"), 4)
@@ -106,51 +96,9 @@ def test_the_lateness_of_all_blocks_below_counts() -> None:
     assert _found(chain, *arrived, R=1) == {"d1 d2 d3"}
 
 
-# -- Matches and predicates ----------------------------------------------------------------
-
-TWO = "<k><x>u</x><x>v</x></k>"
-
-
-def _with_x(variable: str, x: str) -> Block:
-    return Block("S", Step("child", "k", variable, (Exists(Step("child", "x", x)),)))
-
-
-def test_a_match_has_the_nodes_of_all_variables_in_predicates() -> None:
-    left, right = _with_x("a", "p"), _with_x("b", "q")
-    query = Query(FollowedBy(left, right, Comparison("!=", Var("p"), Var("q")), 5))
-    events = (Subscribe(Subscription("Q", query)), _doc("d1", 1, TWO), _doc("d2", 2, TWO))
-    assert _history(*events) == {
-        ("Q", ("d1", "d2"), (("p", "d1", 1), ("q", "d2", 2))),
-        ("Q", ("d1", "d2"), (("p", "d1", 2), ("q", "d2", 1))),
-    }
-
-
-def test_both_disjuncts_true_is_one_match_and_binds_the_variables_of_both() -> None:
-    left, right = _with_x("a", "p"), _with_x("b", "q")
-    formula = Or((SAME, _same("p", "q")))
-    query = Query(FollowedBy(left, right, formula, 5))
-    events = (
-        Subscribe(Subscription("Q", query)),
-        _doc("d1", 1, "<k><x>u</x></k>"),
-        _doc("d2", 2, "<k><x>u</x></k>"),
-    )
-    nodes = (("a", "d1", 0), ("b", "d2", 0), ("p", "d1", 1), ("q", "d2", 1))
-    assert _history(*events) == {("Q", ("d1", "d2"), nodes)}
-
-
 # -- NOT FOLLOWED BY, ELSE -----------------------------------------------------------------
 
 NOTHING = FollowedBy(A, _block("b", "R"), SAME, 3, negated=True)
-OTHERWISE = FollowedBy(A, _block("b", "R"), SAME, 3, otherwise=True)
-
-
-@pytest.mark.parametrize(
-    ("time", "answered"), [(4, False), (5, True), (7, True), (8, False)], ids=str
-)
-def test_absence_ends_at_exactly_t(time: int, answered: bool) -> None:
-    pushed = (_doc("d1", 4), _doc("d2", time, stream="R"), _doc("d3", 20, "<z/>"))
-    assert _found(NOTHING, *pushed) == (set() if answered else {"d1"})
-    assert _found(OTHERWISE, *pushed) == ({"d1 d2"} if answered else {"d1"})
 
 
 @pytest.mark.parametrize(("lateness", "answered"), [(0, False), (2, False), (3, True)])
@@ -165,32 +113,7 @@ def test_a_late_row_waits_for_nothing() -> None:
     assert _found(NOTHING, *pushed, R=5) == {"d1"}
 
 
-def test_an_epoch_is_closed_by_what_is_later_than_the_lateness() -> None:
-    here, gone = Subscribe(Subscription("Q", Query(NOTHING))), Unsubscribe("Q")
-    d1, at, after = _doc("d1", 1), _doc("z", 6, "<z/>"), _doc("y", 7, "<z/>")
-    assert _history(here, d1, at, gone, after, R=2) == set()
-    assert len(_history(here, d1, at, after, gone, R=2)) == 1
-
-
 # -- Ordered and monotone operators together -----------------------------------------------
-
-
-def test_absence_above_a_join_begins_when_the_pair_ends() -> None:
-    pairs = FollowedBy(
-        FollowedBy(A, B, SAME, 5), _block("c", "R"), _same("b", "c"), 3, negated=True
-    )
-    assert _found(pairs, *_at(1, 3), _doc("d3", 6, stream="R")) == set()
-    assert _found(pairs, *_at(1, 3), _doc("d3", 7, stream="R")) == {"d1 d2"}
-
-
-def test_a_join_above_absence_meets_its_row_at_the_deadline() -> None:
-    silence = Query(NOTHING)
-    query = FollowedBy(silence, _block("c", "T"), _same("a", "c"), 2)
-    assert query.text() == (
-        "(SELECT * FROM S//k->a NOT FOLLOWED BY{a = b, 3} R//k->b) FOLLOWED BY{a = c, 2} T//k->c"
-    )
-    for time, expected in ((4, set()), (5, {"d1 d2"}), (6, {"d1 d2"}), (7, set[str]())):
-        assert _found(query, _doc("d1", 1), _doc("d2", time, stream="T")) == expected
 
 
 def test_an_ordered_row_is_in_time_for_documents_that_came_before_its_epoch_closed() -> None:
@@ -200,37 +123,6 @@ def test_an_ordered_row_is_in_time_for_documents_that_came_before_its_epoch_clos
     late = (_doc("d1", 1), _doc("z", 14, "<z/>"), _doc("d2", 5, stream="T"))
     assert _found(query, *late) == set()
     assert _found(query, *late, T=1) == {"d1 d2"}
-
-
-# -- Publishing ----------------------------------------------------------------------------
-
-PAIRS = FollowedBy(_with_x("a", "p"), _with_x("b", "q"), _same("p", "q"), 5)
-ONE = "<k><x>u</x></k>"
-
-
-def test_published_documents_are_read_with_the_time_of_their_match() -> None:
-    reader = FollowedBy(_block("m", "P", "x"), _block("c", "S", "x"), _same("m", "c"), 2)
-    subscribed = (
-        Subscribe(Subscription("P1", Query(PAIRS, publish="P"))),
-        Subscribe(Subscription("Q", Query(reader))),
-    )
-    found = _history(*subscribed, *(_doc(f"d{t}", t, ONE) for t in (1, 2, 4)))
-    pair = next(match for match in found if match[1] == ("d1", "d2"))
-    name = identity(pair)
-    assert {match for match in found if match[0] == "Q"} == {
-        ("Q", (name, "d4"), (("c", "d4", 1), ("m", name, 2))),
-        ("Q", (name, "d4"), (("c", "d4", 1), ("m", name, 4))),
-    }
-
-
-def test_a_reader_sees_what_is_made_of_later_documents_only() -> None:
-    publisher = Subscribe(Subscription("P1", Query(PAIRS, publish="P")))
-    reader = Subscribe(Subscription("Q", Query(_block("m", "P", "result"))))
-    pushed = [_doc(f"d{t}", t, ONE) for t in (1, 2, 3)]
-    found = _history(publisher, pushed[0], reader, *pushed[1:])
-    assert {match[1][0] for match in found if match[0] == "Q"} == {
-        identity(match) for match in found if match[1] == ("d2", "d3")
-    }
 
 
 # -- The cases that the engine is tried with -------------------------------------------------
@@ -249,7 +141,7 @@ STRATEGIES = {
 NAMES = usually(STRATEGIES, *(name for name in STRATEGIES if name != "mixes"))
 """Mixes are of the others, and expensive."""
 
-SIZES = {name: {"mixes": 100, "residuals": 50}.get(name, 25) for name in STRATEGIES}
+SIZES = {name: {"mixes": 100, "residuals": 30}.get(name, 15) for name in STRATEGIES}
 """How many cases have all that is asked for; to draw one takes some 50 ms."""
 
 

@@ -23,13 +23,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1, help="the number of seeds")
     parser.add_argument("--hours", type=float, default=1.0, help="virtual hours of each")
     parser.add_argument("--jobs", type=int, default=1, help="simulations at the same time")
-    parser.add_argument("--plant", help="a defect of tests.simulation.planted")
     parser.add_argument("--until-found", action="store_true", help="end with the first failure")
     parser.add_argument("--events", action="store_true", help="print what happened")
     parser.add_argument("--replay", type=Path, help="run the schedules of a file, one a line")
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.runs)
-    schedules = [Schedule.drawn(seed, given.hours, given.plant) for seed in seeds]
+    schedules = [Schedule.drawn(seed, given.hours) for seed in seeds]
     if given.replay is not None:
         lines = given.replay.read_text().splitlines()
         schedules = [Schedule.parse(line) for line in lines if not line.startswith("#")]

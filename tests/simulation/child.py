@@ -40,10 +40,6 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
     logging.disable(logging.INFO)
     service.install()
     database.install(scheduler)
-    if schedule.plant is not None:
-        from tests.simulation.planted import DEFECTS
-
-        DEFECTS[schedule.plant]()
     world = World(scheduler, root, schedule)
     try:
         wrong = world.run()

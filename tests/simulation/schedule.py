@@ -16,19 +16,18 @@ STALLS = (150, 500, 2_000)
 
 @dataclass(frozen=True)
 class Schedule:
-    """A simulation, perhaps with a planted defect."""
+    """A simulation."""
 
     seed: int
     hours: float = 1.0
     keep: float = 0.7
     stalls: int = 500
-    plant: str | None = None
 
     @classmethod
-    def drawn(cls, seed: int, hours: float, plant: str | None = None) -> Schedule:
+    def drawn(cls, seed: int, hours: float) -> Schedule:
         """Return the schedule of a seed."""
         draw = Random(f"schedule {seed}")
-        return cls(seed, hours, draw.choice(KEEPS), draw.choice(STALLS), plant)
+        return cls(seed, hours, draw.choice(KEEPS), draw.choice(STALLS))
 
     @classmethod
     def parse(cls, text: str) -> Schedule:

@@ -2,8 +2,7 @@
 
 service        `xscl serve` as a process, one life after another in one directory
 fast_clock     the service's clock, faster than the wall clock
-replay         real feeds that change over time, some of which misbehave, on loopback
-publisher      feeds that grow with each poll, whose items are known
+publisher      feeds that grow with each poll, or by the service's clock; some misbehave
 population     20,000 subscriptions in several languages
 clients        clients that come and go, and what they expect
 hostile        one client that does its worst
@@ -12,7 +11,7 @@ machine        the small disk and the clock that the service has then
 oracle         what the store must have, and what must be delivered
 measurements   samples of the processes, the disk and the counters; latencies
 verdict        growth over the second half, and all else that must hold
-report         JSON, Markdown and plots
+report         JSON and Markdown
 program        all of these together
 
 One hour is 60 hours of the service.  Windows, lateness and retention are a few hours of its time,

@@ -35,7 +35,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--faults", default="", metavar="FAULT,FAULT|all", help=", ".join(KINDS))
     parser.add_argument("--hostile", action="store_true", help="one client does its worst")
-    parser.add_argument("--plant", help="a defect of tests.simulation.planted")
     asked = parser.parse_args()
     keep = bool(os.environ.get("KEEP"))
     if asked.seconds is None:
@@ -50,7 +49,6 @@ def main() -> int:
         hours=asked.seconds / 3_600,
         faults=faults,
         hostile=asked.hostile,
-        plant=asked.plant,
     )
     holds = True
     for seed in range(asked.seed, asked.seed + asked.runs):

@@ -34,7 +34,6 @@ from tests.xscl.delivery.receiver import OK, Does, Got, Receiver
 
 KEYS = 5
 """Documents of one key come near one another: a key is one of so many that are new."""
-WINDOW = "FOLLOWED BY{{x = y, 1 h}}"
 PATIENCE = 60.0
 SEVERAL = 100
 """Violations that are kept."""

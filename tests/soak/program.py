@@ -21,7 +21,6 @@ from pathlib import Path
 import httpx
 
 import xscl
-from tests.soak import replay
 from tests.soak.clients import (
     LOAD,
     Client,
@@ -39,7 +38,7 @@ from tests.soak.machine import Machine
 from tests.soak.measurements import Latencies, Sample, Sampler
 from tests.soak.oracle import QUERY, SKIPPED, Printed, differences
 from tests.soak.population import EVENTS, TAGS, as_json_lines, population
-from tests.soak.publisher import Publisher, publishing
+from tests.soak.publisher import FEEDS, WORDS, Publisher, publishing
 from tests.soak.report import Run
 from tests.soak.service import CHANGED, SERVE, SOAK, Host
 from tests.soak.verdict import Judged, bounded, verdict
@@ -71,7 +70,7 @@ class Settings:
 
     hours: float = 1.0
     subscriptions: int = 20_000
-    feeds: int = replay.FEEDS
+    feeds: int = FEEDS
     pace: float = 1.0
     every: float = 5.0
     """Seconds between two samples."""
@@ -86,8 +85,6 @@ class Settings:
     mounts: bool = True
     """A full disk is a file system of its own, where one can be mounted."""
     options: tuple[str, ...] = ("--no-spark",)
-    plant: str | None = None
-    """A defect of `tests.simulation.planted`."""
     checkpoint: int | None = None
 
     @property
@@ -117,18 +114,17 @@ def run(settings: Settings, *, keep: bool = False) -> Run:
     with ExitStack() as stack:
         directory = stack.enter_context(_directory(keep))
         receiver = stack.enter_context(receiving())
-        publisher = stack.enter_context(publishing())
         machine = None
         if needs_machine(settings.faults):
             machine = stack.enter_context(closing(Machine(directory, mounts=settings.mounts)))
         home = DataDirectory((machine.disk if machine else directory) / "data")
         clock = FastClock.starting(1.0 if settings.keeps_all else SPEED)
-        said = {"plant": settings.plant, "checkpoint": settings.checkpoint}
+        said: dict[str, object] = {"checkpoint": settings.checkpoint}
         if not settings.keeps_all:
             _retain(home, settings.kept)
             said["clock"] = str(clock)
-        feeds = stack.enter_context(replay.replaying(replay.seconds_of(clock), settings.feeds))
-        allowed = [*{url.split("/")[2] for url in feeds.urls()}, DEAD, publisher.address]
+        publisher = stack.enter_context(publishing(lambda: clock() / SECOND, settings.feeds))
+        allowed = [*{url.split("/")[2] for url in publisher.urls()}, DEAD, publisher.address]
         allowed += [f"127.0.0.1:{receiver.port}"]
         changes = {name: value for name, value in said.items() if value is not None}
         host = Host(
@@ -140,7 +136,7 @@ def run(settings: Settings, *, keep: bool = False) -> Run:
         )
         host.start()
         stack.callback(lambda: host.kill())
-        return Soak(settings, host, home, receiver, publisher, feeds, machine).run()
+        return Soak(settings, host, home, receiver, publisher, machine).run()
 
 
 def _retain(home: DataDirectory, seconds: int) -> None:
@@ -161,7 +157,6 @@ class Soak:
         home: DataDirectory,
         receiver: Receiver,
         publisher: Publisher,
-        feeds: replay.Replay,
         machine: Machine | None,
     ) -> None:
         self._settings = settings
@@ -169,7 +164,6 @@ class Soak:
         self._home = home
         self._receiver = receiver
         self._publisher = publisher
-        self._feeds = feeds
         self._findings = Findings()
         self._latencies = Latencies()
         query = QUERY if settings.keeps_all else QUERY.replace("30 d", "1 h")
@@ -221,14 +215,13 @@ class Soak:
     def _set_up(self) -> None:
         """Follow the feeds, declare streams, subscribe."""
         with httpx.Client(base_url=self._host.address, timeout=600, trust_env=False) as client:
-            for number, url in enumerate(self._feeds.urls()):
+            for number, url in enumerate(self._publisher.urls()):
                 tags = [TAGS[number % len(TAGS)]]
                 new = {"url": url, "stream": f"feed{number}", "tags": tags, "keep": True}
                 _expect(client.post("/v1/feeds", json=new))
             attributes = {"item": "str", "key": "str", "price": "float"}
             _expect(client.put("/v1/streams/sales", json={"attributes": attributes}))
-            words = replay.words(400) if self._settings.subscriptions else ()
-            rows = population(self._settings.subscriptions, words)
+            rows = population(self._settings.subscriptions, WORDS)
             began = time.monotonic()
             while part := list(islice(rows, IMPORTED)):
                 kind = {"content-type": "application/x-ndjson"}
@@ -339,7 +332,7 @@ class Soak:
     def _judged(self, samples: Sequence[Sample], wrong: Sequence[str]) -> Run:
         last = samples[-1].figures if samples else {}
         sent = [poster.sent for poster in self._posters]
-        answers = self._feeds.answers
+        answers = self._publisher.answers
         self._done |= {
             "requests": self._findings.requests,
             "refused with Retry-After": self._findings.refused,

@@ -1,4 +1,4 @@
-"""The report of a soak: JSON with all samples, Markdown with plots and tables."""
+"""The report of a soak: JSON with all samples, Markdown with tables."""
 
 from __future__ import annotations
 
@@ -10,34 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.harness import blank
 from tests.soak.measurements import Sample
 from tests.soak.verdict import LIMITS, Judged, growth, second_half, series
-
-POINTS = 120
-"""Points of a line, at most: the median of several samples each."""
-
-PLOTS: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "processes": (
-        ("memory, MB", ("rss", "children_rss")),
-        ("open files, threads", ("handles", "children_handles", "threads")),
-        ("processor, cores", ("cores",)),
-    ),
-    "disk": (
-        ("MB", ("disk_store", "disk_wal", "disk_spool")),
-        ("MB", ("disk_unlinked", "disk_other")),
-    ),
-    "counters": (
-        ("kept", ("documents", "texts", "matches", "state_witnesses")),
-        ("kept", ("state_instances", "late", "rejected", "dead_letters")),
-        ("waiting documents", ("waiting",)),
-    ),
-    "latencies": (
-        ("p95, ms", ("push_p95", "events_p95", "webhook_p95")),
-        ("p95, ms", ("pages_p95", "sql_p95", "subscribe_p95")),
-    ),
-}
-"""Pictures by name, and the panels of each: the unit, and its figures."""
 
 KINDS = ("push", "events", "webhook", "slow", "pages", "sql", "try", "subscribe", "users")
 
@@ -71,12 +45,10 @@ class Run:
 
 
 def write(run: Run, directory: Path) -> None:
-    """Write `soak.json`, `soak.md` and the pictures."""
+    """Write `soak.json` and `soak.md`."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {**asdict(run), "machine": machine(), "holds": run.holds}
     (directory / "soak.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    for name in PLOTS:
-        draw(run.samples, name, directory / f"soak-{name}.svg")
     (directory / "soak.md").write_text(markdown(run), "utf-8")
 
 
@@ -87,40 +59,6 @@ def machine() -> str:
         f"{os.cpu_count()} cores, {pages * size / 2**30:.0f} GiB, {platform.system()}"
         f" {platform.machine()}, CPython {platform.python_version()}"
     )
-
-
-# -- Pictures ------------------------------------------------------------------------------
-
-
-def draw(samples: Sequence[Sample], name: str, path: Path) -> None:
-    """Draw one picture as SVG, its texts as texts."""
-    from matplotlib import rc_context
-
-    panels = PLOTS[name]
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "soak", "font.size": 8}):
-        figure = blank(4 * len(panels), 2.6)
-        for axes, (unit, figures) in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-        ):
-            for one in figures:
-                points = thinned(series(samples, one))
-                if points:
-                    axes.plot(*zip(*points, strict=True), label=one, linewidth=1)
-            axes.set(xlabel="minutes", ylabel=unit)
-            axes.set_ylim(bottom=0)
-            if axes.has_data():
-                axes.legend()
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return at most `POINTS` points in minutes, each the median of several."""
-    size = -(-len(points) // POINTS) or 1
-    parts = [points[n : n + size] for n in range(0, len(points), size)]
-    return [
-        (round(part[0][0] / 60, 2), round(statistics.median(y for _, y in part), 2))
-        for part in parts
-    ]
 
 
 # -- Text ----------------------------------------------------------------------------------
@@ -146,8 +84,6 @@ def markdown(run: Run) -> str:
         *_figures(run.samples),
         "",
     ]
-    for name in PLOTS:
-        lines += [f"![{name} over the run](soak-{name}.svg)", ""]
     if run.notes:
         lines += ["Warnings of the service:", "", *(f"    {one[:300]}" for one in run.notes), ""]
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 As a program, `python -m tests.soak.service serve ...`, it is the service with what the variable
 SOAK says in JSON: `clock`, that of arrivals, which stamps documents, polls, beats and retries;
-`checkpoint`, the bytes of the log from which on checkpoints are made; `plant`, a defect.
+`checkpoint`, the bytes of the log from which on checkpoints are made.
 """
 
 from __future__ import annotations
@@ -170,10 +170,6 @@ def run() -> None:
         vars(xscl.server.serve)["ArrivalClock"] = partial(ArrivalClock, clock, clock)
     if "checkpoint" in said:
         vars(database)["CHECKPOINT"] = said["checkpoint"]
-    if "plant" in said:
-        from tests.simulation.planted import DEFECTS
-
-        DEFECTS[said["plant"]]()
     main()
 
 

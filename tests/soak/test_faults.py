@@ -43,6 +43,7 @@ class Row:
     checkpoint: int | None = None
     options: tuple[str, ...] = ("--no-spark",)
     mounts: bool = True
+    pace: float = 0.0
 
 
 def drawn(point: str, times: int = TIMES, *, action: str = "", delay: float = 0.0) -> Row:
@@ -61,6 +62,7 @@ ROWS: Mapping[str, Row] = {
             *("spool_synced:3=EIO", "joined:1=TERM"),
         ),
         load=True,
+        pace=1.0,
     ),
     "the store is made": Row(("before_commit:1", "before_commit:3", "kill")),
     "before the store": Row(
@@ -102,6 +104,7 @@ def test_c1_c2_c4_c14_c16_c17_all_is_there_once_after_faults(name: str) -> None:
         hours=row.seconds / 3_600,
         faults=row.faults,
         load=row.load,
+        pace=row.pace,
         mounts=row.mounts,
         checkpoint=row.checkpoint,
         options=row.options,
@@ -125,13 +128,6 @@ def test_l1_steady_load_with_faults() -> None:
 def test_many_clients_for_half_an_hour() -> None:
     found = run(replace(SHORT, hours=0.5, seed=2, ends_within=PATIENCE))
     assert not found.wrong, str(found)
-
-
-@pytest.mark.slow
-def test_threads_that_share_the_connection_that_writes_are_noticed() -> None:
-    """A fault of this kind ended the first release under ordinary use."""
-    found = run(replace(SHORT, hours=1 / 30, plant="shared_connection", ends_within=PATIENCE))
-    assert found.wrong
 
 
 @pytest.mark.slow

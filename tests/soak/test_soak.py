@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.soak.measurements import Sample
 from tests.soak.program import Settings, run
-from tests.soak.report import PLOTS, Run, write
+from tests.soak.report import Run, write
 from tests.soak.verdict import ARRIVED, BOUNDS, LIMITS, SHORTEST, Judged, verdict
 
 EVERY, MINUTES = 5.0, 60
@@ -80,7 +81,7 @@ def test_a_figure_that_is_never_seen_fails() -> None:
     assert failed(verdict(seen)) == ["threads"]
 
 
-def test_a_report_has_all_samples_the_verdict_and_pictures(tmp_path: Path) -> None:
+def test_a_report_has_all_samples_and_the_verdict(tmp_path: Path) -> None:
     seen = samples(minutes=20)
     judged = [Judged("GET /: 500", False), *verdict(seen)]
     found = Run({"hours": 0.3}, {"documents": 7}, seen, judged)
@@ -89,9 +90,7 @@ def test_a_report_has_all_samples_the_verdict_and_pictures(tmp_path: Path) -> No
     assert not found.holds
     assert "Verdict: **fails**" in text
     assert "- **fails**: GET /: 500" in text
-    for name in PLOTS:
-        assert f"soak-{name}.svg" in text
-        assert (tmp_path / f"soak-{name}.svg").read_text("utf-8").count("<svg") == 1
+    assert len(json.loads((tmp_path / "soak.json").read_text())["samples"]) == len(seen)
 
 
 @pytest.mark.slow

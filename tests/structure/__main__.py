@@ -1,20 +1,17 @@
-"""Print the measurements: `python -m tests.structure modules|names|lines|sql`."""
+"""Print the measurements: `python -m tests.structure modules|names|lines`."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from tests.structure import lines, modules, names, sql_of_state
+from tests.structure import lines, modules, names
 
 
 def main() -> None:
     """Print one measurement, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
-    parser.add_argument("measurement", nargs="?", choices=("modules", "names", "lines", "sql"))
+    parser.add_argument("measurement", nargs="?", choices=("modules", "names", "lines"))
     asked = parser.parse_args().measurement
-    if asked in (None, "sql"):
-        print(sql_of_state.report(Path(__file__).resolve().parents[2]))
     if asked in (None, "modules"):
         calls = modules.traced()
         for title, one in calls.items():

@@ -17,7 +17,7 @@ GRAPHS = {
     sign: JoinGraph((Node(0, None), Node(1, None)), (Edge(0, 1, sign),))
     for sign in ("=", "contains")
 }
-WINDOW, DOCS = 12, 300
+WINDOW, DOCS = 12, 220
 
 
 class LeavingStorage(MemoryStorage):

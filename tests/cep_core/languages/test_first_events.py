@@ -64,12 +64,6 @@ def test_the_first_event_of_a_run_of_sase(
     assert sorted(runs(condition, quantifier, strategy)) == expected
 
 
-def test_the_time_of_the_event_before_is_null_too() -> None:
-    condition = "COALESCE(time(b[i-1]), time(a)) + 1 = time(b[i])"
-    assert runs(condition, "any T+ any") == [(1, 1), (1, 7)]
-    assert runs("time(b[i-1]) IS NOT NULL", "any T+ any") == []
-
-
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -85,16 +79,6 @@ def test_the_time_of_the_event_before_is_null_too() -> None:
 def test_the_first_event_of_a_run_of_eql(condition: str, expected: list[Any], run: str) -> None:
     query = f"SELECT ALL(B.p) AS run FROM T {run} WHERE {condition}"
     assert sorted(found("eql", query)) == expected
-
-
-def test_an_alias_that_has_not_occurred_in_a_run_is_null() -> None:
-    """In a run of alternatives, too."""
-    query = (
-        "SELECT ALL(B.p) AS run FROM (T A | T B)+ WHERE {}, FILTER(A.k = 'a'), FILTER(B.k = 'b')"
-    )
-    assert found("eql", query.format("PREV(B.p) IS NOT NULL")) == [(None,)]
-    assert ((7.0,),) in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
-    assert ((1.0,),) not in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
 
 
 @pytest.mark.parametrize(
@@ -126,33 +110,3 @@ def test_a_run_that_until_has_ended_blocks_nothing(pace: str, mark: str) -> None
     assert found("sase", GREEDY.format(pace, mark), UNTIL) == [((2.0,),)]
     later = (*UNTIL[:3], ("a", 1.0), UNTIL[3])
     assert found("sase", GREEDY.format(pace, mark), later) == [((2.0,),)]
-
-
-def test_until_and_greedy_in_eql() -> None:
-    query = (
-        "SELECT ALL(Y.p) AS ys FROM T X ; T Y+ greedy UNTIL T U ; T Z WHERE"
-        " FILTER(X.k = 'c'), FILTER(Y.k = 'a'), FILTER(Z.k = 'd'), FILTER(U.p > 3)"
-    )
-    assert found("eql", query, UNTIL) == [((2.0,),)]
-
-
-@pytest.mark.parametrize("mark", ["next", "nearest"])
-def test_what_until_keeps_out_of_a_run_is_not_what_a_mark_waits_for(mark: str) -> None:
-    """The event is not taken, so it is none that the step could have taken."""
-    query = (
-        f"EVENT SEQ(T x, {mark} T+ next y[] UNTIL T u)"
-        " WHERE x.k = 'c' AND y[i].k = 'a' AND u.p > 3 RETURN LIST(y[].p) AS ys"
-    )
-    events = (("c", 1.0), ("a", 4.0), ("a", 2.0))
-    assert found("sase", query, events) == [((2.0,),)]
-
-
-def test_greedy_waits_within_the_window_only() -> None:
-    """An event beyond the window is none that the run could take."""
-    query = (
-        "EVENT SEQ(T x, next T+ greedy next y[], next T z)"
-        " WHERE x.k = 'c' AND y[i].k = 'a' AND z.k = 'd' AND {} RETURN LIST(y[].p) AS ys"
-    )
-    events = (("c", 1.0), ("a", 2.0), ("a", 4.0), ("d", 3.0))
-    assert found("sase", query.format("y[i].p < 3"), events) == [((2.0,),)]
-    assert found("sase", query.format("time(y[i]) - time(x) < 2"), events) == [((2.0,),)]

@@ -120,12 +120,6 @@ def test_any_before_a_group_is_a_mark(group: str, expected: list[Any]) -> None:
     assert sorted(groups("sase", query)) == expected
 
 
-def test_any_before_a_group_of_eql_is_a_mark() -> None:
-    where = "FILTER(A.k = 'a'), FILTER(B.k = 'b'), FILTER(C.k = 'c')"
-    query = f"SELECT A.n, B.n AS b, C.n AS c FROM T A ; any (T B ; T C) WHERE {where}"
-    assert groups("eql", query) == [(1, 2, 4), (1, 3, 4)]
-
-
 @pytest.mark.parametrize("text", ["EVENT ANY(", "EVENT SEQ(T a, ANY(T", "EVENT SEQ(T a, any (T b"])
 def test_an_any_that_does_not_end(text: str) -> None:
     with pytest.raises(cep_core.QueryError, match="is expected here"):
@@ -146,9 +140,3 @@ def test_a_run_of_one_event(quantifier: str, expected: list[Any]) -> None:
     items = "COUNT(b[]) AS n, b[last].n AS last, LIST(b[].n) AS all"
     query = f"EVENT SEQ(T a, any T{quantifier} b[]) WHERE a.k = 'a' AND b[i].k = 'b'"
     assert sorted(groups("sase", f"{query} RETURN {items}")) == expected
-
-
-def test_a_group_that_occurs_once() -> None:
-    query = "EVENT SEQ(T a, (T b[], next T c[]){1}) WHERE a.k = 'a' AND b[i].k = 'b'"
-    found = groups("sase", f"{query} AND c[i].k = 'c' RETURN LIST(b[].n) AS b, c[1].n AS c")
-    assert sorted(found) == [((2,), 4), ((3,), 4)]

@@ -3,7 +3,7 @@
 A process makes pushes (`tests.xscl.store.numbered_pushes`) while a library records its changes to
 files.  A crash at any of its moments is replayed from the record, with writes that were not
 synchronised lost, torn and in any order; or with all of them, as after a kill.  Writes and syncs
-that fail are those of an engine (`tests.simulation.losses`).
+that fail are those of a service (`tests.soak.test_faults`).
 """
 
 from __future__ import annotations
