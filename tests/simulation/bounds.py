@@ -26,8 +26,8 @@ def exceeded(host: Host, model: Model) -> Iterator[str]:
     found = {
         "threads": (len(host.scheduler.alive(process.group)), TASKS),
         "requests in progress": (process.exchanges, EXCHANGES),
-        "waiting documents": (app.intake._waiting, WAITING),
-        "waiting segments": (app.spool.latest() - app.engine.ingest.segment, SEGMENTS),
+        "waiting documents": (app.store.intake._waiting, WAITING),
+        "waiting segments": (app.store.spool.latest() - app.engine.ingest.segment, SEGMENTS),
     }
     for what, (count, most) in found.items():
         model.counts[f"most {what}"] = max(model.counts[f"most {what}"], count)
@@ -44,7 +44,7 @@ def unfinished(host: Host, model: Model) -> Iterator[str]:
     app = listening.service
     if process.exchanges:
         yield f"{process.exchanges} requests are in progress"
-    consumed, latest = app.engine.ingest.segment, app.spool.latest()
+    consumed, latest = app.engine.ingest.segment, app.store.spool.latest()
     if consumed + 1 < latest:  # the last may be a beat of this moment
         yield f"segments {consumed + 1} to {latest} wait to be consumed"
     stream = model.streams[0]

@@ -110,7 +110,7 @@ class Faults:
             self._model.acknowledged.wait(100)
             if (listening := Listening.current) is not None:
                 app = listening.service
-                if app.spool.latest() > app.engine.ingest.segment:
+                if app.store.spool.latest() > app.engine.ingest.segment:
                     break
         self._host.crash(self._draw.uniform(0.1, 5), power=False, harm=self._remove_segment)
         time.sleep(60)

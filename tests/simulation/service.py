@@ -215,7 +215,7 @@ class Process:
 
     def _run(self) -> None:
         settings = ServeSettings(
-            listen=ServiceSettings(names=self._names, waiting=WAITING, fetching=self._fetching),
+            listen=ServiceSettings(names=self._names, waiting=WAITING),
             fetching=self._fetching,
             poll_interval=10.0,
             least_free=0,

@@ -147,8 +147,8 @@ class LocalService(OpenedService):
 
     def _spool(self) -> Spool:
         """Return the spool; raises SpoolError if the engine has consumed another one."""
-        self.app.spool.numbers(self.engine.ingest.segment, 1)
-        return self.app.spool
+        self.app.store.spool.numbers(self.engine.ingest.segment, 1)
+        return self.app.store.spool
 
     @contextmanager
     def _consumed(
@@ -177,7 +177,7 @@ class LocalService(OpenedService):
                 if not report.as_json:
                     deliver()
 
-            Consumer(self.app.spool, EngineSink(self.engine, on_pushed=on_pushed)).run_once()
+            Consumer(self.app.store.spool, EngineSink(self.engine, on_pushed=on_pushed)).run_once()
         if report.as_json:
             report(log.undelivered())
         yield pushed
@@ -244,7 +244,7 @@ class LocalService(OpenedService):
 
     def erase_user(self, name: str) -> None:
         """Erase a user with all data; nobody consumes the spool meanwhile."""
-        app, account = self.app, self.app.accounts[name]
+        app, account = self.app, self.app.accounts.users[name]
         if account.is_operator:
             raise AccountError(f"there is no user {name!r}", hint="the operator is none")
         erase(app, account)

@@ -68,7 +68,7 @@ class Listening:
         named = (*(self.name or ()), *(() if is_loopback(public) else (public,)))
         return tuple(dict.fromkeys(one.lower() for one in named if one))
 
-    def settings(self, fetching: PollSettings) -> ServiceSettings:
+    def settings(self) -> ServiceSettings:
         """Return the settings of the HTTP server."""
         # Of the extra `service`, which `--once` does without.
         from xscl.service.app import ServiceSettings
@@ -79,7 +79,6 @@ class Listening:
             names=self.names,
             trusted_proxies=tuple(map(network_of, self.trusted_proxy or ())),
             connections=self.connections,
-            fetching=fetching,
         )
 
 
@@ -140,7 +139,7 @@ def serve(
         history=history,
         keep_matches=keep_matches,
         mail=None if smtp is None else mail_server(smtp),
-        listen=None if once else listening.settings(fetching),
+        listen=None if once else listening.settings(),
         public_url=listening.public_url,
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)

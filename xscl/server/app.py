@@ -87,5 +87,5 @@ def create_app(service: App) -> FastAPI:
     install_error_pages(app)
     describe(app)
     app.add_middleware(Guard, service=service)
-    app.add_middleware(Counting, metrics=service.metrics, clock=time.monotonic)
+    app.add_middleware(Counting, metrics=service.figures.metrics, clock=time.monotonic)
     return app

@@ -141,7 +141,7 @@ def demonstrate(
             if master is not None:
                 tell(f"Spark has started in {seconds:.0f} s")
 
-        listening = None if once else ServiceSettings(port=0, fetching=fetching)  # any free port
+        listening = None if once else ServiceSettings(port=0)  # any free port
         service = Service(
             home,
             ServeSettings(master, poll_interval=EVERY / 4, fetching=fetching, listen=listening),
@@ -174,9 +174,8 @@ def serve_samples(home: DataDirectory, serving: ServeSettings, service: NewServi
             spool.append(documents(now), now)
         own = replace(serving.fetching, quick=True)
         fetching = replace(own, allow_addresses=(*own.allow_addresses, server.address))
-        listen = None if serving.listen is None else replace(serving.listen, fetching=fetching)
         service(
-            replace(serving, poll_interval=EVERY / 4, fetching=fetching, listen=listen),
+            replace(serving, poll_interval=EVERY / 4, fetching=fetching),
             lambda seconds: server.begun.set(),
         )
 

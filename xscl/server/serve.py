@@ -127,11 +127,13 @@ class HttpApi:
         self._app = app
         self._on_listening = on_listening
         self._on_first_token = on_first_token
-        self._server = Server(create_app(app), app.settings, app.connections, app.delivery.loop)
+        self._server = Server(
+            create_app(app), app.settings, app.accounts.connections, app.delivery.loop
+        )
 
     def start(self) -> None:
         """Make the tokens that lack, and accept requests."""
-        app, tokens = self._app, self._app.tokens
+        app, tokens = self._app, self._app.accounts.tokens
         prepare(app.engine)
         if not app.settings.is_open and not tokens.of():
             self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
@@ -180,11 +182,6 @@ class Service:
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
         self.disk = DiskGuard(home.path, serving.least_free)
-        self._fetching = replace(
-            serving.fetching,
-            clock=serving.fetching.clock or self._clock.now,
-            is_paused=lambda: self.disk.short() is not None,
-        )
         self._ends = False  # by itself, so it waits for no executors
         self._executors = None if serving.master is None else ExecutorsWatch(self._clock.now)
         self.app: App | None = None  # while it runs
@@ -220,14 +217,15 @@ class Service:
         with self._opened() as app:
             app.delivery.start()
             with FeedRepository(app.engine, self._home.spool) as feeds:
-                poll_now(feeds, app.spool, feeds.due(self._fetching.now()), self._fetching)
+                fetching = app.feeds.fetching
+                poll_now(feeds, app.store.spool, feeds.due(fetching.now()), fetching)
             with self._consuming(app, self.disk.refuse) as consumer:
                 if not self._stopping.is_set():
                     consumer.run_once()
                     with app.store() as store:
                         self._heartbeat(app, store).beat_if_due()
                     # The heartbeat is later than what waited.
-                    if app.spool.numbers(app.engine.ingest.segment, 1):
+                    if app.store.spool.numbers(app.engine.ingest.segment, 1):
                         consumer.run_once()
                     for number in list(app.engine.state.subscriptions.backfills):
                         app.engine.catalog.backfills.complete(number)
@@ -271,9 +269,9 @@ class Service:
             printing = Printing(engine, self._on_matches, self._on_skipped)
             return Outbox(engine, secrets_in(home.path / NAME), ways, printing)
 
-        pushes = None
+        callbacks = None
         if serving.public_url and serving.listen:
-            pushes = HubCallbacks(serving.public_url, lambda: secrets_in(home.path / NAME))
+            callbacks = HubCallbacks(serving.public_url, lambda: secrets_in(home.path / NAME))
         opened = App(
             home,
             SERVICE,
@@ -281,13 +279,18 @@ class Service:
             disk=self.disk,
             settings=serving.listen,
             clock=self._clock,
-            pushes=pushes,
+            fetching=replace(
+                serving.fetching,
+                clock=serving.fetching.clock or self._clock.now,
+                is_paused=lambda: self.disk.short() is not None,
+            ),
+            callbacks=callbacks,
             executors=self._executors,
         )
         with closing(opened) as app:
             asked_now = serving.history, serving.keep_matches
             app.engine.retain(changed_retention(app.engine.retention, *asked_now))
-            self._clock.continue_after(app.spool.newest_arrival())
+            self._clock.continue_after(app.store.spool.newest_arrival())
             self.app = app
             try:
                 yield app
@@ -352,7 +355,7 @@ class Service:
         A commit may have succeeded although it was reported as failed; then its batch, which comes
         again, has no matches.
         """
-        app.watch.committed(app.engine.ingest.segment)
+        app.figures.watch.committed(app.engine.ingest.segment)
         app.delivery.notify_all()
 
     def _notify(self, app: App, matches: Matches) -> None:
@@ -360,11 +363,11 @@ class Service:
 
         The matches are stored already: a failure here is logged, and delays no other match.
         """
-        app.watch.committed(app.engine.ingest.segment)
+        app.figures.watch.committed(app.engine.ingest.segment)
         try:
             app.delivery.notify(matches)
-            if app.usage.has_users:
-                app.usage.count_matches(matches.received())
+            if app.accounts.usage.has_users:
+                app.accounts.usage.count_matches(matches.received())
         except Exception:
             _log.exception("matches that are kept could not be handed on")
 
@@ -377,18 +380,18 @@ class Service:
 
         def note(batch: BatchKey) -> None:
             if batch.arrived is not None:
-                app.series.note_latency((self._clock.now() - batch.arrived) / 1e6)
+                app.figures.series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
         attempts = BatchAttempts(self._home.attempt)
         sink = EngineSink(app.engine, partial(self._notify, app), hold, attempts, on_committed=note)
         if self._serving.master is None:
             clear_executors(self._home.spark)
-            self._consumer = Consumer(app.spool, sink)
+            self._consumer = Consumer(app.store.spool, sink)
             yield self._consumer
         else:
             with self._on_spark(self._serving.master, app.engine) as executors:
                 self._consumer = Consumer(
-                    app.spool, sink, executors=executors, on_away=self._note_away
+                    app.store.spool, sink, executors=executors, on_away=self._note_away
                 )
                 yield self._consumer
 
@@ -441,14 +444,20 @@ class Service:
             try:
                 feeds = await asyncio.to_thread(FeedRepository, app.engine, self._home.spool)
                 with feeds:
-                    await keep_polling(feeds, app.spool, self._fetching, self._stopping, app.pushes)
+                    await keep_polling(
+                        feeds,
+                        app.store.spool,
+                        app.feeds.fetching,
+                        self._stopping,
+                        app.feeds.callbacks,
+                    )
             except (SpoolError, StoreError, OSError) as error:
                 if not self.disk.failed(error):
                     raise
                 await asyncio.to_thread(self.disk.wait, self._stopping)
 
     def _heartbeat(self, app: App, store: Store) -> Heartbeat:
-        return Heartbeat(app.engine, app.spool, partial(heard_until, store), self._clock.now)
+        return Heartbeat(app.engine, app.store.spool, partial(heard_until, store), self._clock.now)
 
     def _read_histories(self, app: App) -> None:
         """Complete the backfills of subscriptions until `stop`, also those of the last process."""
@@ -498,8 +507,8 @@ class Service:
     def _report(self, app: App, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
-        app.series.observe(*looks.totals(), found.waiting, found.lag)
-        clock, stall = self._clock.agreement(), app.watch.stall()
+        app.figures.series.observe(*looks.totals(), found.waiting, found.lag)
+        clock, stall = self._clock.agreement(), app.figures.watch.stall()
         self._home.write_status(
             {
                 **found.as_dict(),

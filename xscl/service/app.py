@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
 from feeds.spool import Spool
@@ -66,7 +66,6 @@ class ServiceSettings:
     connections: int = CONNECTIONS
     guesses: int = 20
     waiting: int = DOCUMENTS
-    fetching: PollSettings = field(default_factory=PollSettings)
 
     @property
     def is_loopback(self) -> bool:
@@ -174,16 +173,82 @@ class RequestLimits:
         self.endpoints = threading.Lock()  # to count endpoints and make one
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePart:
+    """The store and the spool: connections, documents that come, users' SQL, backups.
+
+    `intake` batches documents of concurrent requests; `counts` are the documents by stream.
+    """
+
+    pool: StorePool
+    spool: Spool
+    intake: Intake
+    sql: UserSql
+    counts: StreamCounts
+    backups: Backups
+
+    def __call__(self) -> AbstractContextManager[Store]:
+        """Lend a connection exclusively while the block runs."""
+        return self.pool()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedsPart:
+    """Followed feeds, how they are fetched, and the callbacks of hubs.
+
+    `callbacks` is None without a public address.
+    """
+
+    repository: FeedRepository
+    fetching: PollSettings
+    callbacks: HubCallbacks | None
+    lending: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def __call__(self) -> Iterator[FeedRepository]:
+        """Lend the repository, which has one connection, while the block runs."""
+        with self.lending:
+            yield self.repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountsPart:
+    """Users and what they may: their tokens, quotas and limits, and what their names mean.
+
+    `limits` bounds requests, `usage` counts what users have, `connections` those of a client.
+    `streams` are the public ones, and `resolver` maps names of streams in queries to the engine's.
+    `warnings` are those of queries.
+    """
+
+    users: Accounts
+    tokens: Tokens
+    usage: Usage
+    limits: RequestLimits
+    connections: ConnectionLimit
+    streams: PublicStreams
+    resolver: Resolver
+    warnings: RegistrationWarnings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiguresPart:
+    """How the service is doing.
+
+    `watch` detects a stalled consumer, `series` has the figures of the last day; `executors` are
+    those of Spark, None without.
+    """
+
+    watch: ConsumerWatch
+    series: StatusSeries
+    metrics: Metrics
+    executors: ExecutorsWatch | None
+
+
 class App:
     """The application on a data directory, which it holds until `close`.
 
-    `store` lends a connection, and `feeds` the repository of feeds.  `delivery` is the outbox that
-    `outbox` makes for the engine.  `intake` batches documents of concurrent requests.  `resolver`
-    maps stream names in queries to the engine's.  `limits` bounds requests, `usage` counts what
-    users have, `connections` the connections of a client.  `watch` detects a stalled consumer, and
-    `series` has the figures of the last day.  `counts` are the documents by stream, `warnings`
-    those of queries.  `pushes` are those of hubs, None without a public address; `executors` those
-    of Spark, None without.
+    Its parts are the engine, the store, the feeds, the delivery (the outbox that `outbox` makes for
+    the engine), the accounts with their limits, and the figures of these.
     """
 
     def __init__(
@@ -194,46 +259,58 @@ class App:
         outbox: Callable[[Engine], Outbox],
         disk: DiskGuard,
         settings: ServiceSettings | None = None,
+        fetching: PollSettings | None = None,
         clock: ArrivalClock | None = None,
-        pushes: HubCallbacks | None = None,
+        callbacks: HubCallbacks | None = None,
         executors: ExecutorsWatch | None = None,
     ) -> None:
         """Open all parts; raises DataDirectoryInUse."""
-        self.home, self.disk, self.pushes, self.executors = home, disk, pushes, executors
+        self.home = home
         self.settings, self.clock = settings or ServiceSettings(), clock or ArrivalClock()
-        self.limits, self.series = RequestLimits(), StatusSeries(now=self.clock.now)
         with ExitStack() as opened:
             opened.enter_context(home.hold(holder))
-            self.engine = opened.enter_context(Engine(home.database, owns_process=True))
-            self.delivery = opened.enter_context(closing(outbox(self.engine)))
-            self.spool = opened.enter_context(Spool(home.spool))
-            feeds = opened.enter_context(FeedRepository(self.engine, clock=self.clock.now))
-            self._feeds, self._lending = feeds, threading.Lock()
-            self.store = opened.enter_context(closing(StorePool(self.engine)))
-            stores = [opened.enter_context(closing(self.engine.connect())) for _ in range(2)]
-            self.accounts = Accounts(stores[0])
-            self.tokens = Tokens(stores[1], self.accounts)
-            self.counts = StreamCounts()
-            self.public = PublicStreams(self.engine, self.accounts, self.store, self.counts)
-            self.resolver = Resolver(self.accounts, self.public.known)
-            self.warnings = RegistrationWarnings(self.engine, self.resolver)
-            names = (one.name for one in self.engine.subscriptions)
-            self.usage = Usage(names, (feed.key for feed in feeds))
-            self.watch = ConsumerWatch(self.spool.latest, self.engine.ingest.segment)
-            self.intake = Intake(self.spool, self.engine, disk, self.clock, self.settings.waiting)
-            opened.enter_context(closing(self.intake))
-            self.sql = opened.enter_context(UserSql(self.engine, home.path))
-            self.connections = ConnectionLimit(self.settings.connections)
-            self.metrics = Metrics(self.engine, home, self.connections)
-            self.backups = Backups(home, self.engine, self.store, disk)
+            self.engine = engine = opened.enter_context(Engine(home.database, owns_process=True))
+            self.delivery = opened.enter_context(closing(outbox(engine)))
+            spool = opened.enter_context(Spool(home.spool))
+            self.feeds = FeedsPart(
+                repository=opened.enter_context(FeedRepository(engine, clock=self.clock.now)),
+                fetching=fetching or PollSettings(),
+                callbacks=callbacks,
+            )
+            pool = opened.enter_context(closing(StorePool(engine)))
+            intake = Intake(spool, engine, disk, self.clock, self.settings.waiting)
+            self.store = StorePart(
+                pool=pool,
+                spool=spool,
+                intake=opened.enter_context(closing(intake)),
+                sql=opened.enter_context(UserSql(engine, home.path)),
+                counts=StreamCounts(),
+                backups=Backups(home, engine, pool, disk),
+            )
+            users = Accounts(opened.enter_context(closing(engine.connect())))
+            streams = PublicStreams(engine, users, pool, self.store.counts)
+            resolver = Resolver(users, streams.known)
+            self.accounts = AccountsPart(
+                users=users,
+                tokens=Tokens(opened.enter_context(closing(engine.connect())), users),
+                usage=Usage(
+                    (one.name for one in engine.subscriptions),
+                    (feed.key for feed in self.feeds.repository),
+                ),
+                limits=RequestLimits(),
+                connections=ConnectionLimit(self.settings.connections),
+                streams=streams,
+                resolver=resolver,
+                warnings=RegistrationWarnings(engine, resolver),
+            )
+            self.figures = FiguresPart(
+                watch=ConsumerWatch(spool.latest, engine.ingest.segment),
+                series=StatusSeries(now=self.clock.now),
+                metrics=Metrics(engine, home, self.accounts.connections),
+                executors=executors,
+            )
             self._opened = opened.pop_all()
-        self.delivery.mail_limit = self.accounts.mails_of
-
-    @contextmanager
-    def feeds(self) -> Iterator[FeedRepository]:
-        """Lend the repository of feeds, which has one connection, while the block runs."""
-        with self._lending:
-            yield self._feeds
+        self.delivery.mail_limit = users.mails_of
 
     def begin_shutdown(self) -> None:
         """End listeners, deliveries, trials and histories, which share the time that is left."""

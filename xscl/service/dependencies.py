@@ -70,7 +70,7 @@ async def account(request: Request, app: TheApp, _: Annotated[object, Depends(_b
     account = _account(request, app)
     request.state.account = account.number
     if getattr(request.state, COUNTED, None) != account.number:
-        app.limits.requests.consume(account.number, account.quota.requests_a_minute)
+        app.accounts.limits.requests.consume(account.number, account.quota.requests_a_minute)
     return account
 
 
@@ -89,7 +89,7 @@ def owner_of(request: HTTPConnection, app: App) -> Account | None:
     """Return the account of a request, or None; raises Problem for a malformed header."""
     given = _given(request)
     if given:
-        return app.tokens.owner(given)
+        return app.accounts.tokens.owner(given)
     return THE_OPERATOR if _is_operators(request, app) else None
 
 
@@ -101,7 +101,7 @@ def client_address(request: HTTPConnection, app: App) -> str:
 def count_guess(request: HTTPConnection, app: App) -> None:
     """Count a wrong token by the client's address; raises Problem for too many in a minute."""
     try:
-        app.limits.guesses.consume(client_address(request, app), app.settings.guesses)
+        app.accounts.limits.guesses.consume(client_address(request, app), app.settings.guesses)
     except RateExceeded:
         raise Problem(
             "too_many_guesses",
@@ -114,7 +114,7 @@ def count_guess(request: HTTPConnection, app: App) -> None:
 def is_valid(request: Request, app: TheApp) -> Callable[[], bool]:
     """Return a check that the request's token is still valid, for long responses."""
     given = _given(request)
-    return lambda: not given or app.tokens.owner(given) is not None
+    return lambda: not given or app.accounts.tokens.owner(given) is not None
 
 
 StillValid: TypeAlias = Annotated[Callable[[], bool], Depends(is_valid)]
@@ -209,7 +209,7 @@ def _is_operators(request: HTTPConnection, app: App) -> bool:
 def _token_needed(app: App) -> Problem:
     if app.settings.is_open:
         return _unauthorized("requests that come through a proxy need a token")
-    if app.tokens.of():
+    if app.accounts.tokens.of():
         return _unauthorized("this service asks for a token")
     return _unauthorized("this service asks for a token, and none exists yet", NO_TOKEN)
 

@@ -50,7 +50,7 @@ def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
 def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
     """Check a query in XSCL for a user."""
     try:
-        app.resolver.resolve(account, query)
+        app.accounts.resolver.resolve(account, query)
         return answers.QueryCheck(
             sentence=sentence(query),
             warnings=unseen(app, account, query),
@@ -72,7 +72,9 @@ def unseen(app: App, account: Account, query: str) -> tuple[answers.UnseenName, 
 def silent_streams(app: App, account: Account, query: str) -> tuple[str, ...]:
     """Return a user's own streams whose absences in a query the wall clock does not report."""
     try:
-        found = app.engine.queries.silent_streams(app.resolver.resolve(account, query).text)
+        found = app.engine.queries.silent_streams(
+            app.accounts.resolver.resolve(account, query).text
+        )
     except QueryError:
         return ()
     return tuple(name for one in found if (name := account.own(one)) is not None)
@@ -84,7 +86,9 @@ def absence_warning(app: App, account: Account, query: str) -> str | None:
     None if it does, or if he may not read a stream.
     """
     try:
-        found = app.engine.queries.absence_warning(app.resolver.resolve(account, query).text)
+        found = app.engine.queries.absence_warning(
+            app.accounts.resolver.resolve(account, query).text
+        )
     except QueryError:
         return None
     return None if found is None else account.shown(found)

@@ -105,7 +105,7 @@ class Guard:
         if not is_trusted(peer_of(scope), proxies):
             yield  # its connection is counted
             return
-        place = self._service.connections.open(client_of(scope, proxies))
+        place = self._service.accounts.connections.open(client_of(scope, proxies))
         if place is None:
             raise Problem(
                 "too_many_connections",
@@ -121,10 +121,10 @@ class Guard:
     def _most(self, scope: Scope) -> int:
         """Return the body size limit of a request in bytes."""
         path, settings = scope["path"], self._settings
-        pushes = self._service.pushes
-        if pushes is not None and scope["method"] == "POST" and path.startswith(PATH):
-            is_known = digest(path.removeprefix(PATH)) in pushes.known
-            return settings.fetching.largest if is_known else STRANGER
+        callbacks = self._service.feeds.callbacks
+        if callbacks is not None and scope["method"] == "POST" and path.startswith(PATH):
+            is_known = digest(path.removeprefix(PATH)) in callbacks.known
+            return self._service.feeds.fetching.largest if is_known else STRANGER
         if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._service):
             return STRANGER
         if path in _BULK:

@@ -101,13 +101,13 @@ async def _register(
     app: App, account: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
 ) -> None:
     """Register a query under a name that seems to be free, and wait until it is committed."""
-    app.usage.refuse_many_matches(account)
+    app.accounts.usage.refuse_many_matches(account)
     known = account.qualify(wanted.name)
     is_slow = wanted.since is not None or wanted.history or wanted.language != XSCL
     most = SLOW_ONES if is_slow else AT_ONCE
     try:
-        with app.usage.adding(account, "subscriptions"), resolved.as_written():
-            async with app.limits.registering.hold_async(is_slow, most):
+        with app.accounts.usage.adding(account, "subscriptions"), resolved.as_written():
+            async with app.accounts.limits.registering.hold_async(is_slow, most):
                 await run_in_threadpool(claim, app, account, resolved)
                 await run_in_threadpool(_register_in_engine, app, known, resolved.text, wanted)
     except NameTaken:  # unless another request has registered the same
@@ -147,8 +147,8 @@ def subscribe_all(
                 f"some rows have {_OPTIONS[option]} ({option}) and some do not",
                 hint="import them apart",
             )
-    app.usage.refuse_many_matches(account)
-    app.usage.refuse(account, "subscriptions", _unknown(app, account, rows))
+    app.accounts.usage.refuse_many_matches(account)
+    app.accounts.usage.refuse(account, "subscriptions", _unknown(app, account, rows))
     new: dict[str, tuple[int, ResolvedQuery]] = {}
     there: dict[str, Subscription] = {}
     tags: dict[str, Sequence[str]] = {}
@@ -173,7 +173,7 @@ def subscribe_all(
             known_now = {name: state.subscriptions.get(name) for name in there}
         if known_now != there:  # not committed, or changed or removed meanwhile
             return subscribe_all(app, account, rows, history=history)
-    with app.usage.adding(account, "subscriptions", len(new)):
+    with app.accounts.usage.adding(account, "subscriptions", len(new)):
         for _, resolved in new.values():
             claim(app, account, resolved)
         numbered = list(new.values())
@@ -229,7 +229,7 @@ def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
 def claim(app: App, account: Account, resolved: ResolvedQuery) -> None:
     """Make a user the owner of the stream to which a query publishes."""
     if resolved.publishes is not None and not account.is_operator:
-        app.accounts.claim(account, resolved.publishes)
+        app.accounts.users.claim(account, resolved.publishes)
 
 
 def unsubscribe(
@@ -243,7 +243,7 @@ def unsubscribe(
         return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
     found = committed(app, account, name)
     removed = app.delivery.unsubscribe(found.name, cascade=cascade, purge=purge)
-    app.usage.remove_subscriptions(removed)
+    app.accounts.usage.remove_subscriptions(removed)
     return removed
 
 
@@ -281,7 +281,7 @@ def committed(app: App, account: Account, name: str) -> Subscription:
 def resolved_query(app: App, account: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
     """Return a query with its names resolved; raises Problem for one that only operators may."""
     if wanted.language == XSCL:
-        return app.resolver.resolve(account, wanted.query)
+        return app.accounts.resolver.resolve(account, wanted.query)
     if not account.is_operator:
         raise Problem(
             "operator_only",
@@ -314,4 +314,7 @@ def _is_same(
         return False
     if found.query == resolved.text:
         return True
-    return found.language == XSCL and app.resolver.written(account, found.query) == wanted.query
+    return (
+        found.language == XSCL
+        and app.accounts.resolver.written(account, found.query) == wanted.query
+    )

@@ -44,12 +44,12 @@ def change(app: App, account: Account, name: str, wanted: SubscriptionChange) ->
     is_written = (
         text is not None
         and found.language == XSCL
-        and app.resolver.written(account, found.query) == text
+        and app.accounts.resolver.written(account, found.query) == text
     )
     if text is None or (is_written and wanted.language in (None, XSCL)):
         changed = app.delivery.edit(found.name, **how)
     else:
-        app.usage.refuse_many_matches(account)
+        app.accounts.usage.refuse_many_matches(account)
         request = SubscriptionRequest(name, text, language=wanted.language or found.language)
         query = resolved_query(app, account, request)
         claim(app, account, query)

@@ -88,20 +88,20 @@ def erase(app: App, account: Account, *, is_consumed: bool = False) -> None:
     consumes the spool meanwhile, and has taken what it may have read before the documents are
     deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
     """
-    app.tokens.revoke_all(account)
+    app.accounts.tokens.revoke_all(account)
     while names := _names(app, account):
         app.delivery.unsubscribe(names[0], cascade=True, purge=True)
     with app.feeds() as feeds:
         for feed in feeds.owned(account.qualify("")):
             feeds.remove(feed)
     with app.engine.transactions.between_batches():
-        app.spool.erase(account.qualify(""))
+        app.store.spool.erase(account.qualify(""))
     if is_consumed:
-        _await(app.engine, app.spool.latest())
+        _await(app.engine, app.store.spool.latest())
     app.engine.catalog.erase(account.qualify(""))
     with closing(app.engine.connect()) as store:
         store.plan_rewrite()
-        app.accounts.erase(account)
+        app.accounts.users.erase(account)
         store.rewrite()
 
 

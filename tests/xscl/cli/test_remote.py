@@ -443,9 +443,9 @@ def test_registrations_are_exported_while_the_service_runs(both: Both, tmp_path:
 
 def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
     with scripted.serving() as source:
-        allowed = replace(ANY_PORT, fetching=PollSettings((source.address,)))
+        allowed = PollSettings((source.address,))
         source.says("/one", scripted.reply(scripted.rss("a same", "b same")))
-        with serving(DataDirectory(tmp_path / "data"), allowed):
+        with serving(DataDirectory(tmp_path / "data"), fetching=allowed):
             here = ("--data", str(tmp_path / "data"))
             source.says("/page", scripted.reply(b"<html><title>no feed</title></html>"))
             subscribe = ["subscribe", "echo", "feeds//item->a[./title->t]"]

@@ -230,7 +230,7 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
         app = stack.enter_context(closing(opened))
         app.engine.retain(KEPT)
         app.delivery.start()
-        server = Server(create_app(app), settings, app.connections, app.delivery.loop)
+        server = Server(create_app(app), settings, app.accounts.connections, app.delivery.loop)
         server.start()
         stack.callback(server.stop)
         address = server.address

@@ -69,12 +69,11 @@ def serving(
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
-    listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
         MASTER if spark else None,
         poll_interval=0.05,
-        listen=listen,
-        fetching=listen.fetching,
+        listen=replace(settings, port=0),
+        fetching=fetching or PollSettings(),
         mail=mail,
         keep_matches=keep_matches,
         clock=clock,

@@ -19,7 +19,6 @@ from xscl.delivery.channels.mail import MailServer
 from xscl.engine.queries import EngineQueries
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.service.app import ServiceSettings
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +26,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
     """A service that may reach the receiver."""
     fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
     home = DataDirectory(tmp_path_factory.mktemp("service") / "data")
-    with serving(
-        home, ServiceSettings(fetching=fetching), mail=MailServer("127.0.0.1", 9)
-    ) as found:
+    with serving(home, fetching=fetching, mail=MailServer("127.0.0.1", 9)) as found:
         yield found
 
 
@@ -231,14 +228,14 @@ def test_c4_the_service_ends_while_a_webhook_does_not_answer(
     place: DataDirectory, receiver: Receiver
 ) -> None:
     fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
-    with serving(place, ServiceSettings(fetching=fetching)) as running, running.client() as client:
+    with serving(place, fetching=fetching) as running, running.client() as client:
         at = subscribed(client, "stuck")
         endpoint = made(client, at, kind="webhook", url=receiver.does("/stuck", "hang"))
         send(client, 1)
         eventually(lambda: len(receiver.at("/stuck")) == 1)
     assert place.holder() is None
     receiver.does("/stuck", status(204))
-    with serving(place, ServiceSettings(fetching=fetching)) as running, running.client() as client:
+    with serving(place, fetching=fetching) as running, running.client() as client:
         eventually(lambda: len(receiver.at("/stuck")) == 2)
         one = f"{at}/endpoints/{endpoint['id']}"
         eventually(lambda: client.get(one).json()["position"] == 1)

@@ -129,4 +129,4 @@ def test_who_asks_beside_it_makes_the_change(app: App, request_: Request) -> Non
     other.join()
     assert not failed
     assert request_.is_made(app.engine)
-    assert app.usage.owned(THE_OPERATOR, "subscriptions") == len(app.engine.subscriptions)
+    assert app.accounts.usage.owned(THE_OPERATOR, "subscriptions") == len(app.engine.subscriptions)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -38,8 +37,8 @@ def following(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]
     with scripted.serving() as server:
         for path in PATHS:
             server.says(path, scripted.reply(scripted.rss("Ferry stops")))
-        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
-        with serving(place, settings) as running, running.client() as operator:
+        fetching = PollSettings((server.address,))
+        with serving(place, fetching=fetching) as running, running.client() as operator:
             for path in PATHS:
                 new = {"url": server.url(path), "stream": path[1:], "tags": ["daily"]}
                 assert operator.post("/v1/feeds", json=new).status_code == 201
@@ -122,8 +121,8 @@ def test_feeds_are_listed_by_name_state_and_newest_item(place: DataDirectory) ->
             feed = f'<rss version="2.0"><channel><title>{title}</title>{item}</channel></rss>'
             server.says(f"/{number}", scripted.reply(feed.encode()))
         server.says("/3", scripted.reply(b"", status="404 Not Found"))
-        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
-        with serving(place, settings) as running, running.client() as operator:
+        fetching = PollSettings((server.address,))
+        with serving(place, fetching=fetching) as running, running.client() as operator:
             for number in range(4):
                 new = {"url": server.url(f"/{number}"), "tags": ["odd"] if number % 2 else []}
                 ok(operator.post("/v1/feeds", json={**new, "keep": True}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from functools import partial
 
 import httpx
@@ -26,8 +25,8 @@ def fed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str
     """A service that may fetch from a server of feeds on this machine, and that server."""
     home = DataDirectory(tmp_path_factory.mktemp("fed") / "data")
     with publishing() as server:
-        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
-        with serving(home, settings) as running:
+        fetching = PollSettings((server.address,))
+        with serving(home, fetching=fetching) as running:
             yield running, server.address
 
 

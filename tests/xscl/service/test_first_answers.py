@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -34,8 +33,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
     with scripted.serving() as server:
         for path, (answer, _) in ANSWERS.items():
             server.says(path, answer)
-        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
-        with serving(home, settings) as running:
+        fetching = PollSettings((server.address,))
+        with serving(home, fetching=fetching) as running:
             yield running, server
 
 

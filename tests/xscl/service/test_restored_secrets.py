@@ -25,7 +25,6 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.service.accounts import Accounts
-from xscl.service.app import ServiceSettings
 from xscl.service.tokens import Tokens
 
 QUERY = "S//a"
@@ -155,7 +154,7 @@ def client(backup: Path, receiver: Receiver) -> Iterator[httpx.Client]:
     """The operator of a service on a restored directory, which may reach the receiver."""
     home, _, _ = restored(backup, "elsewhere")
     fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
-    with serving(home, ServiceSettings(fetching=fetching)) as running, running.client() as client:
+    with serving(home, fetching=fetching) as running, running.client() as client:
         yield client
 
 
@@ -233,7 +232,7 @@ def test_the_command_that_rotates(
 
     if served:
         fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
-        with serving(home, ServiceSettings(fetching=fetching)):
+        with serving(home, fetching=fetching):
             rotating()
     else:
         rotating()

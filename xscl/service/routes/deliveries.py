@@ -226,7 +226,7 @@ def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body(
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
     channel = _channel(app, account, new)
     _refuse_ahead(app, new.after)
-    with app.limits.endpoints:
+    with app.accounts.limits.endpoints:
         _refuse_many(app, account)
         state: EndpointState = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
         endpoint, made = app.delivery.deliver(
@@ -437,7 +437,7 @@ def _mail_code(app: App, account: Account, endpoint: Endpoint) -> None:
     outbox, to = app.delivery, endpoint.channel.to
     user = owner_of(endpoint.subscription)
     key = user, to.casefold()
-    with app.limits.confirming.hold(account.number):
+    with app.accounts.limits.confirming.hold(account.number):
         if outbox.codes.consume(key, CODES) is not None:
             raise QuotaExceeded(f"you have had {CODES} codes mailed to that address today")
         mailed = False

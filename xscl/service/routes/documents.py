@@ -142,10 +142,10 @@ def browsed(
         raise Problem(
             "invalid_request", f"before: {before} is no place in a list by dates", hint=FROM_NEXT
         ) from None
-    known = app.resolver.stream(account, stream) if stream else ""
+    known = app.accounts.resolver.stream(account, stream) if stream else ""
     if known is None:
         raise not_found("stream", stream)
-    with app.limits.questions.hold(account.number), app.store() as store:
+    with app.accounts.limits.questions.hold(account.number), app.store() as store:
         found = browse(
             store,
             account,
@@ -238,9 +238,9 @@ def _accept(
     refuse_reserved(given)
     document = Document(known, given, moment, xml, origin=account.name)
     _check(app, account, document)
-    app.usage.refuse_many_matches(account)
-    app.usage.count_document(account, len(xml))
-    app.accounts.claim(account, stream)
+    app.accounts.usage.refuse_many_matches(account)
+    app.accounts.usage.count_document(account, len(xml))
+    app.accounts.users.claim(account, stream)
     if time is None:
         app.engine.catalog.declare_live(known)
     return _Acceptance(stream, document, is_timed)
@@ -248,7 +248,7 @@ def _accept(
 
 def _spool(app: App, accepted: Sequence[_Acceptance]) -> list[answers.SentDocument]:
     """Spool documents durably, in one segment."""
-    documents = app.intake.append(
+    documents = app.store.intake.append(
         [one.document for one in accepted], [one.is_timed for one in accepted]
     )
     return [
@@ -335,8 +335,8 @@ def _check(app: App, account: Account, document: Document) -> None:
         expect_valid([document])
     except MalformedDocument:
         with suppress(XsclError):  # report the error even if the rejected document cannot be stored
-            app.usage.count_document(account, len(document.xml))
-            app.intake.append([document])
+            app.accounts.usage.count_document(account, len(document.xml))
+            app.store.intake.append([document])
         raise
 
 
@@ -357,9 +357,9 @@ def _stream(app: App, account: Account, stream: str) -> str:
             f"the stream {stream!r} has what a subscription publishes",
             hint="send it to another stream",
         )
-    if account.is_operator or app.accounts.has_stream(account, stream):
+    if account.is_operator or app.accounts.users.has_stream(account, stream):
         return known
-    if app.resolver.stream(account, stream) is not None:
+    if app.accounts.resolver.stream(account, stream) is not None:
         raise Problem(
             "stream_public",
             f"the stream {stream!r} is public: only the operator sends documents to it",

@@ -142,7 +142,7 @@ async def _stream(
     most = account.quota.listeners
     has = counted(most or 0, "listener")
     over = QuotaExceeded(f"you have {has}, and may have no more at once")
-    place = app.limits.listeners.hold(account.number, most, over)
+    place = app.accounts.limits.listeners.hold(account.number, most, over)
     return EventStream(app.delivery, query, begin, is_valid=is_valid, place=place)
 
 

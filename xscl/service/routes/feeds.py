@@ -172,12 +172,12 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
                 refuse_failed(now)
         except FeedsError:
             feeds.remove(now)
-            app.usage.subtract(account.number, "feeds")
-            documents = app.counts.of(feeds.store)
+            app.accounts.usage.subtract(account.number, "feeds")
+            documents = app.store.counts.of(feeds.store)
             for stream in new.claimed:
                 known = account.qualify(stream)
                 if not (has_feeds_on(feeds.store, known) or documents.get(known)):
-                    app.accounts.release(account, stream)
+                    app.accounts.users.release(account, stream)
             raise
         return _as_it_is(feeds, account, now, new.fixed)
 
@@ -187,7 +187,7 @@ def _follow(new: New, app: App, account: Account) -> _Followed:
     refuse_address(app, account, new.url)
     headers = tuple(map(read_header, new.headers))
     owner = account.qualify("")
-    with app.usage.adding(account, "feeds"), app.feeds() as feeds:
+    with app.accounts.usage.adding(account, "feeds"), app.feeds() as feeds:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
         feed, fixed = follow(app.engine, feeds, wanted)
@@ -228,13 +228,13 @@ def take_in(app: App, account: Account, body: bytes, tags: list[str]) -> list[an
     if not outlines:
         raise empty_list("send OPML, or one address a line")
     owner = account.qualify("")
-    with app.usage.adding(account, "feeds", len(outlines)), app.feeds() as feeds:
+    with app.accounts.usage.adding(account, "feeds", len(outlines)), app.feeds() as feeds:
         taken = import_outlines(feeds, outlines, tags, EVERY, owner)
         fixed = allow_late(app.engine, taken.feeds)
         for feed in taken.feeds:
             _claim(app, account, feed)
     added = sum(line.outcome == "added" for line in taken.lines)
-    app.usage.subtract(account.number, "feeds", len(outlines) - added)
+    app.accounts.usage.subtract(account.number, "feeds", len(outlines) - added)
     return [_outcome(account, line, fixed) for line in taken.lines]
 
 
@@ -319,7 +319,7 @@ def remove(key: Key, app: TheApp, account: TheAccount) -> None:
     """Stops following a feed; its documents and their matches stay."""
     with app.feeds() as feeds:
         feeds.remove(existing(feeds, account, key))
-    app.usage.subtract(account.number, "feeds")
+    app.accounts.usage.subtract(account.number, "feeds")
 
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
@@ -345,7 +345,7 @@ def existing(feeds: FeedRepository, account: Account, key: str) -> Feed:
 
 def refuse_address(app: App, account: Account, url: str) -> None:
     """Raise Problem for a URL that may not be fetched."""
-    refused = refusal(url, frozenset(app.settings.fetching.allow_addresses))
+    refused = refusal(url, frozenset(app.feeds.fetching.allow_addresses))
     if refused is not None:
         raise refused_address(account, refused)
 
@@ -355,7 +355,7 @@ def _claim(app: App, account: Account, feed: Feed) -> list[str]:
     if account.is_operator:
         return []
     named = map(account.named, feed.streams)
-    return [stream for stream in named if app.accounts.claim(account, stream)]
+    return [stream for stream in named if app.accounts.users.claim(account, stream)]
 
 
 def _seconds(text: str) -> int:

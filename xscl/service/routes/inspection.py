@@ -102,7 +102,7 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
     """
     refuse_bare(asked.since)
     query, resolved = _query(app, account, asked)
-    with app.limits.questions.hold(account.number), resolved.as_written():
+    with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
         trial = queries.trial(query, asked.since, SECONDS)
         found = trial.matches
@@ -121,7 +121,7 @@ def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> answers.Why:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(app, account, asked)
     read = partial(spooled, app.engine, directory=app.home.spool)
-    with app.limits.questions.hold(account.number), resolved.as_written():
+    with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         why = app.engine.queries.why
         found = why(query, *asked.documents, read=read, visible=account.called)
         return why_shown(account, found)
@@ -135,7 +135,7 @@ def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> answers.
     """
     refuse_bare(asked.since)
     query, resolved = _query(app, account, asked)
-    with app.limits.questions.hold(account.number), resolved.as_written():
+    with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         return diagnosed(account, app.engine.why(query, since=asked.since))
 
 
@@ -171,7 +171,7 @@ def show_witness(
     account: TheAccount,
 ) -> answers.Witness:
     """Shows the nodes of a document, for the operator with the variables that can bind them."""
-    with app.limits.questions.hold(account.number):
+    with app.accounts.limits.questions.hold(account.number):
         with app.store() as store:
             name = find_document(store, id, account.called)
         found = witness(app.engine, name, app.home.spool)
@@ -198,7 +198,7 @@ def _query(app: App, account: Account, asked: Asked) -> tuple[str, ResolvedQuery
     if asked.subscription is not None:
         found = versions(app, account, asked.subscription)[-1]
         return found.name, ResolvedQuery(found.query, written(app, account, found))
-    resolved = app.resolver.resolve(account, asked.query or "")
+    resolved = app.accounts.resolver.resolve(account, asked.query or "")
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
     text = f"{resolved.text} "
     return text, ResolvedQuery(text, resolved.written, resolved.prefix, resolved.insertions)

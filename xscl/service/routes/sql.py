@@ -176,7 +176,7 @@ def ask(question: Question, app: TheApp, account: TheAccount) -> Response:
     moment that `as_of` says. In JSON, times, intervals and bytes are text, NaN and infinite
     numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     """
-    answer = app.sql.ask(question.query, account, form=question.format, rows=question.rows)
+    answer = app.store.sql.ask(question.query, account, form=question.format, rows=question.rows)
     if question.format is Form.JSON:
         return Response(_document(answer), media_type="application/json")
     headers = {
@@ -222,7 +222,7 @@ _DESCRIPTIONS = 'SELECT relation, "column", type, what FROM relations'
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
 def relations(app: TheApp, account: TheAccount) -> Response:
     """Lists all relations, with their columns and descriptions."""
-    answer = app.sql.ask(_DESCRIPTIONS, account, rows=_LIMITS.most_rows)
+    answer = app.store.sql.ask(_DESCRIPTIONS, account, rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
 
 

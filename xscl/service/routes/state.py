@@ -32,20 +32,20 @@ _PIECE = 1 << 18
 def metrics(app: TheApp, account: TheOperator) -> Response:
     """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
     with app.store() as store:
-        return Response(app.metrics.text(store), media_type=CONTENT_TYPE)
+        return Response(app.figures.metrics.text(store), media_type=CONTENT_TYPE)
 
 
 @router.get("/health", summary="Check the health of the service")
 async def health(app: TheApp) -> answers.Health:
     """Answers without delay; needs no token."""
-    clock, stall = app.clock.agreement(), app.watch.stall()
+    clock, stall = app.clock.agreement(), app.figures.watch.stall()
     found: dict[str, Any] = {"clock": clock.state, "clock_ahead": clock.seconds}
     if stall is not None:
         found["consumer"] = "stalled"
         found["stalled_since"] = ticks() - int(stall.seconds * 1_000_000)
         found["stalled_segment"] = stall.segment
-    if app.executors is not None:
-        away = app.executors.away
+    if app.figures.executors is not None:
+        away = app.figures.executors.away
         found["executors"] = "ok" if away is None else "away"
         found["executors_away_since"] = None if away is None else away.since
     return answers.Health(**found)
@@ -56,11 +56,11 @@ def status(app: TheApp, account: TheAccount) -> answers.Status:
     """Shows your usage; the operator also sees the figures of the service, at most 1 s old."""
     return answers.Status(
         user=account.name,
-        subscriptions=app.usage.owned(account, "subscriptions"),
-        feeds=app.usage.owned(account, "feeds"),
-        streams=len(app.accounts.streams(account)),
-        documents_today=app.usage.today(account, "documents"),
-        matches_today=app.usage.today(account, "matches"),
+        subscriptions=app.accounts.usage.owned(account, "subscriptions"),
+        feeds=app.accounts.usage.owned(account, "feeds"),
+        streams=len(app.accounts.users.streams(account)),
+        documents_today=app.accounts.usage.today(account, "documents"),
+        matches_today=app.accounts.usage.today(account, "matches"),
         service=app.home.read_status() if account.is_operator else None,
     )
 
@@ -78,7 +78,7 @@ def series(
     They begin anew with each start of the service.
     """
     begin = app.clock.now() - SPANS[span]
-    return [answers.StatusSample.model_validate(one) for one in app.series.since(begin)]
+    return [answers.StatusSample.model_validate(one) for one in app.figures.series.since(begin)]
 
 
 @router.get("/rejected", summary="List rejected documents")
@@ -138,7 +138,7 @@ def backup(app: TheApp, _: TheOperator) -> Response:
 
     Everything else goes on meanwhile.  One is made at a time.
     """
-    file, size = app.backups.make()
+    file, size = app.store.backups.make()
     headers = {
         "Content-Length": str(size),
         "Content-Disposition": 'attachment; filename="backup.xscl"',

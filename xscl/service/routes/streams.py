@@ -52,16 +52,16 @@ def list_(
 
     Your own stream hides a public one of the same name.
     """
-    mine = app.accounts.streams(account)
-    names = sorted({*mine, *app.public.names()} - {""})
+    mine = app.accounts.users.streams(account)
+    names = sorted({*mine, *app.accounts.streams.names()} - {""})
     following = [name for name in names if after is None or name > after]
     with app.store() as store:
-        counts = app.counts.of(store)
+        counts = app.store.counts.of(store)
     shown = [_shown(app, account, name) for name in following[:limit]]
     items = [
         answers.ListedStream(
             **one.model_dump(),
-            documents=counts.get(app.resolver.stream(account, one.name) or one.name, 0),
+            documents=counts.get(app.accounts.resolver.stream(account, one.name) or one.name, 0),
         )
         for one in shown
     ]
@@ -72,7 +72,7 @@ def list_(
 @router.get("/streams/{name}", summary="Show a stream")
 def get(name: Name, app: TheApp, account: TheAccount) -> answers.Stream:
     """Shows a stream: its owner (you or public), lateness in seconds and declared attributes."""
-    if app.resolver.stream(account, name) is None:
+    if app.accounts.resolver.stream(account, name) is None:
         raise not_found("stream", name)
     return _shown(app, account, name)
 
@@ -83,10 +83,10 @@ def elements(name: Name, app: TheApp, account: TheAccount) -> answers.Elements:
 
     They are those of the newest documents whose texts are kept, at most 300 documents.
     """
-    known = app.resolver.stream(account, name)
+    known = app.accounts.resolver.stream(account, name)
     if known is None:
         raise not_found("stream", name)
-    with app.limits.questions.hold(account.number), app.store() as store:
+    with app.accounts.limits.questions.hold(account.number), app.store() as store:
         found = vocabulary(store, known)
     seen = map(answers.SeenElement.model_validate, found.paths)
     return answers.Elements(stream=name, documents=found.documents, elements=tuple(seen))
@@ -109,9 +109,9 @@ def put(
     check_name(name)
     lateness = _lateness(declared.lateness)
     is_known = app.engine.state.streams.is_known(known)
-    is_new = not app.accounts.has_stream(account, name) and not is_known
+    is_new = not app.accounts.users.has_stream(account, name) and not is_known
     if is_new:
-        app.accounts.claim(account, name)
+        app.accounts.users.claim(account, name)
     is_so = lateness == app.engine.lateness(known) and declared.live == app.engine.is_live(known)
     attributes = None if declared.attributes is None else attributes_of(declared.attributes)
     if is_new or not is_so or attributes is not None:
@@ -151,7 +151,7 @@ def _lateness(text: str) -> int:
 
 
 def _shown(app: App, account: Account, name: str) -> answers.Stream:
-    known = app.resolver.stream(account, name) or name
+    known = app.accounts.resolver.stream(account, name) or name
     return answers.Stream(
         name=name,
         own=account.own(known) is not None,

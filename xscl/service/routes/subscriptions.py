@@ -152,7 +152,7 @@ async def import_(
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
     already, with the same query, change nothing.
     """
-    with app.limits.imports.hold(account.number):
+    with app.accounts.limits.imports.hold(account.number):
         written = request.headers.get("content-type", "")
         kind = written.partition(";")[0].strip().lower()
         body = await run_in_threadpool(as_utf8, await request.body(), charset_of(written))
@@ -213,7 +213,7 @@ def with_warnings(app: App, account: Account, found: Subscription) -> answers.Re
     """Return a subscription as its owner sees it, with the warnings of its query."""
     one = shown(app, account, found)
     xscl = found.language == XSCL
-    warnings = app.warnings.of(account, one.query) if xscl else ()
+    warnings = app.accounts.warnings.of(account, one.query) if xscl else ()
     return answers.Registered(**one.model_dump(), warnings=tuple(warnings))
 
 
@@ -304,7 +304,7 @@ def _version(app: App, account: Account, one: Subscription) -> answers.Version:
 def written(app: App, account: Account, found: Subscription) -> str:
     """Return the query of a subscription as its owner wrote it."""
     xscl = found.language == XSCL
-    return app.resolver.written(account, found.query) if xscl else found.query
+    return app.accounts.resolver.written(account, found.query) if xscl else found.query
 
 
 def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:

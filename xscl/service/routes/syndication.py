@@ -274,7 +274,7 @@ def _of_all(app: App, account: Account) -> _Feed:
 def _of_secret(app: App, secret: str) -> _Feed:
     """Return the feed of a secret address; raises Problem 404, RateExceeded."""
     found = app.delivery.addresses.find(secret)
-    account = None if found is None else app.accounts.numbered(owner(found.subscription)[0])
+    account = None if found is None else app.accounts.users.numbered(owner(found.subscription)[0])
     is_there = found is not None and (
         found.is_of_all or app.engine.subscription(found.subscription) is not None
     )
@@ -283,7 +283,7 @@ def _of_secret(app: App, secret: str) -> _Feed:
             "unknown_address", "this address leads to no feed", hint="it may have been revoked"
         )
     # Requests to a secret address count for its owner.
-    app.limits.requests.consume(account.number, account.quota.requests_a_minute)
+    app.accounts.limits.requests.consume(account.number, account.quota.requests_a_minute)
     return _of_all(app, account) if found.is_of_all else _of_one(app, found.subscription)
 
 

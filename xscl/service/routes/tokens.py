@@ -127,7 +127,9 @@ def me(app: TheApp, account: TheAccount) -> User_:
 @router.get("/tokens", summary="List tokens")
 def list_(app: TheApp, account: TheAccount) -> list[Shown]:
     """Lists your tokens; the operator sees those of all."""
-    return [_shown(app, one) for one in app.tokens.of(None if account.is_operator else account)]
+    return [
+        _shown(app, one) for one in app.accounts.tokens.of(None if account.is_operator else account)
+    ]
 
 
 @router.post("/tokens", summary="Create a token", status_code=HTTPStatus.CREATED)
@@ -137,29 +139,29 @@ def create(new: New, app: TheApp, account: TheAccount) -> Made:
     if new.user is not None and new.user != account.name:
         if not account.is_operator:
             raise Problem("operator_only", "only the operator makes tokens of others")
-        owner = app.accounts.make(new.user)
+        owner = app.accounts.users.make(new.user)
     most = None if account.is_operator else MOST
-    token, text = app.tokens.create(owner, new.label, most=most)
+    token, text = app.accounts.tokens.create(owner, new.label, most=most)
     return Made(**_shown(app, token).model_dump(), token=text)
 
 
 @router.delete("/tokens/{id}", summary="Revoke a token", status_code=HTTPStatus.NO_CONTENT)
 def revoke(id: TokenId, app: TheApp, account: TheAccount) -> None:
     """Makes a token worth nothing from now on."""
-    app.tokens.revoke(id, None if account.is_operator else account)
+    app.accounts.tokens.revoke(id, None if account.is_operator else account)
 
 
 @router.get("/accounts", summary="List users")
 def accounts(app: TheApp, _: TheOperator) -> list[User_]:
     """Lists the users, what they may have and what they have."""
-    return [_user(app, one) for one in app.accounts if not one.is_operator]
+    return [_user(app, one) for one in app.accounts.users if not one.is_operator]
 
 
 @router.put("/accounts/{name}/quota", summary="Set the quota of a user")
 def allow(name: User, quotas: Quotas, app: TheApp, _: TheOperator) -> User_:
     """Replaces the quota of a user: a limit that is null or absent does not exist."""
     _existing(app, name)
-    return _user(app, app.accounts.allow(name, Quota(**quotas.model_dump())))
+    return _user(app, app.accounts.users.allow(name, Quota(**quotas.model_dump())))
 
 
 _DATA: dict[int | str, dict[str, Any]] = {
@@ -195,7 +197,7 @@ def erase(name: User, app: TheApp, _: TheOperator) -> None:
 
 
 def _existing(app: App, name: str) -> Account:
-    found = app.accounts.get(name)
+    found = app.accounts.users.get(name)
     if found is None or found.is_operator:
         raise not_found("user", name)
     return found
@@ -207,7 +209,7 @@ def _exported(app: App, account: Account) -> StreamingResponse:
 
 
 def _shown(app: App, token: Token) -> Shown:
-    account = app.accounts.numbered(token.account)
+    account = app.accounts.users.numbered(token.account)
     name = "" if account is None else account.name
     return Shown(id=token.id, user=name, label=token.label, created=time_of(token.created))
 
@@ -217,14 +219,14 @@ def _user(app: App, one: Account) -> User_:
         name=one.name,
         quota=Quotas(**asdict(one.quota)),
         used=Used(
-            subscriptions=app.usage.owned(one, "subscriptions"),
-            feeds=app.usage.owned(one, "feeds"),
-            streams=len(app.accounts.streams(one)),
+            subscriptions=app.accounts.usage.owned(one, "subscriptions"),
+            feeds=app.accounts.usage.owned(one, "feeds"),
+            streams=len(app.accounts.users.streams(one)),
             endpoints=app.delivery.endpoints.count(lambda known: one.own(known) is not None),
-            listeners=app.limits.listeners.held(one.number),
-            documents_today=app.usage.today(one, "documents"),
-            bytes_today=app.usage.today(one, "bytes"),
-            matches_today=app.usage.today(one, "matches"),
+            listeners=app.accounts.limits.listeners.held(one.number),
+            documents_today=app.accounts.usage.today(one, "documents"),
+            bytes_today=app.accounts.usage.today(one, "bytes"),
+            matches_today=app.accounts.usage.today(one, "matches"),
             mails_today=app.delivery.mails.used(one.number),
         ),
     )

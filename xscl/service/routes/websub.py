@@ -71,7 +71,7 @@ async def deliver(secret: Secret, app: TheApp, request: Request) -> Response:
     if lease.until is None or lease.until <= now:
         raise _unknown()
     full = TooManyConcurrent("too many hubs send at the same time", hint="send it again later")
-    async with app.limits.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
+    async with app.accounts.limits.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
         signature = request.headers.get("x-hub-signature", "")
         if not is_signed(callbacks.secret(secret), signature, await request.body()):
             message = "the content is not signed with the secret of the callback"
@@ -84,13 +84,13 @@ async def _lease(app: App, secret: str) -> tuple[HubCallbacks, HubLease]:
     """Return the lease of a callback, and count the request; raises Problem, RateExceeded."""
     if not TOKEN.fullmatch(secret):
         raise Problem("unknown_address", "this is no address of a callback")
-    if app.pushes is None:
+    if app.feeds.callbacks is None:
         raise _unknown()
     lease = await _with_feeds(app, lambda feeds: feeds.lease_of(digest(secret)))
     if lease is None:
         raise _unknown()
-    app.limits.callbacks.consume(lease.key, REQUESTS)
-    return app.pushes, lease
+    app.accounts.limits.callbacks.consume(lease.key, REQUESTS)
+    return app.feeds.callbacks, lease
 
 
 async def _with_feeds(app: App, work: Callable[[FeedRepository], T]) -> T:

@@ -192,9 +192,9 @@ def _tried(
     The text in between is a remark on late documents.
     """
     app, account = asked.app, asked.account
-    resolved = app.resolver.resolve(account, query)
+    resolved = app.accounts.resolver.resolve(account, query)
     subject, begin = f"{resolved.text} ", since or None
-    with app.limits.questions.hold(account.number), resolved.as_written():
+    with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
         trial = queries.trial(subject, begin, SECONDS)
         late = late_note(trial.late, trial.lateness)
@@ -211,8 +211,8 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLRe
     is_long = False
     try:
         refuse_bare_windows(query)
-        resolved = app.resolver.resolve(account, query)
-        with app.limits.questions.hold(account.number):
+        resolved = app.accounts.resolver.resolve(account, query)
+        with app.accounts.limits.questions.hold(account.number):
             queries = app.engine.queries
             found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):

@@ -215,7 +215,7 @@ def _event(poll: Poll) -> TimelineEvent:
 
 def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
     """Return the number of `newest` items of a stream, and the `counts` of those with a field."""
-    known = asked.app.resolver.stream(asked.account, stream)
+    known = asked.app.accounts.resolver.stream(asked.account, stream)
     if known is None:
         return {"newest": 0, "counts": {}}
     with asked.app.store() as store:

@@ -29,7 +29,7 @@ def load(app: TheApp, account: TheOperator) -> RedirectResponse:
         now = app.clock.now()
         return documents(now), now
 
-    app.spool.append_in_turn(made)
+    app.store.spool.append_in_turn(made)
     return RedirectResponse("/", HTTPStatus.SEE_OTHER)
 
 

@@ -253,7 +253,7 @@ def why_not(
 
 def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
     """Return the newest items of a stream of the reader."""
-    known = asked.app.resolver.stream(asked.account, stream)
+    known = asked.app.accounts.resolver.stream(asked.account, stream)
     with asked.app.store() as store:
         found = [] if known is None else browse(store, asked.account, stream=known, limit=NEWEST)
     return [_row(asked, one) for one in found]
@@ -268,7 +268,7 @@ def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
 def _streams(asked: PageRequest) -> list[tuple[str, int]]:
     """Return the streams that the reader sees with their numbers of documents, largest first."""
     with asked.app.store() as store:
-        counts = asked.app.counts.of(store)
+        counts = asked.app.store.counts.of(store)
     seen = [(asked.account.visible(known), number) for known, number in counts.items()]
     named = [(name, number) for name, number in seen if name is not None]
     return sorted(named, key=lambda one: (-one[1], one[0]))

@@ -40,7 +40,7 @@ def overview(asked: AskedByOperator) -> HTMLResponse:
         tokens=listed,
         busy=busy,
         failing=failing,
-        called=app.accounts.called,
+        called=app.accounts.users.called,
     )
 
 

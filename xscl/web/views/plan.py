@@ -38,7 +38,7 @@ def plan(
     path = _path(asked, subscription) if subscription else set[str]()
     engine = asked.app.engine
     stored = engine.plan()
-    graph = stored.renamed(asked.app.accounts.called)
+    graph = stored.renamed(asked.app.accounts.users.called)
     chosen = None
     if node:
         pairs = zip(stored.nodes, graph.nodes, strict=True)
@@ -68,7 +68,7 @@ def plan(
         explained=_explained(asked, template) if template else "",
         node=None if chosen is None else chosen[1],
         used=used,
-        called=asked.app.accounts.called,
+        called=asked.app.accounts.users.called,
         address_of=address_of,
         subscriptions=names_of_subscriptions(asked),
     )
@@ -90,4 +90,4 @@ def _path(asked: PageRequest, name: str) -> set[str]:
     """Return the nodes that evaluate a subscription, as `explain` names them; Problem 404."""
     found = existing(asked.app, asked.account, name)
     explained = asked.app.engine.explain(found.name)
-    return {*map(asked.app.accounts.called, found.reads), *_NODE.findall(explained)}
+    return {*map(asked.app.accounts.users.called, found.reads), *_NODE.findall(explained)}

@@ -40,13 +40,13 @@ def sign_in(
 ) -> Response:
     """Open a session and redirect to the requested page."""
     token = token.strip()
-    account = app.tokens.owner(token)
+    account = app.accounts.tokens.owner(token)
     if account is None:
         status, error = _refused(request, app)
         return page(
             request, "signin.html", None, status=status, next=on_site(next), error=error, out=False
         )
-    _, session = app.tokens.create(account, "a browser", parent=token)
+    _, session = app.accounts.tokens.create(account, "a browser", parent=token)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,
@@ -64,7 +64,7 @@ def sign_out(request: Request, app: TheApp) -> RedirectResponse:
     """Revoke the session and delete its cookie."""
     given = request.cookies.get(COOKIE)
     if given:
-        app.tokens.end_session(given)
+        app.accounts.tokens.end_session(given)
     answer = RedirectResponse("/sign-in?out=1", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
     return answer
@@ -72,7 +72,7 @@ def sign_out(request: Request, app: TheApp) -> RedirectResponse:
 
 def _none_exists(app: App) -> PageProblem | None:
     """Return a hint if the service requires tokens and none exists."""
-    if app.settings.is_open or app.tokens.of():
+    if app.settings.is_open or app.accounts.tokens.of():
         return None
     return PageProblem("No token", "No token exists yet", NO_TOKEN)
 

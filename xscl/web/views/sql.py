@@ -109,7 +109,7 @@ def _answered(
     """Run a query and show a page of its result, or its error."""
     begin = ROWS * (page - 1)
     try:
-        found = asked.app.sql.ask(text, asked.account, rows=begin + ROWS)
+        found = asked.app.store.sql.ask(text, asked.account, rows=begin + ROWS)
         counted = [_facet(asked, text, column) for column in columns]
     except XsclError as error:
         return _page(asked, text, error=problem_text(error, asked.account, text))
@@ -142,7 +142,7 @@ def _answered(
 
 def _facet(asked: PageRequest, text: str, column: str) -> dict[str, Any]:
     """Return the values of a column in the whole result of a query, with their numbers."""
-    found = asked.app.sql.ask(facets.counting(text, column), asked.account)
+    found = asked.app.store.sql.ask(facets.counting(text, column), asked.account)
     return facets.facet(text, column, found.rows())
 
 
@@ -153,7 +153,7 @@ def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
 def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
     """Return the columns of the relations that the reader can query, by the relation's name."""
     try:
-        rows = asked.app.sql.ask(
+        rows = asked.app.store.sql.ask(
             'SELECT relation, what, "column", type FROM relations',
             asked.account,
             rows=5_000,

@@ -81,7 +81,7 @@ def status(
         figures=list(_figures(written)) if written else [],
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
-        series=list(_series(asked.app.series.since(begin))),
+        series=list(_series(asked.app.figures.series.since(begin))),
         windows=[WindowState(**one) for one in written.get("windows") or ()],
         deliveries=deliveries,
     )
