@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
-from tests.xscl.service.conftest import ANY_PORT, ok, serving, token_of
+from tests.xscl.service.conftest import ok, serving, token_of
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
 from xscl.cli.service import OpenedService

@@ -11,7 +11,6 @@ from lxml import etree
 
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import (
-    ANY_PORT,
     Running,
     code,
     eventually,

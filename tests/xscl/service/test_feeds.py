@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed import Feed

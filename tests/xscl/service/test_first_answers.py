@@ -9,7 +9,7 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.polling import scripted
-from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, ok, serving, token_of
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 
