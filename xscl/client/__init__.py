@@ -13,7 +13,7 @@ An error of the service is raised as the error of the packages, a query's with i
     calls       one function for each call of the HTTP API; `methods` binds them to both clients
     failures    problem documents and broken connections as errors
     events      live matches, and where to go on after a disconnection
-    exchange    what both clients share: headers, timeouts, waiting for a busy service
+    async_client, sync_client: headers, timeouts, waiting for a busy service
 """
 
 from xscl.client.answers import (

@@ -11,9 +11,10 @@ import httpx
 
 from xscl.client.answers import Match
 from xscl.client.calls import read, resource
-from xscl.client.exchange import CONNECT
 from xscl.client.failures import Refused
 
+CONNECT = 5.0
+"""Seconds until a connection has to be there."""
 SILENCE = 60.0
 """Seconds without an event or a heartbeat after which a connection counts as lost."""
 AGAIN = 2.0

@@ -12,10 +12,9 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from xscl.client.async_client import AsyncClient
+from xscl.client.async_client import PATIENCE, AsyncClient, base_of, settings
 from xscl.client.calls import Call, Listing
 from xscl.client.events import LiveEvent
-from xscl.client.exchange import PATIENCE, base_of, settings
 from xscl.client.methods import Methods
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from tests.xscl.service.conftest import ok, serving, token_of
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
 from xscl.cli.service import OpenedService
-from xscl.client import Refused, async_client, exchange
+from xscl.client import Refused, async_client
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -629,7 +629,7 @@ def test_services_named_wrongly(arguments: list[str], code: int, message: str) -
 def test_a_service_that_accepts_and_does_not_answer_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = exchange.settings
+    settings = async_client.settings
     monkeypatch.setattr(
         async_client, "settings", lambda address, token, _: settings(address, token, 0.2)
     )
