@@ -14,11 +14,11 @@ from xscl.cli.service import OpenedService
 from xscl.client import UnseenName
 from xscl.client.calls import Language
 from xscl.inspection.reasons import names_text
+from xscl.language.names import UNITLESS
 from xscl.time_format import UNITS
 
 LANGUAGES = get_args(Language)
 _DURATION = re.compile(rf"\s*[0-9]{{1,9}}\s*({'|'.join(UNITS)})\s*")
-_NUMBER_AT_END = re.compile(r"[0-9.]\s*\}|--")  # of braces, perhaps before a comment
 
 
 def known_language(language: str) -> Language:
@@ -49,7 +49,7 @@ def refuse_bare_duration(text: str | None, option: str = "--since") -> None:
 
 def refuse_bare_windows(text: str) -> None:
     """Raise QueryError for a window of a query in XSCL without a unit."""
-    if _NUMBER_AT_END.search(text):
+    if re.search(UNITLESS, text):
         from xscl.language import parser
 
         parser.refuse_bare_windows(text)

@@ -26,6 +26,9 @@ LONGEST_LABEL = 200
 PREFIX = 20
 """Characters that the prefix of an owner (`_7.`) may add to a name."""
 
+UNITLESS = r"(?i)[0-9.]\s*(?:\}|TO\b)|--"
+"""The pattern of a bound of a window without a unit, perhaps before a comment; of others, too."""
+
 PREDECLARED = {
     "atom": "http://www.w3.org/2005/Atom",
     "content": "http://purl.org/rss/1.0/modules/content/",

@@ -32,6 +32,7 @@ from xscl.language.functions import (
 )
 from xscl.language.grammar import read
 from xscl.language.limits import admit
+from xscl.language.names import UNITLESS
 from xscl.language.paths import (
     LarkNode,
     Paths,
@@ -536,8 +537,11 @@ def _as_times(operand: Operand) -> Operand:
 def refuse_bare_windows(text: str) -> None:
     """Raise QueryError for a window without a unit: 10 what?
 
-    Bare numbers are ticks, which are right in a library and a trap for people.
+    Bare numbers are ticks, which are right in a library and a trap for people.  A text without any
+    is not parsed, and then its other errors are not raised.
     """
+    if re.search(UNITLESS, text) is None:
+        return
     for node in walk(parse(text)):
         if not isinstance(node, Join | FollowedBy):
             continue

@@ -4,14 +4,13 @@ A name refers to the user's own stream if there is one, else to the public strea
 stream the owner prefix is inserted into the text and nothing else changes.  Positions in errors of
 the engine can therefore be mapped back to the text that the user wrote.
 
-Parsing a query takes a millisecond.  Stream names do not depend on constants, so the result is
-cached by the query's shape (`xscl.language.constants`).
+Parsing a query takes a millisecond.  Texts of the operator, who imports a hundred thousand, stay as
+they are and are parsed by the engine alone; a user has at most some thousand, which are remembered.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
-from xscl.language.constants import TextShape, marks, split
 from xscl.language.limits import admit
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse, refuse_bare_windows
@@ -29,8 +27,8 @@ from xscl.service.names import MINE, refuse_reserved
 
 SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 """A name in a query that may have an owner prefix."""
-REMEMBERED = 20_000
-"""Maximum size of the cache of query shapes."""
+REMEMBERED = 2_000
+"""Maximum number of texts of users whose names are remembered: twice those of a page."""
 
 
 class StreamReference(NamedTuple):
@@ -91,11 +89,11 @@ class Resolver:
     def resolve(self, account: Account, text: str) -> ResolvedQuery:
         """Resolve the names in a user's query; raises QueryError, ReservedName."""
         admit(text)
-        places = _places(text)
         if account.is_operator and SUSPECT.search(text) is None:
+            refuse_bare_windows(text)
             return ResolvedQuery(text, text)
         own, publishes = [], None
-        for place in places:
+        for place in _places(text):
             name = text[place.start : place.end]
             refuse_reserved(name)
             if place.published:
@@ -148,38 +146,9 @@ class Resolver:
         return False
 
 
+@lru_cache(REMEMBERED)
 def _places(text: str) -> tuple[StreamReference, ...]:
     """Locate the stream names in a query; raises QueryError, also for windows without a unit."""
-    cut = split(text)
-    if cut is not None:
-        try:
-            found = _places_of(cut[0])
-        except QueryError:
-            found = None  # raised below with its position in this text
-        if found is not None:
-            starts = _starts(text, cut[0].pieces)
-            return tuple(
-                StreamReference(starts[piece] + start, starts[piece] + end, published)
-                for piece, (start, end, published) in found
-            )
-    return _read(text)
-
-
-@lru_cache(REMEMBERED)
-def _places_of(shape: TextShape) -> tuple[tuple[int, StreamReference], ...]:
-    """Locate the stream names of a query shape by piece and offset in it."""
-    text = shape.text(marks(shape, first=True))
-    starts = _starts(text, shape.pieces)
-    placed = []
-    for start, end, published in _read(text):
-        piece = bisect_right(starts, start) - 1
-        placed.append(
-            (piece, StreamReference(start - starts[piece], end - starts[piece], published))
-        )
-    return tuple(placed)
-
-
-def _read(text: str) -> tuple[StreamReference, ...]:
     refuse_bare_windows(text)
     return tuple(_named(parse(text), text))
 
@@ -202,16 +171,6 @@ def _named(expression: StreamExpression, text: str) -> Iterator[StreamReference]
             yield from _named(expression.right, text)
         case _:
             assert_never(expression)
-
-
-def _starts(text: str, pieces: Sequence[str]) -> list[int]:
-    """Return the offsets of pieces in a text; a constant has no character that begins one."""
-    starts, end = [], 0
-    for piece in pieces:
-        start = text.index(piece, end)
-        starts.append(start)
-        end = start + len(piece)
-    return starts
 
 
 def _with(text: str, prefix: str, offsets: Sequence[int]) -> str:
