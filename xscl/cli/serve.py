@@ -36,7 +36,7 @@ from xscl.delivery.channels.mail import mail_server
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed import is_url
 from xscl.polling.feed_poller import PollSettings
-from xscl.server.demo import demonstrate, serve_samples
+from xscl.server.demo import demonstrate, serving_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import is_loopback, network_of
@@ -150,12 +150,12 @@ def serve(
         return
     if once:
         raise UsageError("--demo has nothing to end with", hint="'xscl demo --once' has")
-    with log, _demo_directory(None if data == DATA else data) as place:
-
-        def run(serving: ServeSettings, on_consuming: Callable[[float], None]) -> None:
-            _run(place, serving, printer, on_consuming=on_consuming)
-
-        serve_samples(place, serving, run)
+    with (
+        log,
+        _demo_directory(None if data == DATA else data) as place,
+        serving_samples(place, serving) as (sampled, publisher),
+    ):
+        _run(place, sampled, printer, on_consuming=publisher.begun.set)
 
 
 def _run(
@@ -164,12 +164,12 @@ def _run(
     printer: MatchPrinter,
     *,
     once: bool = False,
-    on_consuming: Callable[[float], None] = lambda seconds: None,
+    on_consuming: Callable[[], None] = lambda: None,
 ) -> None:
     """Run the service until it is stopped, or with `once` until it is idle."""
 
     def consuming(seconds: float) -> None:
-        on_consuming(seconds)
+        on_consuming()
         if serving.master is not None and service.executors_away is None:
             warn(f"Spark has started in {seconds:.0f} s")
 

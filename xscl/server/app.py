@@ -31,7 +31,7 @@ from xscl.service.routes import (
     unsubscription,
     websub,
 )
-from xscl.web.problems import install as install_error_pages
+from xscl.web.problems import error_page
 from xscl.web.router import router as pages
 
 ROUTERS = (
@@ -83,8 +83,7 @@ def create_app(service: App) -> FastAPI:
         routes=_ALL.routes,
     )
     app.state.service = service
-    problems.install(app)
-    install_error_pages(app)
+    problems.install(app, error_page)
     describe(app)
     app.add_middleware(Guard, service=service)
     app.add_middleware(Counting, metrics=service.figures.metrics, clock=time.monotonic)

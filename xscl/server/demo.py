@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
@@ -159,11 +158,15 @@ def demonstrate(
     return replace(ServiceStatus.of(home.read_status() or {}), rates=None, windows=None)
 
 
-def serve_samples(home: DataDirectory, serving: ServeSettings, service: NewService) -> None:
-    """Serve a new data directory with samples: the items of the gallery, and live feeds.
+@contextmanager
+def serving_samples(
+    home: DataDirectory, serving: ServeSettings
+) -> Iterator[tuple[ServeSettings, SamplePublisher]]:
+    """Yield the settings to serve a new data directory with samples, and what publishes them.
 
-    The feeds publish an item now and then, so that matches come while one looks.  All items are of
-    the last days, so queries find them as they find those of real feeds.
+    They are the items of the gallery, and live feeds, which publish an item now and then once
+    `begun` is set, so that matches come while one looks.  All items are of the last days, so
+    queries find them as they find those of real feeds.
     """
     _expect_new(home)
     now = ticks()
@@ -174,18 +177,7 @@ def serve_samples(home: DataDirectory, serving: ServeSettings, service: NewServi
             spool.append(documents(now), now)
         own = replace(serving.fetching, quick=True)
         fetching = replace(own, allow_addresses=(*own.allow_addresses, server.address))
-        service(
-            replace(serving, poll_interval=EVERY / 4, fetching=fetching),
-            lambda seconds: server.begun.set(),
-        )
-
-
-class NewService(Protocol):
-    """Runs a service with settings; `on_consuming` is called when its consumer has started."""
-
-    def __call__(
-        self, serving: ServeSettings, on_consuming: Callable[[float], None], /
-    ) -> None: ...
+        yield replace(serving, poll_interval=EVERY / 4, fetching=fetching), server
 
 
 def _expect_new(home: DataDirectory) -> None:

@@ -11,9 +11,9 @@ both is that of the code (`problem_codes`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
@@ -147,41 +147,44 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     )
 
 
-def install(app: FastAPI) -> None:
-    """Register handlers that answer every error with a problem document."""
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(XsclError, _error)
-    app.add_exception_handler(FeedError, _error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+Renderer: TypeAlias = Callable[[Request, Problem], Response | None]
+"""Renders the problem of a request; None leaves it to the next renderer."""
+
+
+def install(app: FastAPI, render: Renderer | None = None) -> None:
+    """Answer every error with a problem document, or with what `render` makes of the problem."""
+
+    def handler(of: Callable[[Request, Any], Problem]) -> Callable[[Request, Any], Response]:
+        def handled(request: Request, error: Any) -> Response:
+            problem = of(request, error)
+            return (render and render(request, problem)) or answer(problem)
+
+        return handled
+
+    for kind in (Problem, XsclError, FeedError, SpoolError):
+        app.add_exception_handler(kind, handler(_error))
+    app.add_exception_handler(RequestValidationError, handler(_invalid))
+    app.add_exception_handler(HTTPException, handler(_http))
+    app.add_exception_handler(Exception, handler(_unexpected))
     app.add_exception_handler(ClientDisconnect, _disconnected)
-    app.add_exception_handler(Exception, _unexpected)
 
 
-def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return answer(error)
-
-
-def _error(request: Request, error: Exception) -> Response:
+def _error(request: Request, error: Exception) -> Problem:
     problem = of_error(error, getattr(request.state, "account", OPERATOR))
-    if problem.status >= 500:
+    if problem.status >= 500 and problem is not error:
         _log.warning("%s %s: %s", request.method, _route(request), error)
-    return answer(problem)
+    return problem
 
 
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+def _invalid(request: Request, error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     wrong = [{"place": ".".join(map(str, e["loc"])), "reason": reason(e)} for e in error.errors()]
-    return answer(
-        Problem(
-            "invalid_request",
-            f"{place}: {reason(first)}",
-            hint=_hint(request, first),
-            errors=wrong[:20],
-        )
+    return Problem(
+        "invalid_request",
+        f"{place}: {reason(first)}",
+        hint=_hint(request, first),
+        errors=wrong[:20],
     )
 
 
@@ -223,16 +226,13 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(one)
 
 
-def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _http(request: Request, error: HTTPException) -> Problem:
     status = HTTPStatus(error.status_code)
     if status in _NO_ROUTE and (bad := _bad_name(request)) is not None:
-        return answer(of_error(bad))
+        return of_error(bad)
     code = status.name.lower()
     hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
-    return answer(
-        Problem(code, str(error.detail), status=status, hint=hint, headers=error.headers or {})
-    )
+    return Problem(code, str(error.detail), status=status, hint=hint, headers=error.headers or {})
 
 
 def _bad_name(request: Request) -> BadName | None:
@@ -252,9 +252,9 @@ def _disconnected(request: Request, error: Exception) -> Response:
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
-def _unexpected(request: Request, error: Exception) -> Response:
+def _unexpected(request: Request, error: Exception) -> Problem:
     _log.error("%s %s failed", request.method, _route(request), exc_info=error)
-    return answer(Problem("internal", "something is wrong in the service; its log says what"))
+    return Problem("internal", "something is wrong in the service; its log says what")
 
 
 def _route(request: Request) -> str:

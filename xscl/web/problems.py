@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 
-from feeds.errors import FeedError
-from feeds.spool import SpoolError
-from xscl.errors import QueryError, XsclError
+from xscl.errors import QueryError
 from xscl.service.accounts import Account
 from xscl.service.problems import Problem, of_error
-from xscl.store.queries.owners import OPERATOR
 from xscl.web.rendering import page
 
 
@@ -51,54 +45,28 @@ def problem_text(error: Exception, reader: Account, source: str = "") -> PagePro
 
 
 class PageRoute(APIRoute):
-    """A route that renders errors as pages."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the route's handler with error pages."""
-        handler = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except (Problem, XsclError, FeedError, SpoolError) as error:
-                return _answer(request, error)
-            except RequestValidationError as error:
-                first = error.errors()[0]
-                detail = f"{first['loc'][-1]}: {first['msg']}"
-                return _page(request, Problem("invalid_request", detail))
-
-        return handled
+    """A route of a page: its errors are pages, too."""
 
 
-def install(app: FastAPI) -> None:
-    """Answer browsers that ask for a page that does not exist with a page, others as before."""
-    of_program = app.exception_handlers[HTTPException]
+def error_page(request: Request, problem: Problem) -> Response | None:
+    """Return the page of a problem, None for what is no page and is not asked for as one.
 
-    def handled(request: Request, error: Exception) -> Any:
-        assert isinstance(error, HTTPException)
+    Requests without authentication are redirected to the sign-in page.
+    """
+    path, hint = request.url.path, problem.hint
+    detail = re.sub(r"^(query|path|body)\.", "", problem.detail)
+    if not isinstance(request.scope.get("route"), PageRoute):
         is_page = "text/html" in request.headers.get("accept", "")
-        if not is_page or request.url.path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
-            return of_program(request, error)
-        status = HTTPStatus(error.status_code)
-        detail = f"There is no page at {request.url.path}"
-        if status is not HTTPStatus.NOT_FOUND:
-            detail = str(error.detail)
-        return _page(request, Problem(status.name.lower(), detail, status=status))
-
-    app.add_exception_handler(HTTPException, handled)
-
-
-def _answer(request: Request, error: Exception) -> Response:
-    problem = of_error(error, getattr(request.state, "account", OPERATOR))
+        if not is_page or path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
+            return None
+        if problem.status is HTTPStatus.NOT_FOUND:
+            detail = f"There is no page at {path}"
     if problem.status is HTTPStatus.UNAUTHORIZED:
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        asked = path + (f"?{request.url.query}" if request.url.query else "")
         back = asked if request.method == "GET" else "/"
         return RedirectResponse(f"/sign-in?{urlencode({'next': back})}", HTTPStatus.SEE_OTHER)
-    return _page(request, problem)
-
-
-def _page(request: Request, problem: Problem) -> Response:
-    shown = PageProblem(problem.status.phrase, problem.detail, problem.hint)
+    is_for_people = hint is not None and not hint.startswith("/docs")
+    shown = PageProblem(problem.status.phrase, detail, hint if is_for_people else None)
     return page(
         request, "problem.html", None, status=problem.status, headers=problem.headers, error=shown
     )
