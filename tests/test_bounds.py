@@ -63,20 +63,17 @@ import xscl.polling.new_items as new_items
 import xscl.service.accounts as accounts
 import xscl.service.app as installation
 import xscl.service.browsing as browsing
-import xscl.service.connection as connection
 import xscl.service.guard as guard
 import xscl.service.logs as logs
-import xscl.service.read_marks as read_marks
+import xscl.service.match_views as showing
 import xscl.service.routes.documents as posted
 import xscl.service.routes.feeds as feed_routes
 import xscl.service.routes.inspection as trials
 import xscl.service.routes.subscriptions as imported
 import xscl.service.routes.tokens as token_routes
 import xscl.service.routes.websub as callbacks
-import xscl.service.saved_statements as saved_statements
+import xscl.service.server as connection
 import xscl.service.server as server
-import xscl.service.showing as showing
-import xscl.service.stars as stars
 import xscl.service.tags as tags
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
@@ -100,10 +97,10 @@ from xscl.delivery import message, send_slots
 from xscl.delivery.outbox import printing
 from xscl.ingestion.consumer_watch import STALLED
 from xscl.server import termination
-from xscl.service import intake
+from xscl.service import intake, marks
 from xscl.service.accounts import Quota
 from xscl.service.app import ServiceSettings
-from xscl.service.connection_limit import CONNECTIONS
+from xscl.service.client_address import CONNECTIONS
 from xscl.service.routes.events import Patience
 from xscl.service.sql.limits import Limits
 from xscl.store.queries.tables import LEVELS
@@ -222,10 +219,10 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "instants of a calendar": (calendars.MOST,),
     "items of a list": (reader.MOST_ITEMS,),
     "polls in the history of a feed": (feed_repository.MOST, feed_repository.LONGEST),
-    "saved statements in SQL": (saved_statements.MOST, saved_statements.LONGEST_NAME),
+    "saved statements in SQL": (marks.MOST_STATEMENTS, marks.LONGEST_NAME),
     "tags of a subscription": (tags.MOST, tags.LONGEST),
-    "marks of items and matches": (read_marks.MOST, 1_000),
-    "starred matches": (stars.MOST,),
+    "marks of items and matches": (marks.MOST_MARKS, 1_000),
+    "starred matches": (marks.MOST_STARS,),
     "matches of the past": (
         *(histories.MATCHES, histories.DOCUMENTS),
         *(backfills.LONGEST, backfills.MOST_RESULTS),

@@ -15,7 +15,7 @@ from tools.site.commands import leaves
 from tools.site.generated import PART, PARTS, completed
 from tools.site.links import PROJECT, rewritten
 from tools.site.service_api import openapi
-from xscl.service.problem_codes import STATUS
+from xscl.service.problems import STATUS
 from xscl.store.queries.relations import PUBLIC
 
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from tools.site.tables import table
 from xscl.server.app import ROUTERS
 from xscl.service.description import describe
-from xscl.service.problem_codes import CODES
+from xscl.service.problems import CODES
 
 
 @cache

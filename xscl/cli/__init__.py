@@ -24,9 +24,8 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.errors import FeedError
-from xscl.cli import standard_streams
 from xscl.cli.commands import lazy_commands
-from xscl.cli.output import UsageError, echo, warn
+from xscl.cli.output import UsageError, complete_streams, echo, flush_streams, leave_stream, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
 
@@ -61,7 +60,7 @@ class Commands(TyperGroup):
             warn(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
-            standard_streams.leave(sys.stdout)
+            leave_stream(sys.stdout)
             raise typer.Exit(0) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -125,7 +124,7 @@ def main() -> None:
     What is in memory is not taken apart: with 100,000 subscriptions that would take longer than
     all else of an end.
     """
-    standard_streams.complete()
+    complete_streams()
     # httpx loads these if they are installed, and takes twice as long; no command uses them.
     unused: dict[str, Any] = dict.fromkeys(("httpx._main", "trio"))
     sys.modules.update(unused)
@@ -139,7 +138,7 @@ def main() -> None:
             codes.append(code)
         raise
     except OSError as error:  # of what is printed before a command begins
-        standard_streams.leave(sys.stdout)
+        leave_stream(sys.stdout)
         warn(f"the output is not whole: {error.strerror}")
         codes.append(1)
 
@@ -147,7 +146,7 @@ def main() -> None:
 def _exit(codes: list[int]) -> None:
     """Flush standard output and error, then end the process with a code, if there is one."""
     try:
-        standard_streams.flush()
+        flush_streams()
     except BrokenPipeError:
         codes[:] = codes[:1]
     except OSError as error:

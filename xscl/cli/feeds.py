@@ -5,29 +5,19 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from feeds.http.fetch import CONTACT
 from xscl.cli import feed_lists
 from xscl.cli.argument_files import file_text
-from xscl.cli.completion import feeds_like
 from xscl.cli.feed_lists import usage_errors
-from xscl.cli.feed_text import (
-    HEADINGS,
-    cells,
-    described,
-    find,
-    first_poll,
-    followed,
-    row,
-    streams,
-)
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import (
     AllowAddress,
@@ -38,13 +28,26 @@ from xscl.cli.options import (
     command_group,
     option,
 )
-from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
+from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet
-from xscl.cli.service import PollOutcome, opened
+from xscl.cli.service import PollOutcome, feeds_like, opened
 from xscl.client import Feed
+from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
-from xscl.polling.feed import EVERY, LEAST_EVERY, check_name, check_url, read_header
+from xscl.polling.feed import (
+    EVERY,
+    LEAST_EVERY,
+    SECOND,
+    FeedsError,
+    check_name,
+    check_url,
+    feed_key,
+    read_header,
+    shown,
+    without_user,
+)
+from xscl.time_format import duration
 
 if TYPE_CHECKING:
     from xscl.polling.feed_poller import PollSettings
@@ -384,3 +387,99 @@ def _headers(written: Sequence[str] | None) -> list[str]:
         )
     with usage_errors():
         return [": ".join(read_header(line)) for line in lines if line.strip()]
+
+
+WIDTH = 40
+"""Characters of the title of a feed in a table."""
+HEADINGS = (
+    "STREAM",
+    "TITLE",
+    "TAGS",
+    "STATE",
+    "ITEMS",
+    "QUALITY",
+    "NEXT POLL",
+    "ADDRESS",
+    "LAST ERROR",
+)
+
+
+def find(feeds: Sequence[Feed], name: str) -> Feed:
+    """Return a feed by its address or key, or by its stream or title if one feed has it."""
+    try:
+        address, keys = shown(without_user(name)), (name, feed_key(name))
+    except ValueError:
+        address, keys = name, (name, name)
+    found = (
+        [one for one in feeds if one.key in keys]
+        or [one for one in feeds if one.url == address]
+        or [one for one in feeds if one.stream == name]
+        or [one for one in feeds if one.title == name]
+    )
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
+    names = [one.stream for one in feeds]
+    near = [] if found else [one for one in names if name in one]
+    near = near or difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near and not found else ""
+    raise FeedsError(
+        f"{what} {address!r}", hint=f"{hint}'xscl feeds list' shows addresses and streams"
+    )
+
+
+def cells(one: Feed) -> tuple[object, ...]:
+    """Return a feed as a line of a table, below `HEADINGS`."""
+    return (
+        one.stream,
+        one_line(one.title, WIDTH),
+        ", ".join(one.tags),
+        one.state,
+        one.items,
+        one.quality,
+        to_second(one.next_poll),
+        one.url,
+        one.error or one.note,
+    )
+
+
+def row(one: Feed) -> dict[str, Any]:
+    """Return a feed as JSON values, without the warnings about a change."""
+    return one.model_dump(mode="json", exclude={"warnings"})
+
+
+def described(one: Feed) -> Iterator[str]:
+    """Yield all fields of a feed, a line each, but its warnings."""
+    for name, value in one:
+        if isinstance(value, datetime):
+            value = to_second(value)
+        elif isinstance(value, tuple):
+            value = ", ".join(value)
+        text = "" if value is None else one_line(str(value))
+        if name != "warnings":
+            yield f"{name.replace('_', ' '):14} {text}".rstrip()
+
+
+def followed(one: Feed) -> str:
+    """Return the message about a feed that was added."""
+    late = duration(one.lateness * SECOND)
+    return f"following {one.url} on {', '.join(streams(one))}; items may come {late} late"
+
+
+def first_poll(one: Feed, *, is_served: bool) -> str:
+    """Return the message about the first poll of a feed that was added."""
+    if one.error is not None:
+        return (
+            f"the feed is followed, but its first poll failed: {one.error}; it is asked again"
+            f" ('xscl feeds remove {one.stream}' stops that)"
+        )
+    if one.polls:
+        return f"it has {counted(one.items, 'item')}: new subscriptions begin with their matches"
+    if is_served:
+        return f"it is being polled: 'xscl feeds show {one.stream}' says how that went"
+    return "'xscl feeds poll' polls it, and 'xscl serve' polls whatever is due"
+
+
+def streams(one: Feed) -> list[str]:
+    """Return the streams of a feed."""
+    return list(dict.fromkeys((one.stream, *one.tags, EVERYTHING)))

@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from xscl.cli.match_text import match_row, match_text
-from xscl.cli.output import clean, json_line, warn
-from xscl.cli.standard_streams import ESCAPES
+from xscl.cli.output import ESCAPES, clean, json_line, warn
 from xscl.delivery.message import MatchFields
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable

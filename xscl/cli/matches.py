@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.completion import subscriptions_like
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
 from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
-from xscl.cli.service import opened
+from xscl.cli.service import opened, subscriptions_like
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted

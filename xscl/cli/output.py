@@ -7,6 +7,7 @@ characters that a feed may hold never reach a terminal.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -135,3 +136,47 @@ def confirm(question: str, told: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError(told, hint="add --yes to confirm it")
     typer.confirm(question, abort=True, err=True)
+
+
+ESCAPES = "backslashreplace"
+
+
+def complete_streams() -> None:
+    """Open the null device for each stream that is closed, and escape what encodings lack."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            break
+        os.set_inheritable(descriptor, True)  # as the other two are
+    for place, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            made = os.fdopen(place, "w" if place else "r", encoding="utf-8", closefd=False)
+            setattr(sys, name, made)
+            setattr(sys, f"__{name}__", made)
+        elif place and hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors=ESCAPES)
+
+
+def flush_streams() -> None:
+    """Write what is left for standard output and error; raises the OSError of the first."""
+    failures: list[OSError] = []
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            leave_stream(stream)
+            failures.append(error)
+        except ValueError:  # it is closed
+            continue
+    if failures:
+        raise failures[0]
+
+
+def leave_stream(stream: Any) -> None:
+    """Redirect a stream to the null device: its reader is gone, or its disk is full."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, stream.fileno())
+    finally:
+        os.close(null)

@@ -14,7 +14,6 @@ from typing import Annotated, NamedTuple, TypeAlias
 import typer
 
 from xscl.cli.argument_files import query_text
-from xscl.cli.completion import subscriptions_like
 from xscl.cli.match_text import MatchFormat, writer
 from xscl.cli.options import Call, Place, Verbose, option
 from xscl.cli.output import answer, warn
@@ -24,7 +23,7 @@ from xscl.cli.query_options import (
     refuse_bare_windows,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, opened
+from xscl.cli.service import OpenedService, opened, subscriptions_like
 from xscl.client import Diagnosis, Subscription, Why
 from xscl.client.answers import Witness
 from xscl.documents.results import XSCL

@@ -39,8 +39,7 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serving_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
-from xscl.service.client_address import is_loopback, network_of
-from xscl.service.connection_limit import CONNECTIONS
+from xscl.service.client_address import CONNECTIONS, is_loopback, network_of
 from xscl.service.logs import LogFormat, logging_to
 
 if TYPE_CHECKING:

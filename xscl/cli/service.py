@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,13 +21,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+import typer
+
 from xscl.cli.argument_files import file_text
-from xscl.cli.options import Place, TypedToken, home
+from xscl.cli.options import DATA, Place, TypedToken, home
 from xscl.cli.output import UsageError, warn
 from xscl.cli.progress import progress
 from xscl.client import Client, Feed, Refused, Subscription, Trial, Version
 from xscl.client.calls import PAGE, Language, resource
-from xscl.errors import DocumentError, NameTaken, UnknownSubscription
+from xscl.errors import DocumentError, NameTaken, UnknownSubscription, XsclError
 from xscl.gc_control import paused, settle
 from xscl.time_format import LATEST, written
 
@@ -484,3 +486,34 @@ def refuse_token(place: Place) -> None:
         raise UsageError(message, hint="start 'xscl serve', or leave out --token")
     if os.environ.get("XSCL_TOKEN") or os.environ.get("XSCL_TOKEN_FILE"):
         warn(f"warning: {message}: this is done as the operator")
+
+
+_OFFERED = 50
+
+
+def subscriptions_like(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a subscription, if a service runs: a request to it is cheap."""
+    return _completed(ctx, lambda service: service.names_like(incomplete, _OFFERED))
+
+
+def feeds_like(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the stream of a feed, if a service runs."""
+
+    def streams(service: OpenedService) -> list[str]:
+        names = dict.fromkeys(feed.stream for feed in service.feeds())
+        return [name for name in names if name.startswith(incomplete)][:_OFFERED]
+
+    return _completed(ctx, streams)
+
+
+def _completed(ctx: typer.Context, ask: Callable[[OpenedService], list[str]]) -> list[str]:
+    given = ctx.params
+    try:
+        place = Place(given.get("data") or DATA, given.get("url"), given.get("token"))
+        service = running_service(place)
+        if service is None:
+            return []
+        with service:
+            return ask(service)
+    except (XsclError, OSError):
+        return []  # a shell that completes names shows no errors

@@ -1,15 +1,14 @@
-"""`xscl subscribe`, `unsubscribe`, `subscriptions`."""
+"""Subscriptions: `xscl subscribe`, `edit`, `pause`, `rename`, `tag`, `unsubscribe` and the like."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from xscl.cli.argument_files import query_text
-from xscl.cli.completion import subscriptions_like
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
@@ -30,8 +29,8 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, opened
-from xscl.client import Stopped, Subscription
+from xscl.cli.service import OpenedService, opened, subscriptions_like
+from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL
@@ -265,3 +264,179 @@ def _add_webhook(service: OpenedService, name: str, url: str) -> dict[str, Any]:
         service.unsubscribe(name, purge=True)
         raise
     return {"id": made["id"], "secret": made["secret"]}
+
+
+_Name = Annotated[
+    str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+]
+
+
+def edit(
+    call: Call,
+    name: _Name,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY|@FILE", help="The new query.")
+    ] = None,
+    language: Annotated[
+        str | None, option("--language", "What it is written in.", "|".join(LANGUAGES))
+    ] = None,
+    updates: Annotated[
+        bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
+    ] = None,
+    stories: Annotated[
+        bool | None,
+        typer.Option("--stories/--no-stories", help="Group matches that share documents."),
+    ] = None,
+) -> None:
+    """Give a subscription another query: its next version, under the same name.
+
+    It sees what arrives from now on; if only SELECT changes, it joins that with
+    what was there before. The matches of earlier versions stay, and webhooks,
+    mails and feeds go on with the new one. With --stories alone the query stays,
+    and the matches that are kept are grouped, too.
+
+    \b
+    Example:
+      xscl edit echo 'feeds//item->a[./title->t] JOIN{t=u, 5 d} feeds//item->b[./title->u]'
+    """
+    if query is None and updates is None and stories is None and language is None:
+        raise UsageError("there is nothing to change: give a query, or an option")
+    text = None if query is None else query_text(query)
+    written_in = None if language is None else known_language(language)
+    with opened("edit", call) as service:
+        before = service.existing(name)
+        if text is not None and (language or before.language) == XSCL:
+            refuse_bare_windows(text)
+        changed = service.edit(name, text, updates=updates, stories=stories, language=written_in)
+        if text is not None and changed.language == XSCL:
+            warn_of_unseen_names(service, text)
+    is_new = changed.version != before.version
+    line = f"{name!r} is unchanged"
+    if changed.stories != before.stories:
+        line = f"{name!r} has {'' if changed.stories else 'no '}stories"
+    if is_new:
+        version = f"version {changed.version}"
+        line = f"edited {name!r}: {version}, for documents that arrive from now on"
+    _tell(changed, line, call)
+
+
+def pause(call: Call, name: _Name) -> None:
+    """Stop the matches and deliveries of a subscription until it is resumed.
+
+    What arrives meanwhile completes no match, but takes part in the matches
+    that later documents complete.
+
+    \b
+    Example:
+      xscl pause echo
+    """
+    _change("pause", call, name, calls.pause, f"paused {name!r}")
+
+
+def resume(call: Call, name: _Name) -> None:
+    """Resume a paused subscription: it has matches and deliveries again, from now on.
+
+    \b
+    Example:
+      xscl resume echo
+    """
+    _change("resume", call, name, calls.resume, f"resumed {name!r}")
+
+
+def rename(
+    call: Call, name: _Name, new: Annotated[str, typer.Argument(help="The new name.")]
+) -> None:
+    """Give a subscription another name; its matches keep their ids, and deliveries go on.
+
+    \b
+    Example:
+      xscl rename echo echoes
+    """
+    _change("rename", call, name, calls.rename, f"renamed {name!r} to {new!r}", new)
+
+
+def tag(
+    call: Call,
+    name: _Name,
+    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words without blanks.")],
+    remove: Annotated[bool, option("--remove", "Remove these tags.")] = False,
+) -> None:
+    """Add tags to a subscription, or remove them; lists are filtered by them.
+
+    \b
+    Example:
+      xscl tag echo daily sea
+    """
+    with opened("tag", call) as service:
+        kept = [one for one in service.existing(name).tags if one not in tags]
+        changed = service.tag(name, kept if remove else [*kept, *tags])
+    words = ", ".join(changed.tags) or "none"
+    _tell(changed, f"tags of {name!r}: {words}", call)
+
+
+def _change(
+    command: str,
+    call: Call,
+    name: str,
+    change: Callable[..., calls.Call[Registered]],
+    line: str,
+    *values: str,
+) -> None:
+    with opened(command, call) as service:
+        service.existing(name)
+        changed = service.send(change(name, *values))
+    _tell(changed, line, call)
+
+
+def _tell(changed: Subscription, line: str, call: Call) -> None:
+    fields = {"name", "query", "language", "version", "paused", "tags"}
+    answer(changed.model_dump(include=fields), [line], as_json=call.as_json)
+
+
+def rotate(
+    call: Call,
+    name: Annotated[
+        str,
+        typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like),
+    ],
+    endpoint: Annotated[
+        str | None, option("--endpoint", "Which webhook, if there are several.", "ID")
+    ] = None,
+    webhook: Annotated[
+        str | None, option("--webhook", "Have its matches posted there from now on.", "URL")
+    ] = None,
+) -> None:
+    """Make a new secret for a webhook; for a day the old one signs, too.
+
+    Secrets are in no backup. A webhook that was restored on another machine
+    waits, and goes on once it has a new secret. An address that has a secret
+    itself is given again by --webhook.
+
+    \b
+    Example:
+      xscl rotate echo
+      xscl rotate echo --webhook 'https://example.org/hook?token=abc'
+    """
+    check_webhook(webhook)
+    with opened("rotate", call) as service:
+        service.existing(name)
+        endpoints = resource("subscriptions", name, "endpoints")
+        found = [one for one in service.ask("GET", endpoints).json() if one["kind"] == "webhook"]
+        chosen = [one for one in found if endpoint in (None, one["id"])]
+        if len(chosen) != 1:
+            listed = ", ".join(f"{one['id']} ({one['to']['url']})" for one in found)
+            raise UsageError(
+                f"{name!r} has {'more than one' if chosen else 'no such'} webhook",
+                hint=f"--endpoint chooses one: {listed}" if found else "it posts nothing",
+            )
+        path = resource("subscriptions", name, "endpoints", chosen[0]["id"])
+        if webhook is not None:
+            service.ask("PATCH", path, json={"url": webhook})
+        secret = service.ask("POST", f"{path}:rotate").json()["secret"]
+        made = service.ask("GET", path).json()
+    shown = {field: made[field] for field in ("id", "state", "note")}
+    answer({"rotated": name, **shown, "secret": secret}, [secret], as_json=call.as_json)
+    if not call.as_json:
+        warn("the secret signs what the webhook is sent: keep it, it is not shown again")
+        if made["note"]:
+            warn(f"the webhook waits: {made['note']} (--webhook URL)")

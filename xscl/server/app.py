@@ -6,15 +6,13 @@ import time
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from xscl.service import problems
+from xscl.service import description, problems
 from xscl.service.app import App
 from xscl.service.dependencies import declared_parameters_only
-from xscl.service.description import describe
 from xscl.service.guard import Guard
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
     deliveries,
-    describing,
     documents,
     events,
     feeds,
@@ -28,7 +26,6 @@ from xscl.service.routes import (
     subscriptions,
     syndication,
     tokens,
-    unsubscription,
     websub,
 )
 from xscl.web.problems import error_page
@@ -53,10 +50,10 @@ ROUTERS = (
 )
 
 PUBLIC = (
-    describing.router,
+    description.router,
     syndication.secret_router,
     websub.router,
-    unsubscription.router,
+    deliveries.mail_router,
 )
 """Routes beside the API, whose addresses are secrets."""
 
@@ -84,7 +81,7 @@ def create_app(service: App) -> FastAPI:
     )
     app.state.service = service
     problems.install(app, error_page)
-    describe(app)
+    description.describe(app)
     app.add_middleware(Guard, service=service)
     app.add_middleware(Counting, metrics=service.figures.metrics, clock=time.monotonic)
     return app

@@ -26,19 +26,16 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.websub_callbacks import HubCallbacks
-from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.accounts import THE_OPERATOR, Accounts, Usage
 from xscl.service.backups import Backups
-from xscl.service.client_address import Network, is_loopback
-from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
+from xscl.service.client_address import CONNECTIONS, ConnectionLimit, Network, is_loopback
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import owner
-from xscl.service.registration_warnings import RegistrationWarnings
-from xscl.service.resolving import Resolver
+from xscl.service.resolving import RegistrationWarnings, Resolver
 from xscl.service.sql import UserSql
-from xscl.service.status_series import StatusSeries
+from xscl.service.status import StatusSeries
 from xscl.service.tokens import Tokens
-from xscl.service.usage import Usage
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 

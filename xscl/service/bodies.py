@@ -1,11 +1,15 @@
-"""Bodies of requests, as the OpenAPI document describes them."""
+"""Bodies of requests, as the OpenAPI document describes them, and pages of lists.
+
+A cursor of a list is the last key of a page, so that inserts shift nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict
+from fastapi import Query
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from xscl.client.bodies import JsonBody
 from xscl.time_format import written
@@ -32,3 +36,24 @@ def raw_request(examples: Mapping[str, str]) -> dict[str, Any]:
 def raw_response(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route that answers 200 with other than JSON."""
     return {200: {"content": {media_type: {}}, "description": description}}
+
+
+T = TypeVar("T")
+
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=1_000, description="Maximum number of items.")]
+After: TypeAlias = Annotated[
+    str | None, Query(max_length=1_000, description="The `next` of the page before.")
+]
+FROM_NEXT = "give the `next` of the page before, of a list in the same order"
+Number: TypeAlias = Annotated[
+    int | None, Query(ge=0, lt=1 << 62, description="The `next` of the page before.")
+]
+
+
+class Page(JsonBody, Generic[T]):
+    """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
+
+    items: list[T]
+    """This part of the list."""
+    next: str | int | None = Field(None, examples=["weekly"])
+    """Given as `after`, gets the part that follows; null at the end."""

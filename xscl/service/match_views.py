@@ -1,11 +1,13 @@
-"""View models of a user's matches, with the user's names and times of arrival."""
+"""Matches as users see them: with the user's names, as JSON and as view models of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from xscl.client import answers
 from xscl.delivery.cards import MatchView, StoryShown, shown
+from xscl.delivery.message import row_of, size_of
 from xscl.delivery.message_reader import story_or_match
 from xscl.documents.results import Subscription
 from xscl.engine.match_log import MatchPlace
@@ -81,3 +83,21 @@ def match_view(
         if number is not None or last is None or last.position < position or not page.more:
             raise not_found("match", id)
         before = last.position, last.number
+
+
+PAGE_BYTES = 16_000_000
+"""Characters of the matches of a page, after which it ends."""
+
+
+def shown_within(account: Account, matches: Sequence[Match]) -> list[answers.Match]:
+    """Return the first matches that fit on a page; the first one at least."""
+    shown: list[answers.Match] = []
+    left = PAGE_BYTES
+    for match in matches:
+        row = row_of(match, account.named)
+        match.forget()
+        left -= size_of(row)
+        if left < 0 and shown:
+            break
+        shown.append(answers.Match.model_validate(row))
+    return shown

@@ -8,7 +8,7 @@ from typing import Any
 from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM, PREFIX, in_short
 from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
-from xscl.service.saved_statements import LONGEST_NAME as LONGEST_STATEMENT
+from xscl.service.marks import LONGEST_NAME as LONGEST_STATEMENT
 from xscl.service.tags import LONGEST as LONGEST_TAG
 from xscl.store.queries.owned_rows import long_text
 from xscl.store.store import Store

@@ -1,4 +1,4 @@
-"""Subscribe and unsubscribe on behalf of a user: name resolution, ownership and quotas."""
+"""Subscribe, change and unsubscribe for a user: name resolution, ownership and quotas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
@@ -318,3 +319,50 @@ def _is_same(
         found.language == XSCL
         and app.accounts.resolver.written(account, found.query) == wanted.query
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChange:
+    """A change of a subscription; None leaves something as it is, `name` is another one."""
+
+    query: str | None = None
+    updates: bool | None = None
+    stories: bool | None = None
+    language: str | None = None
+    name: str | None = None
+    paused: bool | None = None
+    tags: Sequence[str] | None = None
+
+
+def change(app: App, account: Account, name: str, wanted: SubscriptionChange) -> Subscription:
+    """Change a user's subscription, and make its deliveries follow."""
+    found = committed(app, account, name)
+    how: dict[str, Any] = {
+        "updates": wanted.updates,
+        "stories": wanted.stories,
+        "language": wanted.language,
+        "paused": wanted.paused,
+    }
+    if wanted.name is not None:
+        how["rename"] = account.qualify(wanted.name)
+        refuse_unaddressable(how["rename"])
+    tags = None if wanted.tags is None else checked_tags(wanted.tags)
+    text = wanted.query
+    is_written = (
+        text is not None
+        and found.language == XSCL
+        and app.accounts.resolver.written(account, found.query) == text
+    )
+    if text is None or (is_written and wanted.language in (None, XSCL)):
+        changed = app.delivery.edit(found.name, **how)
+    else:
+        app.accounts.usage.refuse_many_matches(account)
+        request = SubscriptionRequest(name, text, language=wanted.language or found.language)
+        query = resolved_query(app, account, request)
+        claim(app, account, query)
+        with query.as_written():
+            changed = app.delivery.edit(found.name, query.text, **how)
+    if tags is not None:
+        with app.store() as store:
+            set_tags(store, {changed.name: tags})
+    return changed

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from xscl.delivery.cards import MatchView, link, sentence_case, shortened
+from xscl.drawing.bars import draw_sparkline
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account
@@ -174,3 +175,18 @@ def page(
         **shown,
     )
     return HTMLResponse(text, status, {**HEADERS, **(headers or {})})
+
+
+DAYS = 30
+"""Days of a sparkline; the last one ends now."""
+
+
+def spark(days_ago: Mapping[int, int] | None, what: str) -> Picture | None:
+    """Return the sparkline of what was counted, None if nothing was."""
+    if not days_ago:
+        return None
+    counts = [0] * DAYS
+    for ago, count in days_ago.items():
+        counts[DAYS - 1 - min(max(ago, 0), DAYS - 1)] += count
+    words = f"{counted(sum(counts), what)} in {DAYS} days, at most {max(counts):,} in one"
+    return draw_sparkline(counts, words)

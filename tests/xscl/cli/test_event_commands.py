@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from tests.xscl.commandline import called
 from xscl.cli.event_records import EventRecord, Unreadable, read
-from xscl.cli.event_types import inferred_schema
+from xscl.cli.run_events import inferred_schema
 
 PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
 CEL = "SELECT acc, amount_1 AS A_amount, amount AS B_amount FROM t NEXT{$1.acc = $2.acc} t"

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.xscl.inspection.divided import STATE, Divided, document, rows_of
 from xscl.errors import SqlError
 from xscl.inspection import rebuilt_relations
-from xscl.service.document_bindings import witness
+from xscl.service.browsing import witness
 
 LEFT, RIGHT = "S//e->a[./k->x][./v->v]", "S//e->b[./k->y][./v->w]"
 QUERIES = {

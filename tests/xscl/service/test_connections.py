@@ -20,7 +20,7 @@ from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import until
 from tests.xscl.service.test_strangers import closed
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service import connection
+from xscl.service import server
 
 MANY = 250
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -82,7 +82,7 @@ def test_one_clients_connections_leave_room_for_others(
     many: int,
     hold: Callable[[socket.socket], None],
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", many // 2)  # fewer than one client opens
+    monkeypatch.setattr(server, "MOST", many // 2)  # fewer than one client opens
     with ExitStack() as stack:
         running = stack.enter_context(serving(DataDirectory(tmp_path / "data"), ANY_PORT))
         held = []
@@ -114,7 +114,7 @@ def test_one_clients_connections_leave_room_for_others(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
-    monkeypatch.setattr(connection, "SECONDS", 0.5)
+    monkeypatch.setattr(server, "SECONDS", 0.5)
     with serving(DataDirectory(tmp_path / "data"), replace(ANY_PORT, patience=0.5)) as found:
         yield found
 
@@ -198,7 +198,7 @@ def test_connections_that_ended_are_not_counted(tmp_path: Path) -> None:
 def test_the_service_has_a_limit_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", 50)
+    monkeypatch.setattr(server, "MOST", 50)
     with ExitStack() as stack:
         running = stack.enter_context(serving(DataDirectory(tmp_path / "data"), ANY_PORT))
         for number in range(50):

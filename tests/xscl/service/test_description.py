@@ -38,14 +38,14 @@ from xscl.errors import (
 from xscl.language.names import WrongLabel
 from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.server.app import ROUTERS
-from xscl.service import problems
+from xscl.service import description, problems
 from xscl.service.accounts import QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.description import describe
 from xscl.service.intake import IntakeFull
 from xscl.service.names import BadName
-from xscl.service.problem_codes import CODES
-from xscl.service.routes import describing, inspection, syndication
+from xscl.service.problems import CODES
+from xscl.service.routes import inspection, syndication
 from xscl.service.routes.subscriptions import read_rows
 from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
@@ -231,13 +231,13 @@ def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:
 
 
 def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
-    page = describing._page(api)
+    page = description._page(api)
     body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
     assert escape(body) in page
 
 
 def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any]) -> None:
-    page = describing._page(api)
+    page = description._page(api)
     assert "export XSCL=http://" in page
     for name in ("TryAsked", "ExplainAsked", "WhyAsked"):
         (example,) = api["components"]["schemas"][name]["examples"]
@@ -261,6 +261,6 @@ def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None
     told = {one["name"]: one["description"] for one in sent["parameters"]}
     assert set(told) == {"webhook-id", "webhook-timestamp", "webhook-signature"}
     assert "HMAC-SHA256 of `id.timestamp.body`" in told["webhook-signature"]
-    page = describing._page(api)
+    page = description._page(api)
     assert "HMAC-SHA256 of <code>id.timestamp.body</code>" in page
     assert "<td><code>every</code><td>body<td>Interval of a digest" in page

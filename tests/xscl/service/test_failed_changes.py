@@ -21,12 +21,13 @@ from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App
 from xscl.service.subscribing import (
+    SubscriptionChange,
     SubscriptionRequest,
+    change,
     subscribe,
     subscribe_all,
     unsubscribe,
 )
-from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.store.store_errors import StoreUnavailable
 
 NEW = SubscriptionRequest("new", "S//a")

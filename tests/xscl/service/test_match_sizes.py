@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 import xscl.delivery.syndication.syndicated_feed as syndicated_feed
-import xscl.service.showing as showing
+import xscl.service.match_views as showing
 from tests.xscl.service.conftest import eventually, ok
 
 

@@ -22,9 +22,8 @@ from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.limiter import DailyQuota
 from xscl.service import tokens
-from xscl.service.accounts import Account, Accounts, Quota, QuotaExceeded
+from xscl.service.accounts import Account, Accounts, Quota, QuotaExceeded, Usage
 from xscl.service.tokens import SESSION, Tokens
-from xscl.service.usage import Usage
 from xscl.store.queries.rows import rows_of
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
 from tests.xscl.web.shown import parsed
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service import read_marks as marks_of_users
+from xscl.service import marks as marks_of_users
 from xscl.service.accounts import Account, Quota
 from xscl.store.queries.owned_rows import read_marks
 
@@ -109,7 +109,7 @@ def test_a_match_is_marked_as_read(operator: httpx.Client) -> None:
 def test_the_oldest_marks_beyond_the_bound_are_forgotten(
     place: DataDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks_of_users, "MOST", 3)
+    monkeypatch.setattr(marks_of_users, "MOST_MARKS", 3)
     ann = Account(7, "ann", Quota())
     with filling(place) as engine, closing(engine.connect()) as store:
         for item in "abcd":

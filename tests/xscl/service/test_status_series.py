@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from xscl.engine import heap_trim
-from xscl.service import status_series
-from xscl.service.status_series import STEP, StatusSeries
+from xscl.service import status
+from xscl.service.status import STEP, StatusSeries
 
 
 class Clock:
@@ -50,7 +50,7 @@ def test_a_sample_has_rates_of_its_interval_and_the_largest_of_what_waited(clock
 
 
 def test_the_ring_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_series, "KEPT", 3)
+    monkeypatch.setattr(status, "KEPT", 3)
     series = StatusSeries(clock, clock.ticks)
     for number in range(10):
         series.observe(number, 0, 0, 0.0)

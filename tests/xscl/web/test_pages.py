@@ -190,7 +190,7 @@ def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
 def test_the_figures_of_the_last_hour_and_day_are_drawn(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xscl.service.status_series.STEP", 0.0)
+    monkeypatch.setattr("xscl.service.status.STEP", 0.0)
 
     def captions(path: str) -> list[str]:
         return list(parsed(shop.client.get(path).text).xpath("//figure/figcaption/text()"))
@@ -476,7 +476,7 @@ def test_statements_are_saved_under_names(shop: Shop, monkeypatch: pytest.Monkey
     shop.client.post("/witnesses/save", data={"sql": "SELECT 8"})
     (one, other) = shop.client.get("/v1/sql/saved").json()
     assert (one["name"], one["query"], other["query"]) == ("SELECT 8", "SELECT 8", form["sql"])
-    monkeypatch.setattr("xscl.service.saved_statements.MOST", 2)
+    monkeypatch.setattr("xscl.service.marks.MOST_STATEMENTS", 2)
     put = {"query": "SELECT 9"}
     assert shop.client.put("/v1/sql/saved/seven", json=put).status_code == 204
     assert shop.client.put("/v1/sql/saved/nine", json=put).status_code == 403

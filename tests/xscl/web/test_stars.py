@@ -10,7 +10,7 @@ import pytest
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ok
 from tests.xscl.web.shown import TRICKY, Shop, parsed
-from xscl.service import stars as stars_module
+from xscl.service import marks
 
 
 def star(client: httpx.Client, article: Any, **form: str) -> httpx.Response:
@@ -57,7 +57,7 @@ def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(
     put = shop.client.put("/v1/subscriptions/fleeting", json={"query": TRICKY, "history": True})
     assert put.status_code == 201
     found = articles(shop.client, "/?subscription=fleeting")
-    monkeypatch.setattr(stars_module, "MOST", 2)
+    monkeypatch.setattr(marks, "MOST_STARS", 2)
     assert [star(shop.client, one).status_code for one in found[:3]] == [303, 303, 403]
     shop.client.patch("/v1/subscriptions/fleeting", json={"name": "fleeting-2"})
     names = {one.xpath("string(.//h2)") for one in articles(shop.client, "/starred")}

@@ -27,7 +27,7 @@ from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody, raw_request
+from xscl.service.bodies import FROM_NEXT, Limit, Page, RequestBody, raw_request
 from xscl.service.browsing import (
     BrowsedDocument,
     DocumentPlace,
@@ -36,10 +36,9 @@ from xscl.service.browsing import (
     visible_names,
 )
 from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.marks import ItemOrder, read_among
 from xscl.service.names import refuse_reserved
-from xscl.service.paging import FROM_NEXT, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
-from xscl.service.read_marks import ItemOrder, read_among
 from xscl.subscriptions.document_source import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 

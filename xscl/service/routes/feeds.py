@@ -36,9 +36,8 @@ from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, f
 from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody, raw_request
+from xscl.service.bodies import FROM_NEXT, After, Limit, Page, RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import FROM_NEXT, After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
 

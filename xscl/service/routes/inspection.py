@@ -14,18 +14,18 @@ from xscl.documents.document_names import find_document
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody
+from xscl.service.browsing import spooled, witness
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.document_bindings import spooled, witness
 from xscl.service.explanations import (
     checked,
     diagnosed,
     why_shown,
 )
+from xscl.service.match_views import shown_within
 from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import Name, written
-from xscl.service.showing import shown_within
 from xscl.service.subscribing import refuse_bare, versions
 
 router = APIRouter(tags=["questions"])

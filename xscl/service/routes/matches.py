@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query
 from xscl.client import answers
 from xscl.delivery.message import row_of_story
 from xscl.documents.results import Subscription
+from xscl.service.bodies import Limit, Number
+from xscl.service.bodies import Page as Paged
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import Limit, Number
-from xscl.service.paging import Page as Paged
+from xscl.service.match_views import shown_within
 from xscl.service.routes.subscriptions import Name
-from xscl.service.showing import shown_within
 from xscl.service.subscribing import versions
 
 router = APIRouter(tags=["matches"])

@@ -10,11 +10,10 @@ from pydantic import Field
 
 from xscl.client import service_answers as answers
 from xscl.client.bodies import time_of
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import After, Limit, Page, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import After, Limit, Page
-from xscl.service.read_marks import (
-    LONGEST,
+from xscl.service.marks import (
+    LONGEST_ITEM,
     ItemOrder,
     item_order,
     mark_read,
@@ -24,7 +23,7 @@ from xscl.service.read_marks import (
 
 router = APIRouter(tags=["documents"])
 
-Item = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+Item = Annotated[str, Field(min_length=1, max_length=LONGEST_ITEM)]
 
 
 class ReadingOrder(RequestBody):

@@ -14,7 +14,7 @@ from xscl.client import service_answers as answers
 from xscl.client.bodies import JsonBody, Moment
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.saved_statements import (
+from xscl.service.marks import (
     LONGEST_NAME,
     delete_statement,
     save_statement,

@@ -9,12 +9,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from xscl.client import answers
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import Limit, Page, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.marks import add_star, delete_star, mark_of, star_row, stars
 from xscl.service.match_views import match_view
-from xscl.service.paging import Limit, Page
 from xscl.service.problems import not_found
-from xscl.service.stars import add_star, delete_star, mark_of, star_row, stars
 
 router = APIRouter(tags=["matches"])
 

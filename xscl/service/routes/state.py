@@ -13,12 +13,11 @@ from xscl.client import service_answers as answers
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
-from xscl.service.bodies import raw_response
+from xscl.service.bodies import Limit, Number, Page, raw_response
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
-from xscl.service.paging import Limit, Number, Page
-from xscl.service.status_series import SPANS
+from xscl.service.status import SPANS
 from xscl.store.queries.lateness import latest_missed
 from xscl.store.queries.rejected import rejected_of
 

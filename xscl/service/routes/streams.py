@@ -17,9 +17,8 @@ from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import After, Limit, Page, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, not_found
 from xscl.store.queries.subscriptions import names_of
 

@@ -19,12 +19,13 @@ from xscl.client.bodies import JsonBody
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody, raw_request
+from xscl.service.bodies import After, Limit, Page, RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
+    SubscriptionChange,
     SubscriptionRequest,
+    change,
     existing,
     history_of,
     subscribe,
@@ -32,7 +33,6 @@ from xscl.service.subscribing import (
     unsubscribe,
     versions,
 )
-from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.service.tags import LONGEST
 from xscl.service.tags import MOST as MOST_TAGS
 from xscl.store.queries.subscriptions import names_of, tag_counts, tags_of

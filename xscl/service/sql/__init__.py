@@ -5,8 +5,8 @@
 DuckDB cannot limit a hostile query within the process that has the store.  Each query therefore
 runs in a process of its own.  That process has only a snapshot: Arrow tables with the rows that the
 user may see (`snapshot`).  `fork_server` has imported everything and forks the children.  A `child`
-sets its own limits, lets `check` verify that the query is one SELECT over public relations, and
-writes rows by `formats`.  `sql_service` is the service's side.
+sets its own limits, verifies that the query is one SELECT over public relations, and writes rows
+by `formats`.  `sql_service` is the service's side.
 """
 
 from xscl.service.sql.limits import Form, Limits, QueryResult

@@ -26,8 +26,13 @@ from xscl.service.explanations import absence_warning, diagnosed, silent_streams
 from xscl.service.problems import Problem
 from xscl.service.routes import streams, subscriptions
 from xscl.service.routes.inspection import SECONDS
-from xscl.service.subscribing import SubscriptionRequest, existing, subscribe
-from xscl.service.subscription_change import SubscriptionChange, change
+from xscl.service.subscribing import (
+    SubscriptionChange,
+    SubscriptionRequest,
+    change,
+    existing,
+    subscribe,
+)
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of

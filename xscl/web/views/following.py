@@ -25,10 +25,9 @@ from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
 from xscl.time_format import SECOND, duration
-from xscl.web.days import DAYS, spark
 from xscl.web.page_request import Asked, PageRequest, router
 from xscl.web.problems import PageProblem, problem_text
-from xscl.web.rendering import when
+from xscl.web.rendering import DAYS, spark, when
 from xscl.web.views.items import newest_items
 
 LIMIT = 100

@@ -19,23 +19,25 @@ from xscl.client.answers import DocumentNode
 from xscl.delivery.cards import Card, card, of_reader
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_names import UNKNOWN, find_document
+from xscl.documents.results import XSCL
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import (
     ExampleSide,
+    Exclusion,
     Leaf,
     Shared,
     differing,
+    exclusions,
     query_for,
     query_of,
     shared,
 )
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
-from xscl.service.browsing import BrowsedDocument, browse, visible_names
-from xscl.service.document_bindings import spooled
+from xscl.service.browsing import BrowsedDocument, browse, spooled, visible_names
+from xscl.service.marks import ItemOrder, item_order
 from xscl.service.problems import Problem
-from xscl.service.read_marks import ItemOrder, item_order
-from xscl.service.routes import reading
+from xscl.service.routes import reading, subscriptions
 from xscl.service.routes.documents import Before, browsed
 from xscl.service.routes.inspection import (
     DiagnoseAsked,
@@ -44,6 +46,7 @@ from xscl.service.routes.inspection import (
     show_witness,
     why,
 )
+from xscl.service.subscribing import existing
 from xscl.shredding.nodes.tree import number_nodes
 from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.stream_documents import document_named
@@ -320,3 +323,29 @@ def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
 def _ticks(window: str) -> int:
     number, _, unit = window.partition(" ")
     return int(number) * UNITS[unit]
+
+
+@router.get("/not-again")
+def not_again(
+    asked: Asked,
+    subscription: Annotated[str, Query(max_length=500)],
+    doc: Annotated[list[str], Query(min_length=1, max_length=20)],
+) -> HTMLResponse:
+    """Show the conditions that exclude a match, given by its documents; nothing changes yet."""
+    found = subscriptions.shown(
+        asked.app, asked.account, existing(asked.app, asked.account, subscription)
+    )
+    examples = [example(asked, one) for one in doc]
+    trees = [one.part.tree for one in examples]
+    listed = exclusions(found.query, trees) if found.language == XSCL else [[] for _ in trees]
+    choices = [
+        (one.card, [each for each in those if _excludes(asked, each, doc)])
+        for one, those in zip(examples, listed, strict=True)
+    ]
+    return asked.page("not_again.html", name=subscription, query=found.query, choices=choices)
+
+
+def _excludes(asked: PageRequest, one: Exclusion, documents: list[str]) -> bool:
+    """Return True if the documents do not match the query with the condition."""
+    question = WhyAsked(query=one.query, subscription=None, documents=documents)
+    return not why(question, asked.app, asked.account).matched

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
-from fastapi import Path, Query
-from fastapi.responses import HTMLResponse
+from fastapi import Form, Path, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.match_log import MatchPlace, Page
+from xscl.service.marks import mark_of, read_among, starred_among, stars
 from xscl.service.match_views import LAST, match_view, match_views
-from xscl.service.read_marks import read_among
+from xscl.service.routes.stars import StarPlace, delete, put
 from xscl.service.routes.subscriptions import tags_
-from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
 from xscl.time_format import moment
 from xscl.web.gallery import cases
+from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest, router
 
 LIMIT = 20
@@ -244,3 +246,43 @@ def _guide(asked: PageRequest) -> HTMLResponse:
     with app.feeds() as followed:
         feeds = len(followed.owned(account.qualify(""), limit=1_000))
     return asked.page("guide.html", documents=documents, feeds=feeds, cases=cases())
+
+
+@router.get("/starred")
+def starred(
+    asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
+) -> HTMLResponse:
+    """Show the starred matches, the last starred first, as they were."""
+    with asked.app.store() as store:
+        found = stars(store, asked.account, LIMIT + 1, mark_of(before) if before else None)
+    names = {one.view.subscription for one in found}
+    older = None
+    if len(found) > LIMIT:
+        older = f"/starred?before={found[LIMIT - 1].cursor}"
+    return asked.page(
+        "starred.html",
+        stars=found[:LIMIT],
+        there={name for name in names if _is_there(asked, name)},
+        older=older,
+    )
+
+
+@router.post("/matches/star")
+def star(
+    asked: Asked,
+    match: Annotated[MatchId, Form()],
+    at: Annotated[Written, Form()],
+    back: Annotated[str, Form(max_length=4_000)] = "/starred",
+    remove: Annotated[bool, Form()] = False,
+) -> RedirectResponse:
+    """Star a match, or remove its star, and return to the page."""
+    if remove:
+        delete(match, asked.app, asked.account)
+    else:
+        put(match, StarPlace(position=int(at.partition(".")[0])), asked.app, asked.account)
+    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+
+
+def _is_there(asked: PageRequest, name: str) -> bool:
+    """Return True if the reader has a subscription of a name."""
+    return asked.app.engine.subscription(asked.account.qualify(name)) is not None

@@ -13,13 +13,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.delivery.cards import shortened
 from xscl.drawing.charts import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.routes.sql import EXAMPLES, Question, ask
-from xscl.service.saved_statements import (
+from xscl.service.marks import (
     LONGEST_NAME,
     delete_statement,
     save_statement,
     saved_statements,
 )
+from xscl.service.routes.sql import EXAMPLES, Question, ask
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets

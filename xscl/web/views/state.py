@@ -19,7 +19,7 @@ from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.figures import WindowState
 from xscl.service.problems import not_found
-from xscl.service.status_series import SPANS, SeriesSample
+from xscl.service.status import SPANS, SeriesSample
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site

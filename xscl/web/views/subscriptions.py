@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
 from urllib.parse import quote, urlencode
 
-from fastapi import Form, Query
+from fastapi import Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import TypeAdapter, ValidationError
 
 from feeds.formats.times import SECOND
 from xscl.client import Version, answers
@@ -25,9 +26,9 @@ from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import match_views
+from xscl.service.problems import Problem
 from xscl.service.routes import deliveries, subscriptions, syndication
-from xscl.service.subscribing import existing, history_of, unsubscribe
-from xscl.service.subscription_change import SubscriptionChange, change
+from xscl.service.subscribing import SubscriptionChange, change, existing, history_of, unsubscribe
 from xscl.service.tags import (
     LONGEST,
     checked_tags,
@@ -37,10 +38,10 @@ from xscl.service.tags import (
 from xscl.store.queries.kept_matches import match_counts
 from xscl.store.queries.subscriptions import count_of, count_sharing, names_of, tag_counts, tags_of
 from xscl.time_format import duration
-from xscl.web.days import DAYS, spark
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import PageProblem
+from xscl.web.problems import PageProblem, problem_text
+from xscl.web.rendering import DAYS, spark
 from xscl.web.views.matches import starred_of
 
 LIMIT = 50
@@ -373,3 +374,77 @@ def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     if template:
         words.append(f"template {template}, which has {alike:,}")
     return " · ".join(words)
+
+
+Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
+_WANTED: TypeAdapter[deliveries.New] = TypeAdapter(deliveries.New)
+
+
+@router.post("/subscriptions/endpoint/add")
+def add_endpoint(
+    asked: Asked,
+    name: Name,
+    kind: Annotated[Kind, Form()],
+    to: Annotated[str, Form(max_length=4_000)] = "",
+    every: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
+    """Create an endpoint; show the secret of a webhook once."""
+    given = DeliveryForm(kind, to.strip(), every)
+    try:
+        made = deliveries.make(name, asked.app, asked.account, _wanted(given))
+    except (Problem, XsclError) as error:
+        status = error.status if isinstance(error, Problem) else HTTPStatus.UNPROCESSABLE_ENTITY
+        wrong = problem_text(error, asked.account)
+        return show(asked, name, status=status, wrong=wrong, given=given)
+    if made.secret is None:
+        return _back(name)
+    return asked.page("endpoint.html", name=name, to=made.to["url"], secret=made.secret)
+
+
+@router.post("/subscriptions/endpoint/change")
+def change_endpoint(
+    asked: Asked,
+    name: Name,
+    id: Id,
+    do: Annotated[Deed, Form()],
+    message: Id = "",
+    code: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
+    """Pause, resume, confirm or remove an endpoint, rotate its secret, or replay its letters.
+
+    Confirming without a code mails a new one.
+    """
+    of = name, id, asked.app, asked.account
+    match do:
+        case "pause" | "resume":
+            state = "paused" if do == "pause" else "active"
+            deliveries.change(*of, deliveries.Changes.model_validate({"state": state}))
+        case "replay":
+            deliveries.replay(*of, deliveries.Replay(message=message or None))
+        case "confirm":
+            deliveries.confirm(*of, deliveries.Confirmation(code=code or None))
+        case "remove":
+            deliveries.delete(*of)
+        case "rotate":
+            secret = deliveries.rotate(*of).secret
+            to = deliveries.get(*of).to["url"]
+            return asked.page("endpoint.html", name=name, to=to, secret=secret)
+        case _:
+            assert_never(do)
+    return _back(name)
+
+
+def _wanted(given: DeliveryForm) -> deliveries.New:
+    """Validate the form; raises Problem."""
+    asked = {"kind": given.kind, CHANNELS[given.kind].target: given.to}
+    if given.kind == "mail" and given.every:
+        asked["every"] = given.every
+    try:
+        return _WANTED.validate_python(asked)
+    except ValidationError as error:
+        words = str(error.errors()[0]["msg"])
+        raise Problem("invalid_request", words) from error
+
+
+def _back(name: str) -> RedirectResponse:
+    return RedirectResponse(f"/subscriptions/{quote(name)}#deliveries", HTTPStatus.SEE_OTHER)

@@ -1,22 +1,23 @@
-"""`xscl token create`, `list`, `revoke`: tokens of the users of a service."""
+"""`xscl token create`, `list`, `revoke`; `xscl user export`, `erase`: all data of a user."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from xscl.cli.options import Call, command_group, option
-from xscl.cli.output import answer, list_rows, warn
+from xscl.cli.output import answer, confirm, echo_json, list_rows, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.service import opened
 from xscl.client.calls import resource
 
-app = command_group("Tokens of the service's users.")
+tokens = command_group("Tokens of the service's users.")
 
 
-@app.command()
+@tokens.command()
 def create(
     call: Call,
     user: Annotated[
@@ -39,7 +40,7 @@ def create(
         warn(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
 
 
-@app.command("list")
+@tokens.command("list")
 def list_(call: Call) -> None:
     """List the tokens, without what proves them.
 
@@ -56,7 +57,7 @@ def list_(call: Call) -> None:
     list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=call.as_json)
 
 
-@app.command()
+@tokens.command()
 def revoke(
     call: Call,
     which: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
@@ -70,3 +71,46 @@ def revoke(
     with opened("token revoke", call) as service:
         service.ask("DELETE", resource("tokens", which))
     answer({"revoked": which}, [f"revoked {which}"], as_json=call.as_json)
+
+
+users = command_group("The data of a user: export it, or erase it for good.")
+
+_User = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
+
+
+@users.command()
+def export(call: Call, user: _User) -> None:
+    """Print all that is kept of a user, one JSON value a line, each with its kind.
+
+    Account, tokens without secrets, streams, feeds, subscriptions with their
+    versions, endpoints, documents and matches.
+
+    \b
+    Example:
+      xscl user export alice > alice.jsonl
+    """
+    with opened("user export", call) as service:
+        text = b"".join(service.fetch("GET", f"{resource('accounts', user)}/data"))
+    for line in text.splitlines():
+        echo_json(json.loads(line))
+
+
+@users.command()
+def erase(
+    call: Call,
+    user: _User,
+    yes: Annotated[bool, option("--yes", "Do not ask before.")] = False,
+) -> None:
+    """Erase a user with all data, for good.
+
+    Backups still have what the user sent.
+
+    \b
+    Example:
+      xscl user erase alice
+    """
+    with opened("user erase", call) as service:
+        if not yes:
+            confirm(f"erase the user {user!r} with all data for good?", "this erases a user")
+        service.erase_user(user)
+    answer({"erased": user}, [f"erased {user!r}"], as_json=call.as_json)

@@ -1,4 +1,4 @@
-"""Starred matches: each with what it showed, which retention does not remove.
+"""What a reader keeps: starred matches, read marks, the order of items, saved statements in SQL.
 
 A star has the view model of its match as JSON, because the documents of the match may leave.
 Renaming a subscription renames its stars, and purging its matches deletes them
@@ -7,13 +7,16 @@ Renaming a subscription renames its stars, and purging its matches deletes them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from pydantic import TypeAdapter
 
+from xscl.client.bodies import time_of
+from xscl.client.service_answers import SavedStatement
 from xscl.delivery.cards import Card, MatchView
+from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.store.queries import owned_rows as stored
@@ -21,7 +24,7 @@ from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.time_format import written
 
-MOST = 1_000
+MOST_STARS = 1_000
 """Starred matches of one user."""
 
 StarMark: TypeAlias = tuple[int, str]
@@ -63,8 +66,8 @@ def add_star(store: Store, account: Account, subscription: str, view: MatchView)
         listed = {row["match"] for row in rows_of(store, "star", "match", account=account.number)}
         if view.id in listed:
             return
-        if len(listed) >= MOST:
-            raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
+        if len(listed) >= MOST_STARS:
+            raise QuotaExceeded(f"you have {MOST_STARS:,} starred matches, and may have no more")
         shown = _VIEW.dump_json(view).decode()
         place = {"account": account.number, "match": view.id, "subscription": subscription}
         store.insert_rows("star", [{**place, "starred": ticks(), "view": shown}])
@@ -124,3 +127,85 @@ def _values_of(card: Card) -> dict[str, list[str]]:
         if value is not None:
             found.setdefault(value.name, []).append(value.text)
     return found
+
+
+MOST_MARKS = 10_000
+"""Marks of one user; the oldest go first."""
+LONGEST_ITEM = 1_000
+"""Characters of what is marked: the id of a match, or the name of a document."""
+
+ItemOrder: TypeAlias = Literal["arrival", "date"]
+"""An order of items: by their arrival, or by their own dates; the newest first."""
+
+_ORDER = "items"
+
+
+def read_among(store: Store, account: Account, items: Collection[str]) -> set[str]:
+    """Return those of some items and matches that a user has read."""
+    rows = rows_of(store, "read_mark", "item", account=account.number, item=items)
+    return {row["item"] for row in rows}
+
+
+def mark_read(store: Store, account: Account, items: Collection[str], *, read: bool) -> None:
+    """Mark items and matches as read or unread."""
+    with store.transaction():
+        if not read:
+            delete_rows(store, "read_mark", account=account.number, item=items)
+            return
+        now = ticks()
+        rows = [{"account": account.number, "item": one, "read": now} for one in items]
+        store.insert_rows("read_mark", rows, replace=True)
+        stored.trim_marks(store, account.number, MOST_MARKS)
+
+
+def read_marks(
+    store: Store, account: Account, limit: int, after: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Return the marks of a user after an item, by their items: `item`, and `read` in ticks."""
+    return stored.read_marks(store, account.number, after=after, limit=limit)
+
+
+def item_order(store: Store, account: Account) -> ItemOrder:
+    """Return the order in which a user reads items."""
+    rows = rows_of(store, "preference", "value", account=account.number, name=_ORDER)
+    return cast("ItemOrder", next((row["value"] for row in rows), "arrival"))
+
+
+def set_item_order(store: Store, account: Account, order: ItemOrder) -> None:
+    """Set the order in which a user reads items."""
+    row = {"account": account.number, "name": _ORDER, "value": order}
+    with store.transaction():
+        store.insert_rows("preference", [row], replace=True)
+
+
+MOST_STATEMENTS = 100
+"""Saved statements of one user."""
+LONGEST_NAME = 100
+"""Characters of the name of a statement."""
+
+
+def save_statement(store: Store, account: Account, name: str, query: str) -> None:
+    """Save a statement, in place of one of the same name; raises WrongLabel, QuotaExceeded."""
+    refuse_label(name)
+    with store.transaction():
+        delete_statement(store, account, name)
+        if len(saved_statements(store, account)) >= MOST_STATEMENTS:
+            raise QuotaExceeded(
+                f"you have {MOST_STATEMENTS} saved statements, and may have no more"
+            )
+        row = {"account": account.number, "name": name, "statement": query, "saved": ticks()}
+        store.insert_rows("saved_statement", [row])
+
+
+def delete_statement(store: Store, account: Account, name: str) -> None:
+    """Delete a statement, if there is one of the name."""
+    delete_rows(store, "saved_statement", account=account.number, name=name)
+
+
+def saved_statements(store: Store, account: Account) -> list[SavedStatement]:
+    """Return the saved statements of a user in the order of their names."""
+    rows = rows_of(store, "saved_statement", order="name", account=account.number)
+    return [
+        SavedStatement(name=row["name"], query=row["statement"], saved=time_of(row["saved"]))
+        for row in rows
+    ]

@@ -1,4 +1,4 @@
-"""The gallery: use cases with sample items and their matches."""
+"""Help: the reference of the languages; the gallery: use cases with sample items."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
 from xscl.delivery.cards import MatchView, shown
+from xscl.language.topics import topics
 from xscl.service.dependencies import TheApp, TheOperator
+from xscl.service.problems import Problem
 from xscl.web.gallery import all_found, cases, documents
 from xscl.web.page_request import Asked, router
+from xscl.web.reference import reference
 
 
 @router.get("/gallery")
@@ -37,3 +40,18 @@ def load(app: TheApp, account: TheOperator) -> RedirectResponse:
 def examples() -> dict[str, MatchView]:
     """Return the view model of each use case's last match."""
     return {slug: shown(found[-1], slug) for slug, found in all_found().items()}
+
+
+@router.get("/help")
+def contents(asked: Asked) -> HTMLResponse:
+    """Show the pages and their sections."""
+    return asked.page("help.html", topics=topics(), text=None)
+
+
+@router.get("/help/{page}")
+def reference_page(asked: Asked, page: str) -> HTMLResponse:
+    """Show a page of the reference."""
+    text = reference(page)
+    if text is None:
+        raise Problem("not_found", f"there is no page of the reference called {page!r}")
+    return asked.page("help.html", topics=topics(), text=text, here_page=page)

@@ -1,0 +1,238 @@
+"""Accounts: signing in, the reader's own account, and the operator's page of users.
+
+A token is exchanged for a same-site session cookie.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.documents.retention import DAY
+from xscl.plurals import counted
+from xscl.service.app import App
+from xscl.service.client_address import is_https
+from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, count_guess
+from xscl.service.problems import Problem
+from xscl.service.routes import tokens
+from xscl.service.routes.tokens import User_
+from xscl.service.tokens import SESSION
+from xscl.store.queries.endpoints import failing_endpoints
+from xscl.store.queries.results import busiest_joins
+from xscl.web.links import on_site
+from xscl.web.page_request import Asked, AskedByOperator, router
+from xscl.web.problems import PageProblem
+from xscl.web.rendering import page
+
+MOST = 10
+"""Maximum number of busy subscriptions, and of failing deliveries."""
+
+User = Annotated[str, Form(min_length=1, max_length=100)]
+
+
+@router.get("/operator")
+def overview(asked: AskedByOperator) -> HTMLResponse:
+    """Show the users, the busiest subscriptions and the deliveries that fail."""
+    app, account = asked.app, asked.account
+    listed = defaultdict(list)
+    for token in tokens.list_(app, account):
+        listed[token.user].append(token)
+    users = [(one.name, quota_rows(one)) for one in tokens.accounts(app, account)]
+    with app.store() as store:
+        busy = list(busiest_joins(store, app.clock.now() - DAY, MOST))
+        failing = list(failing_endpoints(store, MOST))
+    return asked.page(
+        "operator.html",
+        users=users,
+        tokens=listed,
+        busy=busy,
+        failing=failing,
+        called=app.accounts.users.called,
+    )
+
+
+@router.post("/operator/token")
+def create(
+    asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
+) -> HTMLResponse:
+    """Create a token, for a new user if there is none of the name, and show it once."""
+    made = tokens.create(tokens.New(user=user.strip(), label=label), asked.app, asked.account)
+    return asked.page("token.html", made=made, back="/operator#users")
+
+
+@router.post("/operator/token/revoke")
+def revoke(
+    asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
+) -> RedirectResponse:
+    """Revoke a token and return."""
+    tokens.revoke(id, asked.app, asked.account)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/operator/erase")
+def erase(asked: AskedByOperator, user: User, sure: User) -> RedirectResponse:
+    """Erase a user whose name was typed again; raises Problem 422 for another one."""
+    if sure != user:
+        raise Problem(
+            "invalid_request", f"{sure!r} is not {user!r}", hint="type the name of the user again"
+        )
+    tokens.erase(user, asked.app, asked.account)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/operator/quota")
+def allow(
+    asked: AskedByOperator,
+    user: Annotated[str, Query(min_length=1, max_length=100)],
+    quota: Annotated[tokens.Quotas, Form()],
+) -> RedirectResponse:
+    """Set the limits of a user, none for an empty field, and return."""
+    tokens.allow(user, quota, asked.app, asked.account)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
+
+
+@router.get("/account")
+def account(asked: Asked) -> HTMLResponse:
+    """Show what the reader uses and may use, and the reader's tokens."""
+    listed = [
+        one for one in tokens.list_(asked.app, asked.account) if one.user == asked.account.name
+    ]
+    quotas = quota_rows(tokens.me(asked.app, asked.account))
+    return asked.page("account.html", quotas=quotas, tokens={asked.account.name: listed})
+
+
+@router.post("/account/token")
+def create_own(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> HTMLResponse:
+    """Create a token of the reader and show it once."""
+    made = tokens.create(tokens.New(user=None, label=label), asked.app, asked.account)
+    return asked.page("token.html", made=made, back="/account")
+
+
+@router.post("/account/token/revoke")
+def revoke_own(asked: Asked, id: TokenId) -> RedirectResponse:
+    """Revoke a token and return."""
+    tokens.revoke(id, asked.app, asked.account)
+    return RedirectResponse("/account", HTTPStatus.SEE_OTHER)
+
+
+_USED = {
+    "documents_a_day": "documents_today",
+    "bytes_a_day": "bytes_today",
+    "matches_a_day": "matches_today",
+    "mails_a_day": "mails_today",
+}
+"""The names of usage that differ from those of their limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """A limit of a user, in words, and what is used of it; None is no limit, or not counted."""
+
+    name: str
+    limit: int | None
+    used: int | None
+
+    @property
+    def words(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+    @property
+    def used_in_words(self) -> str:
+        """The usage with its noun: `1 subscription`, `2 matches today`."""
+        names, a_day, _ = self.words.partition(" a day")
+        noun = names.removesuffix("es" if names == "matches" else "s")
+        return counted(self.used or 0, noun) + (" today" if a_day else "")
+
+    @property
+    def is_full(self) -> bool:
+        """True if nothing is left of the limit."""
+        return self.limit is not None and self.used is not None and self.used >= self.limit
+
+
+def quota_rows(user: User_) -> list[QuotaRow]:
+    """Return the limits of a user, in the order of the API."""
+    used = user.used.model_dump()
+    return [
+        QuotaRow(name, limit, used.get(_USED.get(name, name)))
+        for name, limit in user.quota.model_dump().items()
+    ]
+
+
+@router.get("/sign-in")
+def ask(
+    request: Request,
+    app: TheApp,
+    next: Annotated[str, Query(max_length=4_000)] = "/",
+    out: bool = False,
+) -> HTMLResponse:
+    """Show the sign-in form, with a hint if no token exists; `out` after signing out."""
+    error = _none_exists(app)
+    return page(request, "signin.html", None, next=on_site(next), error=error, out=out)
+
+
+@router.post("/sign-in")
+def sign_in(
+    request: Request,
+    app: TheApp,
+    token: Annotated[str, Form(max_length=200)],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Open a session and redirect to the requested page."""
+    token = token.strip()
+    account = app.accounts.tokens.owner(token)
+    if account is None:
+        status, error = _refused(request, app)
+        return page(
+            request, "signin.html", None, status=status, next=on_site(next), error=error, out=False
+        )
+    _, session = app.accounts.tokens.create(account, "a browser", parent=token)
+    answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
+    answer.set_cookie(
+        COOKIE,
+        session,
+        max_age=SESSION // 1_000_000,
+        samesite="strict",
+        httponly=True,
+        secure=is_https(request.scope, app.settings.trusted_proxies),
+    )
+    return answer
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, app: TheApp) -> RedirectResponse:
+    """Revoke the session and delete its cookie."""
+    given = request.cookies.get(COOKIE)
+    if given:
+        app.accounts.tokens.end_session(given)
+    answer = RedirectResponse("/sign-in?out=1", HTTPStatus.SEE_OTHER)
+    answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
+    return answer
+
+
+def _none_exists(app: App) -> PageProblem | None:
+    """Return a hint if the service requires tokens and none exists."""
+    if app.settings.is_open or app.accounts.tokens.of():
+        return None
+    return PageProblem("No token", "No token exists yet", NO_TOKEN)
+
+
+def _refused(request: Request, app: App) -> tuple[HTTPStatus, PageProblem]:
+    """Return the status and text for a wrong token, or 429 after too many."""
+    try:
+        count_guess(request, app)
+    except Problem:
+        words = "Too many wrong tokens came from your address"
+        return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")
+    if (none := _none_exists(app)) is not None:
+        return HTTPStatus.UNAUTHORIZED, none
+    words = "The token is wrong, revoked or expired"
+    return HTTPStatus.UNAUTHORIZED, PageProblem("Wrong token", words, "it begins with xscl_")
