@@ -16,7 +16,7 @@ from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentInput:
     """An input and the streams that its documents belong to."""
 
     path: Path
@@ -33,7 +33,7 @@ class LoadedDocuments:
 
 def sources(
     inputs: Sequence[Path], mapped: Sequence[str], streams: Collection[str]
-) -> tuple[Source, ...]:
+) -> tuple[DocumentInput, ...]:
     """Return the inputs with their streams.
 
     `mapped` are the texts NAME=PATH; an input without such a text belongs to
@@ -57,8 +57,8 @@ def sources(
         )
     if not by_path and not others:
         raise UsageError("there is nothing to read", hint="name files, directories or archives")
-    own = (Source(path, tuple(names)) for path, names in by_path.items())
-    return (*own, *(Source(path, rest) for path in others))
+    own = (DocumentInput(path, tuple(names)) for path, names in by_path.items())
+    return (*own, *(DocumentInput(path, rest) for path in others))
 
 
 def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -71,7 +71,7 @@ def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def load(
-    found: Sequence[Source], at: int | None, *, native: bool, qualified: bool = False
+    found: Sequence[DocumentInput], at: int | None, *, native: bool, qualified: bool = False
 ) -> LoadedDocuments:
     """Return the documents of the inputs; report the unreadable ones.
 
@@ -90,7 +90,7 @@ def load(
 
 
 def _read(
-    found: Sequence[Source], at: int | None, native: bool, qualified: bool
+    found: Sequence[DocumentInput], at: int | None, native: bool, qualified: bool
 ) -> Iterator[Document | RejectedFile]:
     for source in found:
         is_empty, is_warned = True, False

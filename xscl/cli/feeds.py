@@ -31,7 +31,7 @@ from xscl.cli.options import (
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet
-from xscl.cli.service import PollOutcome, feeds_like, opened
+from xscl.cli.service import FeedPolled, feeds_like, opened
 from xscl.client import Feed
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
@@ -65,7 +65,7 @@ Header: TypeAlias = Annotated[
         "NAME: VALUE|@FILE",
     ),
 ]
-Every: TypeAlias = Annotated[
+Interval: TypeAlias = Annotated[
     str | None, option("--every", "Time between polls, such as 30min.", "TIME")
 ]
 Name: TypeAlias = Annotated[
@@ -83,7 +83,7 @@ def add(
     tag: Annotated[
         list[str] | None, option("--tag", "A stream that it shares with others; repeatable.")
     ] = None,
-    every: Every = None,
+    every: Interval = None,
     header: Header = None,
     keep: Annotated[bool, option("--keep", "Follow it although its first poll fails.")] = False,
 ) -> None:
@@ -171,7 +171,7 @@ def edit(
     ] = None,
     tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
     untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
-    every: Every = None,
+    every: Interval = None,
     header: Header = None,
     no_headers: Annotated[
         bool, option("--no-headers", "Forget headers, user name and password.")
@@ -330,7 +330,7 @@ def _chosen(feeds: Sequence[Feed], names: Sequence[str], everything: bool) -> li
     return [alive[key] for when, key in sorted(times) if when <= now]
 
 
-def _echo_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
+def _echo_outcomes(outcomes: Sequence[FeedPolled], report: MatchReport) -> None:
     if report.as_json:
         echo_json(
             {

@@ -17,7 +17,7 @@ from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
-from xscl.cli.service import OpenedService, PollOutcome
+from xscl.cli.service import FeedPolled, OpenedService
 from xscl.client import Diagnosis, Feed, Match, Trial
 from xscl.client.bodies import time_of
 from xscl.client.calls import Language, read
@@ -208,7 +208,7 @@ class LocalService(OpenedService):
     @contextmanager
     def poll_feeds(
         self, feeds: Sequence[Feed], fetching: PollSettings, report: MatchReport
-    ) -> Iterator[list[PollOutcome]]:
+    ) -> Iterator[list[FeedPolled]]:
         """Poll feeds and consume what is new; yield the outcomes.
 
         The matches are acknowledged when the block ends, as with `push`.
@@ -220,7 +220,7 @@ class LocalService(OpenedService):
             polled = poll_now(table, spool, [found[one.key] for one in feeds], fetching)
         with self._consumed(report):
             yield [
-                PollOutcome(
+                FeedPolled(
                     self.feed(one.feed.key),
                     one.new,
                     None if one.held_until is None else time_of(one.held_until),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,13 +15,6 @@ from xscl.cli.service import opened, subscriptions_like
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted
-
-
-class ItemOrder(StrEnum):
-    """An order of items."""
-
-    arrival = "arrival"
-    date = "date"
 
 
 def matches(
@@ -137,7 +129,7 @@ def read(
     ] = None,
     unread: Annotated[bool, option("--unread", "Mark them as unread.")] = False,
     order: Annotated[
-        ItemOrder | None,
+        Literal["arrival", "date"] | None,
         option("--order", "The order of items on the page: arrival or date.", "ORDER"),
     ] = None,
 ) -> None:
@@ -149,7 +141,7 @@ def read(
     """
     with opened("read", call) as service:
         if order is not None:
-            service.order_items(order.value)
+            service.order_items(order)
         if item:
             service.mark_read(item, read=not unread)
         marks = [] if item or order else list(service.read_marks())

@@ -221,6 +221,6 @@ def _age(text: str) -> str:
     return text
 
 
-History: TypeAlias = Annotated[str | None, setting("history", parser=_age)]
+HistoryAge: TypeAlias = Annotated[str | None, setting("history", parser=_age)]
 
 KeepMatches: TypeAlias = Annotated[str | None, setting("keep-matches", parser=_age)]

@@ -12,7 +12,7 @@ import typer
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile
-from xscl.cli.document_inputs import Source, instant, load
+from xscl.cli.document_inputs import DocumentInput, instant, load
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
@@ -57,7 +57,7 @@ def push(
         raise UsageError("there is nothing to read", hint="name files, directories or archives")
     if not stream or not all(stream):
         raise UsageError("the documents need a stream", hint="name it with --stream")
-    found = [Source(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
+    found = [DocumentInput(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
     loaded = load(found, moment, native=native, qualified=True)
     documents, wrong = _validated(loaded.documents)

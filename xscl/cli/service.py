@@ -59,7 +59,7 @@ _POLL = 120.0  # seconds in which a poll is expected to end
 
 
 @dataclass(frozen=True, slots=True)
-class PollOutcome:
+class FeedPolled:
     """A feed after a poll, and how many of its items are new or changed.
 
     `held_until` is set if its server asked for a pause until then; `asked` is false if the feed was
@@ -308,7 +308,7 @@ class OpenedService(Client):
     @contextmanager
     def poll_feeds(
         self, feeds: Sequence[Feed], fetching: PollSettings, report: MatchReport
-    ) -> Iterator[list[PollOutcome]]:
+    ) -> Iterator[list[FeedPolled]]:
         """Request polls of feeds; yield the outcomes once new matches are reported."""
         # What the environment allows is for whoever fetches, here the service.
         if fetching.allow_addresses and "XSCL_ALLOW_ADDRESS" not in os.environ:
@@ -320,9 +320,9 @@ class OpenedService(Client):
         for one, when in progress(list(zip(feeds, due, strict=True)), "polling", len(feeds)):
             polled = self._polled(one, when, until)
             if polled is None:
-                outcomes.append(PollOutcome(one, 0, one.next_poll, asked=False))
+                outcomes.append(FeedPolled(one, 0, one.next_poll, asked=False))
             else:
-                outcomes.append(PollOutcome(polled, polled.versions - one.versions))
+                outcomes.append(FeedPolled(polled, polled.versions - one.versions))
         if outcomes:
             self._report_since(before, report)
         yield outcomes

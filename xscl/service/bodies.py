@@ -50,7 +50,7 @@ Number: TypeAlias = Annotated[
 ]
 
 
-class Page(JsonBody, Generic[T]):
+class ListPage(JsonBody, Generic[T]):
     """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
 
     items: list[T]

@@ -24,7 +24,7 @@ HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class UseCase:
     """A use case; `finds` are the documents of each match, in the order of the matches.
 
     Its subscription has `stories`, unless its reader says otherwise.
@@ -40,7 +40,7 @@ class Case:
 
 
 @lru_cache(maxsize=1)
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[UseCase, ...]:
     """Return the use cases, in the order of their files."""
     folder = resources.files("xscl.web.samples") / "gallery"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
@@ -51,7 +51,7 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-def case_of(slug: str) -> Case | None:
+def case_of(slug: str) -> UseCase | None:
     """Return the use case of a name, None if there is none."""
     return next((case for case in cases() if case.slug == slug), None)
 
@@ -87,9 +87,9 @@ def documents(now: int) -> list[Document]:
     return sorted(moved, key=lambda one: one.timestamp)
 
 
-def _case(slug: str, body: bytes) -> Case:
+def _case(slug: str, body: bytes) -> UseCase:
     root = etree.fromstring(body)
-    return Case(
+    return UseCase(
         slug,
         root.findtext("title", ""),
         root.findtext("story", ""),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.xscl.language.queries import VALID
 from xscl.language.sentence import sentence
-from xscl.web.gallery import Case, cases
+from xscl.web.gallery import UseCase, cases
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_query_is_read_back(query: str, read: str) -> None:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
-def test_queries_of_the_gallery_are_read_back(case: Case) -> None:
+def test_queries_of_the_gallery_are_read_back(case: UseCase) -> None:
     assert sentence(case.query).startswith("Tell me when ")
 
 

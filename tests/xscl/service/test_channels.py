@@ -27,7 +27,7 @@ def test_a_channel_is_everywhere(kind: str, operator: httpx.Client) -> None:
     assert any(re.search(rf"case {one.__name__}\(", outbox) for one in channel.__mro__), "a sender"
     models = {
         get_args(model.model_fields["kind"].annotation)[0]: model
-        for model in get_args(get_args(deliveries.New)[0])
+        for model in get_args(get_args(deliveries.NewEndpoint)[0])
     }
     assert kind in models, "a model of the API"
     assert channel.target in models[kind].model_fields, "the target in its model"

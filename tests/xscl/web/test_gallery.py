@@ -11,13 +11,13 @@ import pytest
 from feeds.xml.xmlparse import parse
 from xscl.engine import Engine
 from xscl.language.parser import refuse_bare_windows
-from xscl.web.gallery import HOUR, Case, all_found, case_of, cases, documents
+from xscl.web.gallery import HOUR, UseCase, all_found, case_of, cases, documents
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
-def test_a_use_case_finds_what_it_says(case: Case) -> None:
+def test_a_use_case_finds_what_it_says(case: UseCase) -> None:
     assert case.finds
     with Engine() as engine:
         engine.subscribe(case.slug, case.query)
@@ -48,7 +48,7 @@ def test_all_use_cases_together_find_the_same() -> None:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
-def test_a_use_case_leaves_something_out(case: Case) -> None:
+def test_a_use_case_leaves_something_out(case: UseCase) -> None:
     given = {document.id for document in case.documents}
     used = {name for names in case.finds for name in names}
     assert used <= given

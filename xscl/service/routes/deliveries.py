@@ -48,7 +48,7 @@ LONGEST = 7 * 86_400 * SECOND
 """Maximum digest interval in ticks."""
 
 
-class _New(RequestBody):
+class _Endpoint(RequestBody):
     history: bool = False
     """Also matches between items that were history."""
     grouped: bool = True
@@ -59,13 +59,13 @@ class _New(RequestBody):
     """Also matches that the subscription began with; default: those behind `after`, if given."""
 
 
-class _NewPosted(_New):
+class _PostedEndpoint(_Endpoint):
     url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
     """Target of the POST requests, `https` or `http`. A private address needs the operator's
     `xscl serve --allow-address`, which applies to feeds and webhooks of all users."""
 
 
-class NewWebhook(_NewPosted):
+class NewWebhook(_PostedEndpoint):
     """A POST for each message, signed by the Standard Webhooks scheme."""
 
     model_config = ConfigDict(
@@ -78,7 +78,7 @@ class NewWebhook(_NewPosted):
     """`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is made."""
 
 
-class NewSlack(_NewPosted):
+class NewSlack(_PostedEndpoint):
     """A text for an incoming webhook of Slack, or of Mattermost, Rocket.Chat or Discord (its
     address with `/slack` behind it); it is not signed."""
 
@@ -92,7 +92,7 @@ class NewSlack(_NewPosted):
     """A webhook of Slack."""
 
 
-class NewNtfy(_NewPosted):
+class NewNtfy(_PostedEndpoint):
     """A notification of ntfy, on phones and desktops; it is not signed."""
 
     model_config = ConfigDict(
@@ -103,7 +103,7 @@ class NewNtfy(_NewPosted):
     """A topic of ntfy, by its address."""
 
 
-class NewMail(_New):
+class NewMail(_Endpoint):
     """A mail for each message, or a digest.
 
     Of a user: a code is mailed to the address first, and `:confirm` takes it; nothing else is
@@ -118,7 +118,7 @@ class NewMail(_New):
     """Interval of a digest, as a duration; default: a mail for each message."""
 
 
-class NewFile(_New):
+class NewFile(_Endpoint):
     """A line of JSON for each message, in the folder `files` of the data directory."""
 
     kind: Literal["file"]
@@ -127,7 +127,7 @@ class NewFile(_New):
     """Its name."""
 
 
-New: TypeAlias = Annotated[
+NewEndpoint: TypeAlias = Annotated[
     NewWebhook | NewSlack | NewNtfy | NewMail | NewFile, Field(discriminator="kind")
 ]
 
@@ -226,7 +226,9 @@ class Replayed(JsonBody):
 
 
 @router.post("", summary="Create an endpoint", status_code=201)
-def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body()]) -> MadeEndpoint:
+def make(
+    name: Name, app: TheApp, account: TheAccount, new: Annotated[NewEndpoint, Body()]
+) -> MadeEndpoint:
     """Creates an endpoint.  Only this response shows a webhook's secret."""
     known = existing(app, account, name).name
     secret = new.secret if isinstance(new, NewWebhook) else None
@@ -362,7 +364,7 @@ def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
     return endpoint
 
 
-def _channel(app: App, account: Account, new: New) -> Channel:
+def _channel(app: App, account: Account, new: NewEndpoint) -> Channel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}

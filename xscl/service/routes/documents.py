@@ -27,7 +27,7 @@ from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import FROM_NEXT, Limit, Page, RequestBody, raw_request
+from xscl.service.bodies import FROM_NEXT, Limit, ListPage, RequestBody, raw_request
 from xscl.service.browsing import (
     BrowsedDocument,
     DocumentPlace,
@@ -110,7 +110,7 @@ def list_(
         ItemOrder,
         Query(description="By arrival, or the newest 50,000 by their own dates."),
     ] = "arrival",
-) -> Page[answers.ListedDocument]:
+) -> ListPage[answers.ListedDocument]:
     """Lists the documents that you may see, the last one to arrive first, or the newest one."""
     found, following = browsed(
         app, account, stream=stream, text=text, before=before, limit=limit, order=order
@@ -120,7 +120,7 @@ def list_(
     items = [_listed(account, one) for one in found]
     items = [one.model_copy(update={"read": one.document in read}) for one in items]
     at = following.number if following and following.ts is None else following and str(following)
-    return Page(items=items, next=at)
+    return ListPage(items=items, next=at)
 
 
 def browsed(

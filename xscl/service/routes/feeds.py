@@ -36,7 +36,7 @@ from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, f
 from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import FROM_NEXT, After, Limit, Page, RequestBody, raw_request
+from xscl.service.bodies import FROM_NEXT, After, Limit, ListPage, RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
@@ -48,7 +48,7 @@ Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of 
 Stream = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class New(RequestBody):
+class NewFeed(RequestBody):
     """A feed to follow."""
 
     url: str = Field(max_length=4_000, examples=["https://example.org/news.atom"])
@@ -65,7 +65,7 @@ class New(RequestBody):
     """Follow it although its first poll fails."""
 
 
-class Change(RequestBody):
+class FeedChange(RequestBody):
     """Changes to a feed; omitted fields stay unchanged."""
 
     title: str | None = Field(None, max_length=200, examples=["My news"])
@@ -94,7 +94,7 @@ def list_(
         str, Query(max_length=200, description="Only those with it in name, address or stream.")
     ] = "",
     tag: Annotated[str, Query(max_length=200, description="Only those with this tag.")] = "",
-) -> Page[answers.Feed]:
+) -> ListPage[answers.Feed]:
     """Lists your feeds in the order of their keys, or in another one."""
     owner = account.qualify("")
     with app.feeds() as feeds:
@@ -112,7 +112,7 @@ def list_(
         places = (feeds.place(key, sort) for key in reversed(keys))
         last = next(filter(None, places), None) if len(found) > limit else None
     items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
-    return Page(items=items, next=None if last is None else _place_written(account, last))
+    return ListPage(items=items, next=None if last is None else _place_written(account, last))
 
 
 def _place_written(account: Account, place: FeedPlace) -> str:
@@ -133,7 +133,7 @@ def _place_read(owner: str, text: str, order: FeedOrder) -> FeedPlace:
 
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
-async def add(new: New, app: TheApp, account: TheAccount) -> answers.Feed:
+async def add(new: NewFeed, app: TheApp, account: TheAccount) -> answers.Feed:
     """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
 
     Its items are on its stream, on its tags and on the stream `feeds`.  If its first poll fails
@@ -181,7 +181,7 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
         return _as_it_is(feeds, account, now, new.fixed)
 
 
-def _follow(new: New, app: App, account: Account) -> _Followed:
+def _follow(new: NewFeed, app: App, account: Account) -> _Followed:
     check_url(new.url)
     refuse_address(app, account, new.url)
     headers = tuple(map(read_header, new.headers))
@@ -290,7 +290,7 @@ def polls(key: Key, app: TheApp, account: TheAccount) -> list[answers.Poll]:
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")
-def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answers.Feed:
+def change(key: Key, change: FeedChange, app: TheApp, account: TheAccount) -> answers.Feed:
     """Changes name, tags, the time between polls, headers; items stay as they are."""
     for tag in change.tags or ():
         account.qualify(tag)

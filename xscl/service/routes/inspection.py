@@ -34,7 +34,7 @@ SECONDS = 30.0
 """Time limit of a trial in seconds."""
 
 
-class Asked(RequestBody):
+class QueryAsked(RequestBody):
     """A query, or one of your subscriptions by its name."""
 
     query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
@@ -43,7 +43,7 @@ class Asked(RequestBody):
     """The name of one of your subscriptions."""
 
 
-class TryAsked(Asked):
+class TryAsked(QueryAsked):
     """A query to try, with the history to evaluate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
@@ -54,7 +54,7 @@ class TryAsked(Asked):
     """Maximum number of matches to return."""
 
 
-class DiagnoseAsked(Asked):
+class DiagnoseAsked(QueryAsked):
     """A query without matches."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
@@ -70,7 +70,7 @@ class CheckAsked(RequestBody):
     """The query."""
 
 
-class ExplainAsked(Asked):
+class ExplainAsked(QueryAsked):
     """A query to explain."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY}]})
@@ -79,7 +79,7 @@ class ExplainAsked(Asked):
     """Show the SQL of its joins instead."""
 
 
-class WhyAsked(Asked):
+class WhyAsked(QueryAsked):
     """A query and the documents of its blocks, in their order; `-` for none."""
 
     model_config = ConfigDict(
@@ -159,7 +159,7 @@ def explain_subscription(
     sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
 ) -> answers.Explanation:
     """Explains the plan of a subscription, with the number of your subscriptions that share it."""
-    return _explained(app, account, Asked(query=None, subscription=name), sql=sql)
+    return _explained(app, account, QueryAsked(query=None, subscription=name), sql=sql)
 
 
 @router.get("/documents/{id:path}/witness", summary="Show a document's nodes")
@@ -182,7 +182,7 @@ def show_witness(
     return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
 
 
-def _explained(app: App, account: Account, asked: Asked, *, sql: bool) -> answers.Explanation:
+def _explained(app: App, account: Account, asked: QueryAsked, *, sql: bool) -> answers.Explanation:
     query, resolved = _query(app, account, asked)
     seen = None if account.is_operator else lambda name: owner(name)[0] == account.number
     with resolved.as_written():
@@ -191,7 +191,7 @@ def _explained(app: App, account: Account, asked: Asked, *, sql: bool) -> answer
         )
 
 
-def _query(app: App, account: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
+def _query(app: App, account: Account, asked: QueryAsked) -> tuple[str, ResolvedQuery]:
     """Return the engine's subject: the name of a subscription, or a resolved query."""
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query
 from xscl.client import answers
 from xscl.delivery.message import row_of_story
 from xscl.documents.results import Subscription
-from xscl.service.bodies import Limit, Number
-from xscl.service.bodies import Page as Paged
+from xscl.service.bodies import Limit, ListPage, Number
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import shown_within
 from xscl.service.routes.subscriptions import Name
@@ -71,7 +70,7 @@ def stories(
     after: Number = None,
     limit: Limit = 100,
     merged: Annotated[bool, Query(description="Those that other stories took over, too.")] = False,
-) -> Paged[answers.ListedStory]:
+) -> ListPage[answers.ListedStory]:
     """Lists the stories, the one that grew last first; none of a subscription without stories.
 
     A story is a set of matches that share documents. Of stories that a later match joins the one
@@ -85,7 +84,7 @@ def stories(
     )
     items = [answers.ListedStory.model_validate(row_of_story(one, account.named)) for one in found]
     following = found[-1].last if len(found) == limit else None
-    return Paged(items=items, next=following)
+    return ListPage(items=items, next=following)
 
 
 @router.get("/matches", summary="List your matches")

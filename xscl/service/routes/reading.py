@@ -10,7 +10,7 @@ from pydantic import Field
 
 from xscl.client import service_answers as answers
 from xscl.client.bodies import time_of
-from xscl.service.bodies import After, Limit, Page, RequestBody
+from xscl.service.bodies import After, Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.marks import (
     LONGEST_ITEM,
@@ -60,12 +60,12 @@ def put(wanted: ReadingOrder, app: TheApp, account: TheAccount) -> answers.Readi
 @router.get("/reading/marks", summary="List what you have read")
 def marks(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
-) -> Page[answers.ReadMark]:
+) -> ListPage[answers.ReadMark]:
     """Lists the items and matches that you have marked as read, at most 10,000, by their names."""
     with app.store() as store:
         found = list(read_marks(store, account, limit + 1, after or ""))
     items = [answers.ReadMark(item=one["item"], read=time_of(one["read"])) for one in found[:limit]]
-    return Page(items=items, next=items[-1].item if len(found) > limit else None)
+    return ListPage(items=items, next=items[-1].item if len(found) > limit else None)
 
 
 @router.post("/reading/marks", summary="Mark as read", status_code=HTTPStatus.NO_CONTENT)

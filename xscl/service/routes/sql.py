@@ -33,7 +33,7 @@ _TYPES = {
 }
 
 
-class Question(RequestBody):
+class SqlQuestion(RequestBody):
     """One SELECT, with output format and row limit."""
 
     model_config = ConfigDict(
@@ -169,7 +169,7 @@ EXAMPLES = (
     response_model=Rows,
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
 )
-def ask(question: Question, app: TheApp, account: TheAccount) -> Response:
+def ask(question: SqlQuestion, app: TheApp, account: TheAccount) -> Response:
     """Answers one SELECT over the public relations, as far as you may see them.
 
     It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at the

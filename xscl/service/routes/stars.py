@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from xscl.client import answers
-from xscl.service.bodies import Limit, Page, RequestBody
+from xscl.service.bodies import Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.marks import add_star, delete_star, mark_of, star_row, stars
 from xscl.service.match_views import match_view
@@ -36,12 +36,12 @@ def list_(
         str | None,
         Query(pattern=r"^\d{1,18}\.\w{1,100}$", description="The `next` of the page before."),
     ] = None,
-) -> Page[answers.Star]:
+) -> ListPage[answers.Star]:
     """Lists your starred matches as they were, the last starred first."""
     with app.store() as store:
         found = stars(store, account, limit + 1, None if after is None else mark_of(after))
     more = found[limit - 1].cursor if len(found) > limit else None
-    return Page(items=[answers.Star(**star_row(one)) for one in found[:limit]], next=more)
+    return ListPage(items=[answers.Star(**star_row(one)) for one in found[:limit]], next=more)
 
 
 @router.put("/stars/{match}", summary="Star a match", status_code=HTTPStatus.NO_CONTENT)

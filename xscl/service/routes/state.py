@@ -13,7 +13,7 @@ from xscl.client import service_answers as answers
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
-from xscl.service.bodies import Limit, Number, Page, raw_response
+from xscl.service.bodies import Limit, ListPage, Number, raw_response
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
@@ -83,12 +83,12 @@ def series(
 @router.get("/rejected", summary="List rejected documents")
 def rejected(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: Number = None
-) -> Page[answers.RejectedDocument]:
+) -> ListPage[answers.RejectedDocument]:
     """Lists the rejected documents of your streams, newest first."""
     with app.store() as store:
         rows = list(rejected_of(store, account.number, before=after, limit=limit + 1))
     items = [_rejected(account, row) for row in rows[:limit]]
-    return Page(items=items, next=rows[limit - 1]["number"] if len(rows) > limit else None)
+    return ListPage(items=items, next=rows[limit - 1]["number"] if len(rows) > limit else None)
 
 
 def _rejected(account: Account, row: dict[str, Any]) -> answers.RejectedDocument:

@@ -17,7 +17,7 @@ from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import After, Limit, Page, RequestBody
+from xscl.service.bodies import After, Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, not_found
 from xscl.store.queries.subscriptions import names_of
@@ -46,7 +46,7 @@ class Declared(RequestBody):
 @router.get("/streams", summary="List streams")
 def list_(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
-) -> Page[answers.ListedStream]:
+) -> ListPage[answers.ListedStream]:
     """Lists the public streams and your own, sorted by name.
 
     Your own stream hides a public one of the same name.
@@ -65,7 +65,7 @@ def list_(
         for one in shown
     ]
     more = items[-1].name if len(following) > limit else None
-    return Page(items=items, next=more)
+    return ListPage(items=items, next=more)
 
 
 @router.get("/streams/{name}", summary="Show a stream")

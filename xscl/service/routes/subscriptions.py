@@ -19,7 +19,7 @@ from xscl.client.bodies import JsonBody
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import After, Limit, Page, RequestBody, raw_request
+from xscl.service.bodies import After, Limit, ListPage, RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
@@ -48,7 +48,7 @@ Name = Annotated[
 ]
 
 
-class New(RequestBody):
+class NewSubscription(RequestBody):
     """A subscription to register."""
 
     query: str = Field(max_length=1_000_000, examples=[QUERY])
@@ -67,7 +67,7 @@ class New(RequestBody):
     """Its tags; those that it has stay if this is left out."""
 
 
-class Change(RequestBody):
+class SubscriptionEdit(RequestBody):
     """A change of a subscription; what is absent or null stays as it is."""
 
     query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
@@ -114,7 +114,7 @@ def list_(
     tag: Annotated[
         str | None, Query(max_length=LONGEST, description="Only those of a tag.")
     ] = None,
-) -> Page[answers.Subscription]:
+) -> ListPage[answers.Subscription]:
     """Lists your subscriptions in the order of their names."""
     beyond = "" if after is None else account.qualify(after)
     with app.store() as store:
@@ -128,7 +128,7 @@ def list_(
     found = map(app.engine.subscription, names)
     shares = cost_shares(app, account, names)
     items = [shown(app, account, one, tags[one.name], shares) for one in found if one is not None]
-    return Page(items=items, next=more)
+    return ListPage(items=items, next=more)
 
 
 @router.post(
@@ -192,7 +192,7 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     responses={200: {"model": answers.Registered, "description": "It was there already."}},
 )
 async def put(
-    name: Name, new: New, app: TheApp, account: TheAccount, response: Response
+    name: Name, new: NewSubscription, app: TheApp, account: TheAccount, response: Response
 ) -> answers.Registered:
     """Registers a query under a name; the same query again changes nothing.
 
@@ -241,7 +241,9 @@ def tags_(app: TheApp, account: TheAccount) -> list[answers.SubscriptionTag]:
 
 
 @router.patch("/subscriptions/{name}", summary="Edit, pause, resume, rename or tag a subscription")
-def patch(name: Name, wanted: Change, app: TheApp, account: TheAccount) -> answers.Registered:
+def patch(
+    name: Name, wanted: SubscriptionEdit, app: TheApp, account: TheAccount
+) -> answers.Registered:
     """Changes a subscription, all or nothing.
 
     Another query is its next version and sees the documents that arrive from now on; if only

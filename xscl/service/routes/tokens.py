@@ -30,7 +30,7 @@ Most = Annotated[int, Field(ge=0, lt=1 << 53)] | None
 User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
 
 
-class New(RequestBody):
+class NewToken(RequestBody):
     """A token to make."""
 
     user: str | None = Field(None, min_length=1, max_length=100, examples=["alice"])
@@ -133,7 +133,7 @@ def list_(app: TheApp, account: TheAccount) -> list[Shown]:
 
 
 @router.post("/tokens", summary="Create a token", status_code=HTTPStatus.CREATED)
-def create(new: New, app: TheApp, account: TheAccount) -> Made:
+def create(new: NewToken, app: TheApp, account: TheAccount) -> Made:
     """Makes a token; its text is in this answer and nowhere else."""
     owner = account
     if new.user is not None and new.user != account.name:

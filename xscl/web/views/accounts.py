@@ -61,7 +61,7 @@ def create(
     asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
 ) -> HTMLResponse:
     """Create a token, for a new user if there is none of the name, and show it once."""
-    made = tokens.create(tokens.New(user=user.strip(), label=label), asked.app, asked.account)
+    made = tokens.create(tokens.NewToken(user=user.strip(), label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/operator#users")
 
 
@@ -112,7 +112,7 @@ def account(asked: Asked) -> HTMLResponse:
 @router.post("/account/token")
 def create_own(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> HTMLResponse:
     """Create a token of the reader and show it once."""
-    made = tokens.create(tokens.New(user=None, label=label), asked.app, asked.account)
+    made = tokens.create(tokens.NewToken(user=None, label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/account")
 
 

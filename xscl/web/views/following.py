@@ -78,7 +78,7 @@ async def add(
 ) -> Response:
     """Follow a feed and return to the list, which says what came."""
     try:
-        new = feeds.New(
+        new = feeds.NewFeed(
             url=url.strip(), stream=stream or None, tags=_tags(tags), every=None, keep=keep
         )
         added = await feeds.add(new, asked.app, asked.account)
@@ -120,7 +120,7 @@ def edit(
         "revive": revive,
     }
     try:
-        feeds.change(feed, feeds.Change.model_validate(changed), asked.app, asked.account)
+        feeds.change(feed, feeds.FeedChange.model_validate(changed), asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
         given = {"title": title, "tags": tags, "every": every}
         return _one(asked, feed, error=problem_text(error, asked.account), given=given)

@@ -19,7 +19,7 @@ from xscl.service.marks import (
     save_statement,
     saved_statements,
 )
-from xscl.service.routes.sql import EXAMPLES, Question, ask
+from xscl.service.routes.sql import EXAMPLES, SqlQuestion, ask
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets
@@ -97,7 +97,7 @@ def download(
     asked: Asked, form: Literal["csv", "parquet", "json"], sql: Annotated[str, Query()]
 ) -> Response:
     """Download the result of a query as a file."""
-    wanted = Question.model_validate({"query": sql, "format": SqlForm(form)})
+    wanted = SqlQuestion.model_validate({"query": sql, "format": SqlForm(form)})
     answer = ask(wanted, asked.app, asked.account)
     answer.headers["Content-Disposition"] = f'attachment; filename="answer.{form}"'
     return answer

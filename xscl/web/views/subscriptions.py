@@ -377,7 +377,7 @@ def _sharing(asked: PageRequest, qid: int, template: int) -> str:
 
 
 Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
-_WANTED: TypeAdapter[deliveries.New] = TypeAdapter(deliveries.New)
+_WANTED: TypeAdapter[deliveries.NewEndpoint] = TypeAdapter(deliveries.NewEndpoint)
 
 
 @router.post("/subscriptions/endpoint/add")
@@ -434,7 +434,7 @@ def change_endpoint(
     return _back(name)
 
 
-def _wanted(given: DeliveryForm) -> deliveries.New:
+def _wanted(given: DeliveryForm) -> deliveries.NewEndpoint:
     """Validate the form; raises Problem."""
     asked = {"kind": given.kind, CHANNELS[given.kind].target: given.to}
     if given.kind == "mail" and given.every:
