@@ -33,8 +33,6 @@ from xscl.service.problems import Problem
 
 COOKIE = "xscl_session"
 """The session cookie, which holds a session token."""
-COUNTED = "counted"
-"""Key in a request's state: the account for which the rate limit has counted it already."""
 
 NO_TOKEN = "make one with 'xscl token create' on the machine of the service"
 """The hint for a service that requires tokens and has none."""
@@ -67,10 +65,14 @@ _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token crea
 
 async def account(request: Request, app: TheApp, _: Annotated[object, Depends(_bearer)]) -> Account:
     """Authenticate and count a request; raises Problem 401 and RateExceeded."""
-    account = _account(request, app)
+    account = owner_of(request, app)
+    if account is None:
+        if not _given(request):
+            raise _token_needed(app)
+        count_guess(request, app)
+        raise _unauthorized("the token is wrong, revoked or expired")
     request.state.account = account.number
-    if getattr(request.state, COUNTED, None) != account.number:
-        app.accounts.limits.requests.consume(account.number, account.quota.requests_a_minute)
+    app.accounts.limits.requests.consume(account.number, account.quota.requests_a_minute)
     return account
 
 
@@ -93,15 +95,11 @@ def owner_of(request: HTTPConnection, app: App) -> Account | None:
     return THE_OPERATOR if _is_operators(request, app) else None
 
 
-def client_address(request: HTTPConnection, app: App) -> str:
-    """Return the client address, from the peer or a trusted proxy."""
-    return client_of(request.scope, app.settings.trusted_proxies)
-
-
 def count_guess(request: HTTPConnection, app: App) -> None:
     """Count a wrong token by the client's address; raises Problem for too many in a minute."""
     try:
-        app.accounts.limits.guesses.consume(client_address(request, app), app.settings.guesses)
+        client = client_of(request.scope, app.settings.trusted_proxies)
+        app.accounts.limits.guesses.consume(client, app.settings.guesses)
     except RateExceeded:
         raise Problem(
             "too_many_guesses",
@@ -186,16 +184,6 @@ def _given(request: HTTPConnection) -> str:
     if scheme.lower() != "bearer" or not given.strip():
         raise _unauthorized("the header Authorization is not 'Bearer TOKEN'")
     return given.strip()
-
-
-def _account(request: Request, app: App) -> Account:
-    account = owner_of(request, app)
-    if account is not None:
-        return account
-    if not _given(request):
-        raise _token_needed(app)
-    count_guess(request, app)
-    raise _unauthorized("the token is wrong, revoked or expired")
 
 
 def _is_operators(request: HTTPConnection, app: App) -> bool:
