@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
@@ -383,23 +382,49 @@ class StatusSample(Answer):
     """Their 95th percentile."""
 
 
-@dataclass(frozen=True, slots=True)
-class SqlColumn:
-    """A column of rows, with DuckDB's name of its type."""
+class SqlColumn(Answer):
+    """A column, with DuckDB's name of its type."""
 
-    name: str
-    type: str
+    name: str = Field(examples=["docid"])
+    """Its name."""
+    type: str = Field(examples=["VARCHAR"])
+    """Its type in DuckDB."""
 
 
-@dataclass(frozen=True, slots=True)
-class SqlRows:
-    """The rows of a SELECT, at most as many as were asked for."""
+class SnapshotDate(Answer):
+    """The moment that an answer shows: a boundary between two batches.
+
+    `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
+    `age` is in seconds.
+    """
+
+    position: int = Field(examples=[17])
+    """Position of the last match in the snapshot."""
+    clock: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """Latest event time among the documents."""
+    taken: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time of the snapshot."""
+    age: float = Field(examples=[0.4])
+    """Age of the snapshot in seconds."""
+
+
+class SqlRows(Answer):
+    """The result of a query, truncated to the row limit."""
 
     columns: tuple[SqlColumn, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    truncated: bool
+    """The columns, in their order."""
+    rows: tuple[tuple[Any, ...], ...] = Field(examples=[[["order-17"]]])
+    """The rows, each a list of values."""
+    count: int = Field(examples=[1])
+    """Number of rows in the answer."""
+    truncated: bool = Field(examples=[False])
+    """True if the result has more rows than the answer."""
+    seconds: float = Field(examples=[0.01])
+    """Execution time in seconds."""
+    as_of: SnapshotDate
+    """Snapshot that the query ran on."""
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:  # type: ignore[override]  # rows, not fields
         """Yield the rows as dictionaries."""
         names = [column.name for column in self.columns]
         return (dict(zip(names, row, strict=True)) for row in self.rows)

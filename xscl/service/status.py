@@ -16,10 +16,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
+from xscl.client.bodies import ticks_of
+from xscl.client.service_answers import StatusSample
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.retention import (
     Retention,
@@ -175,25 +177,6 @@ MOST_LATENCIES = 4_096
 """Latencies of one interval that its quantiles are made of, the last ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSample:
-    """The figures of one interval, which ended at a time.
-
-    `documents` and `matches` are rates a second; `waiting` and `lag`, in seconds, are the largest
-    ones; `memory` is the resident memory in bytes at the end, 0 where it is not known.  `p50` and
-    `p95` are quantiles of the seconds from the arrival of a batch to its commit, 0 without any.
-    """
-
-    at: int
-    documents: float
-    matches: float
-    waiting: int
-    lag: float
-    memory: int
-    p50: float = 0.0
-    p95: float = 0.0
-
-
 class StatusSeries:
     """A ring buffer of samples, thread-safe; `clock` returns seconds, `now` the time in ticks."""
 
@@ -203,7 +186,7 @@ class StatusSeries:
         self._clock = clock
         self._now = now
         self._mutex = threading.Lock()
-        self._samples: deque[SeriesSample] = deque(maxlen=KEPT)
+        self._samples: deque[StatusSample] = deque(maxlen=KEPT)
         self._began: tuple[float, int, int] | None = None
         self._largest = (0, 0.0)
         self._latencies: deque[float] = deque(maxlen=MOST_LATENCIES)
@@ -225,19 +208,26 @@ class StatusSeries:
             passed = now - began
             if passed < STEP:
                 return
-            rates = (documents - documents_before) / passed, (matches - matches_before) / passed
             found = sorted(self._latencies)
-            quantiles = (_quantile(found, 0.5), _quantile(found, 0.95))
             self._samples.append(
-                SeriesSample(self._now(), *rates, *self._largest, resident_bytes(), *quantiles)
+                StatusSample(
+                    at=self._now(),
+                    documents=(documents - documents_before) / passed,
+                    matches=(matches - matches_before) / passed,
+                    waiting=self._largest[0],
+                    lag=self._largest[1],
+                    memory=resident_bytes(),
+                    p50=_quantile(found, 0.5),
+                    p95=_quantile(found, 0.95),
+                )
             )
             self._began, self._largest = (now, documents, matches), (0, 0.0)
             self._latencies.clear()
 
-    def since(self, begin: int) -> list[SeriesSample]:
+    def since(self, begin: int) -> list[StatusSample]:
         """Return the samples after a time in ticks, the oldest first."""
         with self._mutex:
-            return [one for one in self._samples if one.at > begin]
+            return [one for one in self._samples if ticks_of(one.at) > begin]
 
 
 def _quantile(found: Sequence[float], share: float) -> float:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
 from xscl.client import service_answers as answers
-from xscl.client.bodies import JsonBody, Moment
+from xscl.client.bodies import JsonBody
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.marks import (
@@ -21,8 +20,6 @@ from xscl.service.marks import (
     saved_statements,
 )
 from xscl.service.sql import Form, Limits, QueryResult
-from xscl.service.sql.limits import AsOf
-from xscl.time_format import written
 
 router = APIRouter(prefix="/sql", tags=["sql"])
 
@@ -48,49 +45,6 @@ class SqlQuestion(RequestBody):
     """Output format of the rows."""
     rows: int = Field(_LIMITS.rows, ge=1, le=_LIMITS.most_rows)
     """Maximum number of rows in the answer."""
-
-
-class ColumnShown(JsonBody):
-    """A column, with DuckDB's name of its type."""
-
-    name: str = Field(examples=["docid"])
-    """Its name."""
-    type: str = Field(examples=["VARCHAR"])
-    """Its type in DuckDB."""
-
-
-class AsOfShown(JsonBody):
-    """The moment that an answer shows: a boundary between two batches.
-
-    `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
-    `age` is in seconds.
-    """
-
-    position: int = Field(examples=[17])
-    """Position of the last match in the snapshot."""
-    clock: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """Latest event time among the documents."""
-    taken: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time of the snapshot."""
-    age: float = Field(examples=[0.4])
-    """Age of the snapshot in seconds."""
-
-
-class Rows(JsonBody):
-    """The result of a query, truncated to the row limit."""
-
-    columns: list[ColumnShown]
-    """The columns, in their order."""
-    rows: list[list[Any]] = Field(examples=[[["order-17"]]])
-    """The rows, each a list of values."""
-    count: int = Field(examples=[1])
-    """Number of rows in the answer."""
-    truncated: bool = Field(examples=[False])
-    """True if the result has more rows than the answer."""
-    seconds: float = Field(examples=[0.01])
-    """Execution time in seconds."""
-    as_of: AsOfShown
-    """Snapshot that the query ran on."""
 
 
 class ExampleShown(JsonBody):
@@ -166,7 +120,7 @@ EXAMPLES = (
 @router.post(
     "",
     summary="Run one SELECT",
-    response_model=Rows,
+    response_model=answers.SqlRows,
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
 )
 def ask(question: SqlQuestion, app: TheApp, account: TheAccount) -> Response:
@@ -180,7 +134,7 @@ def ask(question: SqlQuestion, app: TheApp, account: TheAccount) -> Response:
     if question.format is Form.JSON:
         return Response(_document(answer), media_type="application/json")
     headers = {
-        "XSCL-As-Of": json.dumps(_as_of(answer.as_of)),
+        "XSCL-As-Of": answer.as_of.model_dump_json(),
         "XSCL-Truncated": str(answer.truncated).lower(),
         "Content-Disposition": f'attachment; filename="answer.{question.format.value}"',
     }
@@ -219,26 +173,22 @@ def forget(name: StatementName, app: TheApp, account: TheAccount) -> None:
 _DESCRIPTIONS = 'SELECT relation, "column", type, what FROM relations'
 
 
-@router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
+@router.get(
+    "/relations", summary="List the relations that can be queried", response_model=answers.SqlRows
+)
 def relations(app: TheApp, account: TheAccount) -> Response:
     """Lists all relations, with their columns and descriptions."""
     answer = app.store.sql.ask(_DESCRIPTIONS, account, rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
 
 
-def _as_of(of: AsOf) -> dict[str, Any]:
-    """Return the date of a result for JSON."""
-    clock = None if of.clock is None else written(of.clock)
-    return asdict(of) | {"clock": clock, "taken": written(of.taken)}
-
-
 def _document(answer: QueryResult) -> bytes:
     """Return a result as JSON, whose rows are encoded already."""
     head = {
-        "columns": [asdict(column) for column in answer.columns],
+        "columns": [column.model_dump() for column in answer.columns],
         "count": answer.count,
         "truncated": answer.truncated,
         "seconds": answer.seconds,
-        "as_of": _as_of(answer.as_of),
+        "as_of": answer.as_of.model_dump(mode="json"),
     }
     return json.dumps(head).encode()[:-1] + b', "rows": ' + answer.body + b"}"

@@ -77,7 +77,7 @@ def series(
     They begin anew with each start of the service.
     """
     begin = app.clock.now() - SPANS[span]
-    return [answers.StatusSample.model_validate(one) for one in app.figures.series.since(begin)]
+    return app.figures.series.since(begin)
 
 
 @router.get("/rejected", summary="List rejected documents")

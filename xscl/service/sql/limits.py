@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from xscl.client.service_answers import SnapshotDate, SqlColumn
+
 
 class Form(StrEnum):
     """Output format of rows."""
@@ -39,39 +41,17 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class AsOf:
-    """The moment that a snapshot shows: a boundary between two batches.
-
-    `position` is that of the last match that the asker may see, `clock` the latest event time in
-    ticks (None before the first document), `taken` the time of day in ticks; `age` in seconds.
-    """
-
-    position: int
-    clock: int | None
-    taken: int
-    age: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of an answer, with DuckDB's name of its type."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
 class QueryResult:
     """Rows, written in a form; `truncated` says that there are more.
 
     As JSON the body is an array of rows, and a row an array of values.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[SqlColumn, ...]
     count: int
     truncated: bool
     seconds: float
-    as_of: AsOf
+    as_of: SnapshotDate
     form: Form
     body: bytes
 

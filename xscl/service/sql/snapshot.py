@@ -25,12 +25,12 @@ import pyarrow.compute as pc
 from templates.batch_join import Pushed
 from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.registry.members import JoinRow
+from xscl.client.service_answers import SnapshotDate
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.accounts import Account
-from xscl.service.sql.limits import AsOf
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
@@ -45,7 +45,7 @@ class Snapshot:
     """A published snapshot: the read-only descriptor of its file, and its date."""
 
     descriptor: int
-    as_of: AsOf
+    as_of: SnapshotDate
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -79,7 +79,8 @@ def publish(
     finally:
         os.close(descriptor)
     age = time.monotonic() - began
-    return Snapshot(readable, AsOf(last or 0, None if clock <= EARLIEST else clock, now, age))
+    known = None if clock <= EARLIEST else clock
+    return Snapshot(readable, SnapshotDate(position=last or 0, clock=known, taken=now, age=age))
 
 
 # -- Contents ------------------------------------------------------------------------------

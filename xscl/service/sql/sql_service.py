@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from xscl.client.service_answers import SqlColumn
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.accounts import THE_OPERATOR, Account
@@ -36,7 +37,7 @@ from xscl.service.sql.errors import (
     from_data,
 )
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import Column, Form, Limits, QueryResult
+from xscl.service.sql.limits import Form, Limits, QueryResult
 from xscl.service.sql.snapshot import Snapshot, publish
 
 _log = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class UserSql:
             raise Unavailable("the question could not be answered", hint="the log says why")
         if "error" in head:
             raise from_data(head["error"])
-        columns = tuple(Column(*pair) for pair in head.pop("columns"))
+        columns = tuple(SqlColumn(name=name, type=kind) for name, kind in head.pop("columns"))
         return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
     def _published(self, viewer: Account, question: str) -> Snapshot:

@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 from fastapi import Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.client import StatusSample
+from xscl.client.bodies import ticks_of
 from xscl.drawing.series import draw_series
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
@@ -19,7 +21,7 @@ from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.figures import WindowState
 from xscl.service.problems import not_found
-from xscl.service.status import SPANS, SeriesSample
+from xscl.service.status import SPANS
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
@@ -45,7 +47,7 @@ REJECTED = _sql("SELECT * FROM rejected LIMIT 50")
 LATE = _sql("SELECT * FROM late LIMIT 50")
 
 
-_FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[SeriesSample], float]], ...] = (
+_FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
     ("Documents taken in", "a second", lambda one: one.documents),
     ("Matches", "a second", lambda one: one.matches),
     ("Documents waiting", "documents", lambda one: one.waiting),
@@ -87,12 +89,12 @@ def status(
     )
 
 
-def _series(samples: Sequence[SeriesSample]) -> Iterator[Picture]:
+def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:
     """Yield the pictures of the figures over time, none before there are two samples."""
     if len(samples) < 2:
         return
     for name, unit, value in _FIGURES_OVER_TIME:
-        yield draw_series(name, unit, [(one.at, value(one)) for one in samples])
+        yield draw_series(name, unit, [(ticks_of(one.at), value(one)) for one in samples])
 
 
 def _figures(of: dict[str, Any]) -> Iterator[Figure]:
