@@ -120,7 +120,7 @@ class LocalService(OpenedService):
     def waiting(self) -> int:
         """Return the number of documents that are not consumed yet."""
         with self.app.store() as store:
-            return status(store, self.app.home, self.engine).waiting
+            return int(status(store, self.app.home, self.engine)["waiting"])
 
     # -- Documents -------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ from xscl.server.demo import demonstrate, serving_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import CONNECTIONS, is_loopback, network_of
+from xscl.service.figures import lines
 from xscl.service.logs import LogFormat, logging_to
 
 if TYPE_CHECKING:
@@ -256,4 +257,4 @@ def demo(
     with _demo_directory(data) as place:
         printer = MatchPrinter(as_json=as_json, history=False, verbose=verbose)
         found = demonstrate(place, printer, master=spark, once=once, tell=warn)
-    answer({"status": found.as_dict()}, ["", *found.lines()], as_json=as_json)
+    answer({"status": found}, ["", *lines(found)], as_json=as_json)

@@ -9,7 +9,7 @@ from typing import Any
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
-from xscl.service.figures import ServiceStatus
+from xscl.service.figures import lines
 from xscl.time_format import ticks_of_time
 
 
@@ -20,10 +20,8 @@ def status(call: Call) -> None:
     Example:
       xscl status --json
     """
-    figures, note = figures_of_running(call), None
-    if figures is not None:
-        found, note = _of_service(figures)
-    else:
+    running = figures_of_running(call)
+    if running is None:
         from xscl.cli.service import refuse_token
         from xscl.engine.facade import Engine
         from xscl.service.status import status as status_of
@@ -37,12 +35,18 @@ def status(call: Call) -> None:
             closing(engine.connect()) as store,
         ):
             found = status_of(store, at, engine)
-    process = {
-        "service": (figures or {}).get("pid"),
-        "address": (figures or {}).get("address") or None,
-    }
-    lines = (*([] if note is None else [note]), *found.lines())
-    answer({**found.as_dict(), **process}, lines, as_json=call.as_json)
+        answer({**found, "service": None, "address": None}, lines(found), as_json=call.as_json)
+        return
+    try:
+        shown = [_process(running), *lines(running)]
+    except (KeyError, TypeError, AttributeError):
+        raise DataDirectoryError(
+            f"the service (process {running.get('pid')}) is of another release, whose status is"
+            " not known here",
+            hint="ask with the release that runs, or start the service anew",
+        ) from None
+    process = {"service": running["pid"], "address": running["address"] or None}
+    answer(running | process, shown, as_json=call.as_json)
 
 
 def figures_of_running(place: Place) -> dict[str, Any] | None:
@@ -69,25 +73,18 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
     return written
 
 
-def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
-    """Return the figures of a running service, and lines about its process."""
-    try:
-        found, then = ServiceStatus.of(written), ticks_of_time(written["written"])
-    except (KeyError, TypeError, AttributeError):
-        raise DataDirectoryError(
-            f"the service (process {written.get('pid')}) is of another release, whose status is"
-            " not known here",
-            hint="ask with the release that runs, or start the service anew",
-        ) from None
+def _process(running: dict[str, Any]) -> str:
+    """Return the lines about the process of a service."""
+    then = ticks_of_time(running["written"])
     age = 0.0 if then is None else time.time() - then / 1e6
-    where = f" at {written['address']}" if written.get("address") else ""
-    threads = f", {written['threads']} threads" if "threads" in written else ""
-    note = f"service        process {written['pid']}{where}{threads}, {age:.0f} s ago"
-    if stalled := written.get("stalled"):
+    where = f" at {running['address']}" if running.get("address") else ""
+    threads = f", {running['threads']} threads" if "threads" in running else ""
+    note = f"service        process {running['pid']}{where}{threads}, {age:.0f} s ago"
+    if stalled := running.get("stalled"):
         note += (
             f"\nconsumer       stalled: segment {stalled['segment']} waits"
             f" for {stalled['seconds']:.0f} s, and nothing was committed"
         )
-    if written.get("wall_clock", "ok") != "ok":
-        note += f"\nwall clock     {written['wall_clock_ahead']:+.0f} s against the service's clock"
-    return found, note
+    if running.get("wall_clock", "ok") != "ok":
+        note += f"\nwall clock     {running['wall_clock_ahead']:+.0f} s against the service's clock"
+    return note

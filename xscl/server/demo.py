@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
@@ -26,7 +27,6 @@ from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.app import ServiceSettings
-from xscl.service.figures import ServiceStatus
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
@@ -125,7 +125,7 @@ def demonstrate(
     master: str | None,
     once: bool,
     tell: Callable[[str], None],
-) -> ServiceStatus:
+) -> dict[str, Any]:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
     With a Spark master documents pass its executors.
@@ -155,7 +155,7 @@ def demonstrate(
             )
             tell("without Spark" if master is None else "Spark starts in some ten seconds")
             service.run(server.finished if once else None)
-    return replace(ServiceStatus.of(home.read_status() or {}), rates=None, windows=None)
+    return (home.read_status() or {}) | {"rates": None, "windows": None}
 
 
 @contextmanager

@@ -506,11 +506,11 @@ class Service:
     def _report(self, app: App, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
-        app.figures.series.observe(*looks.totals(), found.waiting, found.lag)
+        app.figures.series.observe(*looks.totals(), found["waiting"], found["lag"])
         clock, stall = self._clock.agreement(), app.figures.watch.stall()
         self._home.write_status(
             {
-                **found.as_dict(),
+                **found,
                 "pid": os.getpid(),
                 "threads": threading.active_count(),
                 "written": written(ticks()),
@@ -521,7 +521,7 @@ class Service:
                 "wall_clock_ahead": clock.seconds,
             }
         )
-        return found.waiting
+        return int(found["waiting"])
 
 
 @contextmanager

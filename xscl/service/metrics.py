@@ -8,8 +8,7 @@ writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -23,7 +22,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.throughput import PushStage
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import ConnectionLimit
-from xscl.service.figures import ServiceStatus
+from xscl.service.figures import GAUGES, sharing
 from xscl.service.problems import PROBLEM
 from xscl.store.queries.status import metric_counts
 from xscl.store.store import Store
@@ -141,23 +140,21 @@ def _of_status(written: Mapping[str, Any]) -> Iterator[Metric]:
     yield _metric("consumer_stalled_seconds", what, stall.get("seconds", 0.0))
     what = "Seconds that the wall clock is ahead of the times given to documents"
     yield _metric("wall_clock_ahead_seconds", what, ahead)
-    try:
-        status = ServiceStatus.of(written)
-    except KeyError:  # nothing was written yet, or by another release
+    if not GAUGES.keys() <= written.keys():  # nothing was written yet, or by another release
         return
-    for one in fields(status):
-        if "what" in one.metadata:
-            yield _metric(one.name, one.metadata["what"], getattr(status, one.name))
-    yield _metric("sharing", "Subscriptions for each distinct join", status.sharing)
-    for name in ("documents", "matches") if status.rates is not None else ():
-        rates = {over: getattr(status.rates, f"{name}_{over}") for over in ("1m", "5m")}
+    for name, what in GAUGES.items():
+        yield _metric(name, what, written[name])
+    yield _metric("sharing", "Subscriptions for each distinct join", sharing(written))
+    for name in ("documents", "matches") if written["rates"] is not None else ():
+        rates = {over: written["rates"][f"{name}_{over}"] for over in ("1m", "5m")}
         yield _metric(f"{name}_per_second", f"The rate of {name}, on average", rates, "over")
+    windows = written["windows"] or ()
     for name, what in (
         ("witnesses", "Witnesses of joins that are kept, by the window's length"),
         ("instances", "Instances of operators over time that are kept, by the window's length"),
     ):
-        yield _metric(f"state_{name}", what, _by_length(status, name), "window")
-    growth = sum(one.last_day for one in status.windows or () if one.ticks is None)
+        yield _metric(f"state_{name}", what, _by_length(windows, name), "window")
+    growth = sum(one["last_day"] for one in windows if one["ticks"] is None)
     what = "Of what is kept for ever, how much came in the last day"
     yield _metric("state_growth", what, growth)
 
@@ -185,13 +182,13 @@ _LENGTHS = {
 }
 
 
-def _by_length(status: ServiceStatus, what: str) -> dict[str, int]:
+def _by_length(windows: Iterable[Mapping[str, Any]], what: str) -> dict[str, int]:
     """Sum a figure over windows by buckets of their length."""
     found = dict.fromkeys((*_LENGTHS, "ever"), 0)
-    for window in status.windows or ():
-        ticks = window.ticks
+    for window in windows:
+        ticks = window["ticks"]
         fitting = (name for name, most in _LENGTHS.items() if ticks is not None and ticks <= most)
-        found[next(fitting, "ever")] += getattr(window, what)
+        found[next(fitting, "ever")] += window[what]
     return found
 
 

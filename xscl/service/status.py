@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
@@ -34,19 +34,19 @@ from xscl.engine.heap_trim import resident_bytes
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.executors_watch import ExecutorsWatch
 from xscl.polling.feed_repository import ticks
-from xscl.service.figures import ExecutorsStatus, ServiceStatus, WindowState
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
 from xscl.store.store_lock import StoreMark
+from xscl.time_format import written
 
 
-def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> ServiceStatus:
+def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> dict[str, Any]:
     """Return the current figures.
 
     `store` is a connection of its own, which sees only whole batches of an engine that runs in
     another thread.  Without `engine` the figure `windows` is None.
     """
-    return replace(StatusReader(store, home, engine=engine).now(), rates=None)
+    return StatusReader(store, home, engine=engine).now() | {"rates": None}
 
 
 RATIO = 20
@@ -83,36 +83,42 @@ class StatusReader:
         self._mark: StoreMark | None = None
         self._backlog = _Backlog()
 
-    def now(self, *, whole: bool = False) -> ServiceStatus:
-        """Return the figures; with `whole` all of them are recounted."""
-        began = self._clock()
+    def now(self, *, whole: bool = False) -> dict[str, Any]:
+        """Return the figures (see `figures`) for JSON; with `whole` all of them are recounted."""
+        began, engine = self._clock(), self._engine
         if whole or self._is_due(began):
             # Later commits are counted the next time.
             self._mark = self._store.seen()
             self._counted = _counted(self._store)
-            if self._engine is not None:
-                found = self._engine.queries.state_by_window(self._store)
-                self._counted["windows"] = tuple(WindowState(*one) for one in found)
+            if engine is not None:
+                self._counted["windows"] = [
+                    dict(zip(("ticks", "witnesses", "instances", "last_day"), one, strict=True))
+                    for one in engine.queries.state_by_window(self._store)
+                ]
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
         position = ConsumedOffsets(self._store).segment
         latest, waiting, oldest = self._backlog.look(self._home, position)
-        return ServiceStatus(
-            **self._counted,
-            spool=latest,
-            position=position,
-            waiting=waiting,
-            lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
-            rates=None if self._engine is None else self._engine.ingest.pace.rates(),
-            refused=0 if self._engine is None else self._engine.state.subscriptions.refusals,
-            executors=self._of_executors(),
-        )
+        executors = self._of_executors()
+        through = "direct" if executors is None else "spark"
+        return self._counted | {
+            "spool": latest,
+            "position": position,
+            "waiting": waiting,
+            "lag": max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
+            "rates": None if engine is None else asdict(engine.ingest.pace.rates()),
+            "refused": 0 if engine is None else engine.state.subscriptions.refusals,
+            "executors": executors,
+            "consumer": through if position else None,
+        }
 
-    def _of_executors(self) -> ExecutorsStatus | None:
+    def _of_executors(self) -> dict[str, Any] | None:
         if self._executors is None or self._engine is None:
             return None
         joins, here = self._engine.state.registry.places()
-        return ExecutorsStatus(joins, here, self._executors.away)
+        away = self._executors.away
+        shown = None if away is None else asdict(away) | {"since": written(away.since)}
+        return {"joins": joins, "here": here, "away": shown}
 
     def totals(self) -> tuple[int, int]:
         """Return the documents and matches of the running engine since its start."""
@@ -131,14 +137,15 @@ class StatusReader:
 
 def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
-    texts = retained_texts(store)
-    return {
-        **status_counts(store),
+    counts, texts = status_counts(store), retained_texts(store)
+    return counts | {
+        "clock": None if counts["clock"] is None else written(counts["clock"]),
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
-        "texts_since": texts.since,
+        "texts_since": None if texts.since is None else written(texts.since),
         "texts_removed": texts.removed,
         "keeps": described(load_retention(store) or Retention()),
+        "windows": None,
     }
 
 

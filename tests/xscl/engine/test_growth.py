@@ -14,7 +14,7 @@ from xscl.documents.retention import DAY
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_repository import FeedRepository
-from xscl.service.figures import WindowState
+from xscl.service import figures
 from xscl.service.status import StatusReader
 
 HOUR = DAY // 24
@@ -47,11 +47,11 @@ def test_status_counts_by_window(home: DataDirectory) -> None:
     ):
         found = StatusReader(store, home, engine=engine).now()
     # The fifth and the sixth came in the last day; what has come now is no instance yet.
-    assert found.windows == (
-        WindowState(2 * DAY, 0, instances=4, last_day=1),
-        WindowState(None, 6, instances=5, last_day=3),
-    )
-    lines = "\n".join(found.lines())
+    assert found["windows"] == [
+        {"ticks": 2 * DAY, "witnesses": 0, "instances": 4, "last_day": 1},
+        {"ticks": None, "witnesses": 6, "instances": 5, "last_day": 3},
+    ]
+    lines = "\n".join(figures.lines(found))
     assert "state          6 witnesses: 6 for ever\n" in lines
     assert "state          9 instances: 4 for 2 d, 5 for ever\n" in lines
     assert "growth         3 a day of what is kept for ever\n" in lines

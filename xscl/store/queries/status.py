@@ -58,7 +58,7 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 
 def status_counts(store: Store) -> dict[str, Any]:
-    """Return the counts by the names of fields of `xscl.service.status.ServiceStatus`."""
+    """Return the counts by the names of figures (`xscl.service.figures`)."""
     with store.reading():
         (counts,) = store.rows(_COUNTS)
         connection = store.duck(*tables_of(_ANALYSED))

@@ -19,7 +19,7 @@ from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
-from xscl.service.figures import WindowState
+from xscl.service.figures import length
 from xscl.service.problems import not_found
 from xscl.service.status import SPANS
 from xscl.store.queries.endpoints import delivery_counts
@@ -84,7 +84,8 @@ def status(
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
         series=list(_series(asked.app.figures.series.since(begin))),
-        windows=[WindowState(**one) for one in written.get("windows") or ()],
+        windows=written.get("windows") or (),
+        length=length,
         deliveries=deliveries,
     )
 
