@@ -260,7 +260,7 @@ def test_the_demonstration_shows_how_many_joins_are_on_executors(
     said: list[str] = []
     home = DataDirectory(tmp_path / "data")
     found = demonstrate(home, matches.extend, master="local[2]", once=True, tell=said.append)
-    assert next(found.lines()) == "executors      4 joins; here: 1"
+    assert next(lines(found)) == "executors      4 joins; here: 1"
     assert len(matches) == 8, "one of them is history"
     assert [line.split()[:2] for line in said[1:]] == [["Spark", "starts"], ["Spark", "has"]]
 
