@@ -28,7 +28,7 @@ from xscl.service.routes import (
     tokens,
     websub,
 )
-from xscl.web.problems import error_page
+from xscl.web.pages import error_page
 from xscl.web.router import router as pages
 
 ROUTERS = (

@@ -6,7 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from xscl.web import views
-from xscl.web.page_request import router
+from xscl.web.pages import router
 
 for module in iter_modules(views.__path__, f"{views.__name__}."):
     import_module(module.name)

@@ -27,6 +27,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.executors_watch import STARTING, ExecutorsWatch
 from xscl.ingestion.pipeline import PipelineError
 from xscl.server.demo import demonstrate
+from xscl.service.figures import lines
 from xscl.subscriptions.match import Match
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")

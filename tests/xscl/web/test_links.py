@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.web.links import on_site
+from xscl.web.pages import on_site
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ from xscl.service.routes.tokens import User_
 from xscl.service.tokens import SESSION
 from xscl.store.queries.endpoints import failing_endpoints
 from xscl.store.queries.results import busiest_joins
-from xscl.web.links import on_site
-from xscl.web.page_request import Asked, AskedByOperator, router
-from xscl.web.problems import PageProblem
+from xscl.web.pages import Asked, AskedByOperator, PageProblem, on_site, router
 from xscl.web.rendering import page
 
 MOST = 10

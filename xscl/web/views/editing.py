@@ -36,8 +36,7 @@ from xscl.service.subscribing import (
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of
-from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import problem_text
+from xscl.web.pages import Asked, PageRequest, problem_text, router
 from xscl.web.views.subscriptions import drawing
 
 SHOWN = 10

@@ -25,8 +25,7 @@ from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
 from xscl.time_format import SECOND, duration
-from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import PageProblem, problem_text
+from xscl.web.pages import Asked, PageProblem, PageRequest, problem_text, router
 from xscl.web.rendering import DAYS, spark, when
 from xscl.web.views.items import newest_items
 

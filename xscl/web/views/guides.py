@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 
 from fastapi.responses import HTMLResponse, RedirectResponse
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
 
 from feeds.documents import Document
 from xscl.delivery.cards import MatchView, shown
-from xscl.language.topics import topics
+from xscl.language.topics import PAGES, found, slug, topics
 from xscl.service.dependencies import TheApp, TheOperator
 from xscl.service.problems import Problem
 from xscl.web.gallery import all_found, cases, documents
-from xscl.web.page_request import Asked, router
-from xscl.web.reference import reference
+from xscl.web.pages import Asked, router
 
 
 @router.get("/gallery")
@@ -55,3 +58,30 @@ def reference_page(asked: Asked, page: str) -> HTMLResponse:
     if text is None:
         raise Problem("not_found", f"there is no page of the reference called {page!r}")
     return asked.page("help.html", topics=topics(), text=text, here_page=page)
+
+
+@cache
+def reference(page: str) -> Markup | None:
+    """Return a page of the reference; None if there is none of that name."""
+    if page not in PAGES:
+        return None
+    (topic,) = found(page)
+    markdown = MarkdownIt("commonmark").enable("table")
+    tokens = markdown.parse(topic.text)
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", slug(tokens[place + 1].content))
+        elif token.children:
+            token.children = [_link(one) for one in token.children]
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))
+
+
+def _link(token: Token) -> Token:
+    """Lead a link to another page of the reference there; any other file is not served."""
+    href = str(token.attrGet("href") or "")
+    if token.type == "link_open" and "://" not in href and not href.startswith("#"):
+        path, _, anchor = href.partition("#")
+        name = posixpath.basename(path).removesuffix(".md")
+        inside = posixpath.dirname(path) == "" and name in PAGES
+        token.attrSet("href", f"/help/{name}{'#' + anchor if anchor else ''}" if inside else "#")
+    return token

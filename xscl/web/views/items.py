@@ -53,9 +53,7 @@ from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
-from xscl.web.links import on_site
-from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import problem_text
+from xscl.web.pages import Asked, PageRequest, on_site, problem_text, router
 from xscl.web.views.matches import names_of_subscriptions, read_of
 
 LIMIT = 50

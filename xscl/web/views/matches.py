@@ -24,8 +24,7 @@ from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
 from xscl.time_format import moment
 from xscl.web.gallery import cases
-from xscl.web.links import on_site
-from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.pages import Asked, PageRequest, on_site, router
 
 LIMIT = 20
 PAGES = 50

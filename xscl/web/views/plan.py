@@ -13,7 +13,7 @@ from xscl.drawing.plans import MOST, draw_plan, largest, rate, shares
 from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
 from xscl.store.queries.subscriptions import first_of_template
-from xscl.web.page_request import AskedByOperator, PageRequest, router
+from xscl.web.pages import AskedByOperator, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions
 
 _NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")

@@ -23,8 +23,7 @@ from xscl.service.routes.sql import EXAMPLES, SqlQuestion, ask
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets
-from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import problem_text
+from xscl.web.pages import Asked, PageRequest, problem_text, router
 
 ROWS = 200
 """Maximum number of rows."""

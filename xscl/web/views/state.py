@@ -24,8 +24,7 @@ from xscl.service.problems import not_found
 from xscl.service.status import SPANS
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
-from xscl.web.links import on_site
-from xscl.web.page_request import AskedByOperator, router
+from xscl.web.pages import AskedByOperator, on_site, router
 from xscl.web.query_words import NAME as query_words_name
 from xscl.web.query_words import query_words
 from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when

@@ -38,9 +38,7 @@ from xscl.service.tags import (
 from xscl.store.queries.kept_matches import match_counts
 from xscl.store.queries.subscriptions import count_of, count_sharing, names_of, tag_counts, tags_of
 from xscl.time_format import duration
-from xscl.web.links import on_site
-from xscl.web.page_request import Asked, PageRequest, router
-from xscl.web.problems import PageProblem, problem_text
+from xscl.web.pages import Asked, PageProblem, PageRequest, on_site, problem_text, router
 from xscl.web.rendering import DAYS, spark
 from xscl.web.views.matches import starred_of
 

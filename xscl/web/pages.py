@@ -1,18 +1,25 @@
-"""Error pages; requests without authentication are redirected to the sign-in page."""
+"""Pages: the router that views share, a request for one, and errors as pages.
+
+Requests without authentication are redirected to the sign-in page.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
-from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from xscl.errors import QueryError
 from xscl.service.accounts import Account
+from xscl.service.app import App
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.problems import Problem, of_error
 from xscl.web.rendering import page
 
@@ -70,3 +77,53 @@ def error_page(request: Request, problem: Problem) -> Response | None:
     return page(
         request, "problem.html", None, status=problem.status, headers=problem.headers, error=shown
     )
+
+
+def on_site(path: str) -> str:
+    """Return a path of this site; "/" for a text that could lead to another one.
+
+    Browsers read a backslash as a slash and drop tabs and line ends, so that `//evil`, `/\\evil`
+    and `/<tab>/evil` all name another host.
+    """
+    plain = path.startswith("/") and not path.startswith("//")
+    if not plain or "\\" in path or any(ord(c) < 33 or ord(c) == 127 for c in path):
+        return "/"
+    return path
+
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+"""The routes of all views (`xscl.web.router`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request for a page; `account` is its reader, with the rights of that account."""
+
+    request: Request
+    app: App
+    account: Account
+
+    def page(
+        self,
+        template: str,
+        *,
+        status: int = HTTPStatus.OK,
+        headers: Mapping[str, str] | None = None,
+        **shown: Any,
+    ) -> HTMLResponse:
+        """Render a template with the values `shown` for the reader."""
+        return page(self.request, template, self.account, status=status, headers=headers, **shown)
+
+
+async def of_reader(request: Request, app: TheApp, account: TheAccount) -> PageRequest:
+    """Return the request of an authenticated reader; raises Problem 401."""
+    return PageRequest(request, app, account)
+
+
+async def of_operator(request: Request, app: TheApp, account: TheOperator) -> PageRequest:
+    """Return the request of the operator; raises Problem 401, and 403 for others."""
+    return PageRequest(request, app, account)
+
+
+Asked: TypeAlias = Annotated[PageRequest, Depends(of_reader)]
+AskedByOperator: TypeAlias = Annotated[PageRequest, Depends(of_operator)]
