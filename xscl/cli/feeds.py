@@ -31,7 +31,7 @@ from xscl.cli.options import (
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet
-from xscl.cli.service import FeedPolled, feeds_like, opened
+from xscl.cli.service import FeedPolled, FollowedFeed, feeds_like, opened
 from xscl.client import Feed
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
@@ -104,7 +104,8 @@ def add(
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     with opened("feeds add", call, missing="create") as service:
-        added = service.begin_following(address, stream, tag or (), seconds, headers, keep=keep)
+        wanted = FollowedFeed(address, stream, tag or (), seconds, headers, keep)
+        added = service.begin_following(wanted)
         is_served = service.is_served
     for warning in added.warnings:
         warn(warning)

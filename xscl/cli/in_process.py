@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +18,10 @@ from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
-from xscl.cli.service import FeedPolled, OpenedService
+from xscl.cli.service import FeedPolled, FollowedFeed, OpenedService, Registration
 from xscl.client import Diagnosis, Feed, Match, Trial
 from xscl.client.bodies import time_of
-from xscl.client.calls import Language, read
+from xscl.client.calls import read
 from xscl.documents.document_validation import Rejection
 from xscl.documents.retention import changed_retention
 from xscl.engine.backup import Backup, back_up
@@ -67,33 +68,16 @@ class LocalService(OpenedService):
         self.app = app
         self.engine = app.engine
 
-    def register(
-        self,
-        name: str,
-        query: str,
-        *,
-        updates: bool,
-        stories: bool,
-        language: Language,
-        since: str | None,
-        history: bool = False,
-        tags: Sequence[str] = (),
-    ) -> None:
+    def register(self, wanted: Registration) -> None:
         """Register a query, and read what is kept."""
-        refuse_reserved(name)
-        checked = checked_tags(tags)
+        refuse_reserved(wanted.name)
+        tags = checked_tags(wanted.tags)
         prepare(self.engine)
-        self.engine.subscribe(
-            name,
-            query,
-            updates=updates,
-            stories=stories,
-            language=language,
-            since=since,
-            history=history,
-        )
-        if checked:
-            self.tag(name, checked)
+        options = asdict(wanted)
+        del options["tags"]
+        self.engine.subscribe(**options)
+        if tags:
+            self.tag(wanted.name, tags)
 
     def register_all(self, rows: Sequence[ImportRow]) -> int:
         """Register all rows or none, and return how many are new; errors carry their row."""
@@ -185,22 +169,13 @@ class LocalService(OpenedService):
 
     # -- Feeds -----------------------------------------------------------------------------
 
-    def begin_following(
-        self,
-        url: str,
-        stream: str | None,
-        tags: Sequence[str],
-        every: int,
-        headers: Sequence[str],
-        *,
-        keep: bool,
-    ) -> Feed:
+    def begin_following(self, wanted: FollowedFeed) -> Feed:
         """Follow a feed, and ask it; return it."""
-        given = tuple(map(read_header, headers))
-        wanted = FeedRequest(url, stream, tags, every, given)
+        headers = tuple(map(read_header, wanted.headers))
+        request = FeedRequest(wanted.url, wanted.stream, wanted.tags, wanted.every, headers)
         with self.app.feeds() as feeds:
-            feed, fixed = follow(self.engine, feeds, wanted)
-            if not keep:
+            feed, fixed = follow(self.engine, feeds, request)
+            if not wanted.keep:
                 try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
         warnings = tuple(late_items(name) for name in fixed)
         return self.feed(feed.key).model_copy(update={"warnings": warnings})

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from http import HTTPStatus
 from itertools import islice, takewhile
@@ -56,6 +56,32 @@ _ROWS = 100_000  # the most rows in an answer to SQL
 _AGAIN = 0.3  # seconds between looks at a history that is being read
 _BATCH_BYTES = 8_000_000  # of documents in one request
 _POLL = 120.0  # seconds in which a poll is expected to end
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A query to register under a name, and how."""
+
+    name: str
+    query: str
+    updates: bool
+    stories: bool
+    language: Language
+    since: str | None
+    history: bool
+    tags: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFeed:
+    """A feed to follow: `every` is in seconds, and a header is `Name: value`."""
+
+    url: str
+    stream: str | None
+    tags: Sequence[str]
+    every: int
+    headers: Sequence[str]
+    keep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +137,17 @@ class OpenedService(Client):
                 raise
             return ()
 
-    def register(
-        self,
-        name: str,
-        query: str,
-        *,
-        updates: bool,
-        stories: bool,
-        language: Language,
-        since: str | None,
-        history: bool = False,
-        tags: Sequence[str] = (),
-    ) -> None:
+    def register(self, wanted: Registration) -> None:
         """Register a query, and wait until what is kept was read."""
-        if self.find(name) is not None:
+        if self.find(wanted.name) is not None:
             raise NameTaken(
-                f"there is a subscription named {name!r} already",
+                f"there is a subscription named {wanted.name!r} already",
                 hint="unsubscribe it first, or choose another name",
             )
-        shown: Subscription = self.subscribe(
-            name,
-            query,
-            updates=updates,
-            stories=stories,
-            language=language,
-            since=since,
-            history=history,
-            tags=tags or None,
-        )
+        shown: Subscription = self.subscribe(**asdict(wanted) | {"tags": wanted.tags or None})
         while shown.history == "reading":
             time.sleep(_AGAIN)
-            shown = self.subscription(name)
+            shown = self.subscription(wanted.name)
         if shown.history == "failed":
             warn("the matches of what is kept are missing: there are too many (see the log)")
 
@@ -290,20 +296,9 @@ class OpenedService(Client):
         """Return the feeds in the order in which they were added."""
         return sorted(self.feeds(), key=lambda one: (one.added, one.key))
 
-    def begin_following(
-        self,
-        url: str,
-        stream: str | None,
-        tags: Sequence[str],
-        every: int,
-        headers: Sequence[str],
-        *,
-        keep: bool,
-    ) -> Feed:
+    def begin_following(self, wanted: FollowedFeed) -> Feed:
         """Follow a feed; return it, after its first poll if that is quick."""
-        return self.follow(
-            url, stream=stream, tags=tags, every=f"{every} s", headers=headers, keep=keep
-        )
+        return self.follow(**asdict(wanted) | {"every": f"{wanted.every} s"})
 
     @contextmanager
     def poll_feeds(

@@ -29,7 +29,7 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, opened, subscriptions_like
+from xscl.cli.service import OpenedService, Registration, opened, subscriptions_like
 from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary
@@ -99,19 +99,20 @@ def subscribe(
     refuse_bare_duration(since)
     if from_now and since is not None:
         raise UsageError("--since and --from-now exclude each other")
-    history = not from_now and since is None
     check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.register(
-            name,
-            text,
-            updates=updates,
-            stories=stories,
-            language=written_in,
-            since=since,
-            history=history,
-            tags=tag or (),
+            Registration(
+                name=name,
+                query=text,
+                updates=updates,
+                stories=stories,
+                language=written_in,
+                since=since,
+                history=not from_now and since is None,
+                tags=tag or (),
+            )
         )
         begun = () if from_now else tuple(service.matches(name))
         words = one_line(history_summary(begun, since or "30 days")) if begun else None
