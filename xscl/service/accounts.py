@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
+from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.names import in_short
 from xscl.limiter import DailyQuota
@@ -82,6 +83,14 @@ class Account:
         """Return this user's name for the engine's `known`; None for another owner's object."""
         number, name = owner(known)
         return name if number == self.number else None
+
+    def owns(self, known: str) -> bool:
+        """Return whether an object is this user's, by the engine's name."""
+        return owner(known)[0] == self.number
+
+    def has(self, one: Subscription) -> bool:
+        """Return whether a subscription is this user's."""
+        return self.owns(one.name)
 
     def named(self, known: str) -> str:
         """Return this user's name for the engine's `known`, such as a stream or a document.

@@ -9,7 +9,6 @@ from xscl.client import answers
 from xscl.delivery.cards import MatchView, StoryShown, shown
 from xscl.delivery.message import row_of, size_of
 from xscl.delivery.message_reader import story_or_match
-from xscl.documents.results import Subscription
 from xscl.engine.match_log import MatchPlace
 from xscl.engine.story_log import StoryLog
 from xscl.service.accounts import Account
@@ -68,13 +67,10 @@ def match_view(
     subscriptions at the position.  With `stories` it is that of its story, if it has one.
     """
 
-    def mine(one: Subscription) -> bool:
-        return account.own(one.name) is not None
-
     before: MatchPlace = (position, LAST if number is None else number + 1)
     most = _TOGETHER if number is None else 1
     while True:
-        page = app.engine.log.page_of_all(mine, before=before, limit=most, newest_first=True)
+        page = app.engine.log.page_of_all(account.has, before=before, limit=most, newest_first=True)
         for match in page.matches:
             if match.id == id and match.position == position:
                 story = StoryLog(app.engine.log).having(match) if stories else None

@@ -407,7 +407,7 @@ def _refuse_ahead(app: App, after: int | None) -> None:
 def _refuse_many(app: App, account: Account) -> None:
     """Raise QuotaExceeded if a user's quota of endpoints is used up."""
     most = account.quota.endpoints
-    has = app.delivery.endpoints.count(lambda known: account.own(known) is not None)
+    has = app.delivery.endpoints.count(account.owns)
     if most is not None and has >= most:
         raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
@@ -436,9 +436,7 @@ def _is_confirmed(app: App, account: Account, channel: Channel) -> bool:
     """Return whether a channel needs no confirmation, as a user's new mail address does."""
     if account.is_operator or not isinstance(channel, Mail):
         return True
-    return app.delivery.endpoints.has_confirmed(
-        channel.to, lambda known: account.own(known) is not None
-    )
+    return app.delivery.endpoints.has_confirmed(channel.to, account.owns)
 
 
 def _mail_code(app: App, account: Account, endpoint: Endpoint) -> None:

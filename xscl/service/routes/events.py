@@ -31,7 +31,6 @@ from starlette.types import Receive, Scope, Send
 
 from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
-from xscl.documents.results import Subscription
 from xscl.engine.match_log import LAST, MatchPlace
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.plurals import counted
@@ -120,10 +119,7 @@ async def of_all(
     the newest match is refused.
     """
 
-    def mine(one: Subscription) -> bool:
-        return account.own(one.name) is not None
-
-    query = ListenerQuery(("all", account.number), mine=mine, prefix=account.qualify(""))
+    query = ListenerQuery(("all", account.number), mine=account.has, prefix=account.qualify(""))
     return await _stream(app, account, is_valid, query, last_event_id or after)
 
 

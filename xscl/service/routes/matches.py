@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 
 from xscl.client import answers
 from xscl.delivery.message import row_of_story
-from xscl.documents.results import Subscription
 from xscl.service.bodies import Limit, ListPage, Number
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import shown_within
@@ -98,13 +97,10 @@ def of_all(
 ) -> answers.MatchPage:
     """The newest of all your subscriptions first."""
 
-    def mine(one: Subscription) -> bool:
-        return account.own(one.name) is not None
-
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
     page = app.engine.log.page_of_all(
-        mine, before=place, limit=limit, newest_first=True, prefix=account.qualify("")
+        account.has, before=place, limit=limit, newest_first=True, prefix=account.qualify("")
     )
     following = None
     shown = shown_within(account, page.matches)

@@ -153,7 +153,7 @@ def _shown(app: App, account: Account, name: str) -> answers.Stream:
     known = app.accounts.resolver.stream(account, name) or name
     return answers.Stream(
         name=name,
-        own=account.own(known) is not None,
+        own=account.owns(known),
         lateness=app.engine.lateness(known) / 1e6,
         live=app.engine.is_live(known),
         attributes=app.engine.attributes(known),

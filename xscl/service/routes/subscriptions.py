@@ -311,7 +311,7 @@ def written(app: App, account: Account, found: Subscription) -> str:
 
 def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:
     """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
-    mine = None if account.is_operator else lambda name: account.own(name) is not None
+    mine = None if account.is_operator else account.owns
     return app.engine.queries.cost_shares(names, mine)
 
 
@@ -332,7 +332,7 @@ def shown(
         with app.store() as store:
             tags = tags_of(store, [found.name])[found.name]
     stopped = app.engine.stopped(found.name)
-    own = [] if account.is_operator else [s for s in found.reads if account.own(s) is not None]
+    own = [] if account.is_operator else [s for s in found.reads if account.owns(s)]
     return answers.Subscription(
         name=account.named(found.name),
         query=written(app, account, found),

@@ -260,7 +260,7 @@ def _of_all(app: App, account: Account) -> _Feed:
     def read(before: int | None, limit: int) -> Page:
         place = None if before is None else (before, 0)
         return pages.page_of_all(
-            lambda one: account.own(one.name) is not None,
+            account.has,
             before=place,
             limit=limit,
             newest_first=True,

@@ -222,7 +222,7 @@ def _user(app: App, one: Account) -> User_:
             subscriptions=app.accounts.usage.owned(one, "subscriptions"),
             feeds=app.accounts.usage.owned(one, "feeds"),
             streams=len(app.accounts.users.streams(one)),
-            endpoints=app.delivery.endpoints.count(lambda known: one.own(known) is not None),
+            endpoints=app.delivery.endpoints.count(one.owns),
             listeners=app.accounts.limits.listeners.held(one.number),
             documents_today=app.accounts.usage.today(one, "documents"),
             bytes_today=app.accounts.usage.today(one, "bytes"),

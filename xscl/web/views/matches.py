@@ -200,7 +200,7 @@ def _page(
     def wanted(one: Subscription) -> bool:
         if tagged is not None and one.name not in tagged:
             return False
-        return account.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
+        return account.owns(one.name) and (not read or not read.isdisjoint(one.reads))
 
     return app.engine.log.page_of_all(
         wanted,
