@@ -71,7 +71,10 @@ class InProcess(httpx.BaseTransport):
 async def _answer(application: httpx.ASGITransport, request: httpx.Request) -> httpx.Response:
     answer = await application.handle_async_request(request)
     return httpx.Response(
-        answer.status_code, headers=answer.headers, content=await answer.aread(), request=request
+        answer.status_code,
+        headers=answer.headers,
+        stream=httpx.ByteStream(await answer.aread()),
+        request=request,
     )
 
 

@@ -474,6 +474,10 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     assert made["token"] not in listed
     exported = json_rows(both.served_says("user", "export", "ann"))
     assert {"account", "token"} <= {one["kind"] for one in exported}
+    for command in (("token", "create", "--user", "ann"), ("user", "export", "ann")):
+        alone = called(*command, "--json", "--data", str(both.alone))
+        assert alone.exit_code == 0, alone.output
+    assert {one["kind"] for one in json_rows(alone.stdout)} == {one["kind"] for one in exported}
     refused = called("subscribe", "s", "nowhere//a", *asked)
     assert refused.exit_code == 2
     assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in refused.stderr
