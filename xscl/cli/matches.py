@@ -11,7 +11,7 @@ from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
 from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
-from xscl.cli.service import opened, subscriptions_like
+from xscl.cli.service import SubscriptionName, opened
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted
@@ -19,9 +19,7 @@ from xscl.plurals import counted
 
 def matches(
     call: Call,
-    name: Annotated[
-        str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
-    ],
+    name: SubscriptionName,
     after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
     verbose: Verbose = False,
 ) -> None:
@@ -53,9 +51,7 @@ def matches(
 
 def stories(
     call: Call,
-    name: Annotated[
-        str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
-    ],
+    name: SubscriptionName,
     merged: Annotated[bool, option("--merged", "Also those that others took over.")] = False,
 ) -> None:
     """List the stories of a subscription that has them, the one that grew last first.

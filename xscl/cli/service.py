@@ -18,7 +18,7 @@ from http import HTTPStatus
 from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import typer
@@ -489,6 +489,11 @@ _OFFERED = 50
 def subscriptions_like(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a subscription, if a service runs: a request to it is cheap."""
     return _completed(ctx, lambda service: service.names_like(incomplete, _OFFERED))
+
+
+SubscriptionName: TypeAlias = Annotated[
+    str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+]
 
 
 def feeds_like(ctx: typer.Context, incomplete: str) -> list[str]:

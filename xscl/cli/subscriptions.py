@@ -29,7 +29,7 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, Registration, opened, subscriptions_like
+from xscl.cli.service import OpenedService, Registration, SubscriptionName, opened
 from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary
@@ -142,9 +142,7 @@ def subscribe(
 
 def unsubscribe(
     call: Call,
-    name: Annotated[
-        str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
-    ],
+    name: SubscriptionName,
     cascade: Annotated[
         bool, option("--cascade", "Those that read what it publishes, too.")
     ] = False,
@@ -267,14 +265,9 @@ def _add_webhook(service: OpenedService, name: str, url: str) -> dict[str, Any]:
     return {"id": made["id"], "secret": made["secret"]}
 
 
-_Name = Annotated[
-    str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
-]
-
-
 def edit(
     call: Call,
-    name: _Name,
+    name: SubscriptionName,
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY|@FILE", help="The new query.")
     ] = None,
@@ -321,7 +314,7 @@ def edit(
     _tell(changed, line, call)
 
 
-def pause(call: Call, name: _Name) -> None:
+def pause(call: Call, name: SubscriptionName) -> None:
     """Stop the matches and deliveries of a subscription until it is resumed.
 
     What arrives meanwhile completes no match, but takes part in the matches
@@ -334,7 +327,7 @@ def pause(call: Call, name: _Name) -> None:
     _change("pause", call, name, calls.pause, f"paused {name!r}")
 
 
-def resume(call: Call, name: _Name) -> None:
+def resume(call: Call, name: SubscriptionName) -> None:
     """Resume a paused subscription: it has matches and deliveries again, from now on.
 
     \b
@@ -345,7 +338,7 @@ def resume(call: Call, name: _Name) -> None:
 
 
 def rename(
-    call: Call, name: _Name, new: Annotated[str, typer.Argument(help="The new name.")]
+    call: Call, name: SubscriptionName, new: Annotated[str, typer.Argument(help="The new name.")]
 ) -> None:
     """Give a subscription another name; its matches keep their ids, and deliveries go on.
 
@@ -358,7 +351,7 @@ def rename(
 
 def tag(
     call: Call,
-    name: _Name,
+    name: SubscriptionName,
     tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words without blanks.")],
     remove: Annotated[bool, option("--remove", "Remove these tags.")] = False,
 ) -> None:
@@ -396,10 +389,7 @@ def _tell(changed: Subscription, line: str, call: Call) -> None:
 
 def rotate(
     call: Call,
-    name: Annotated[
-        str,
-        typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like),
-    ],
+    name: SubscriptionName,
     endpoint: Annotated[
         str | None, option("--endpoint", "Which webhook, if there are several.", "ID")
     ] = None,
