@@ -28,15 +28,7 @@ import duckdb
 import pyarrow as pa
 
 from templates.registry.registry import graph_of
-from xscl.service.sql.errors import (
-    NotAllowed,
-    NotSelect,
-    QueryRefused,
-    QueryTooLong,
-    TooLarge,
-    UnknownRelation,
-    as_data,
-)
+from xscl.service.sql import errors
 from xscl.service.sql.formats import ResultWriter, expressions
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
@@ -73,10 +65,10 @@ def answer(channel: socket.socket, snapshot: int) -> None:
     try:
         head, body = _answered(connection, request, limits, snapshot)
         head["seconds"] = round(time.monotonic() - began, 4)
-    except QueryRefused as error:
-        head, body = {"error": as_data(error)}, b""
+    except errors.QueryRefused as error:
+        head, body = {"error": errors.as_data(error)}, b""
     except MemoryError:
-        head, body = {"error": as_data(TooLarge(_NO_MEMORY))}, b""
+        head, body = {"error": errors.as_data(errors.TooLarge(_NO_MEMORY))}, b""
     except Exception as error:  # an internal error, which the service logs
         head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + body)
@@ -121,7 +113,7 @@ def _answered(
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
     used = check(question, tree, _public(tables))
     if len(duckdb.extract_statements(question)) != 1:
-        raise NotSelect("only one SELECT statement can be run here")
+        raise errors.NotSelect("only one SELECT statement can be run here")
     _create_relations(connection, tables, used)
     connection.execute("SET lock_configuration = true")
     try:
@@ -201,7 +193,7 @@ def _run(
     relation = connection.sql(question)
     names, types = relation.columns, [str(kind) for kind in relation.types]
     if len(names) > limits.columns:
-        raise TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
+        raise errors.TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
     reader = relation.project(expressions(types, form)).to_arrow_reader(_BATCH)
     written = ResultWriter(names, types, form, rows, limits.size)
     for batch in reader:
@@ -215,17 +207,17 @@ def _run(
     return head, written.body(reader.schema)
 
 
-def _user_error(question: str, error: duckdb.Error | OSError) -> QueryRefused:
+def _user_error(question: str, error: duckdb.Error | OSError) -> errors.QueryRefused:
     """Map an error of DuckDB to one for the user."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]
     if message.startswith("Out of Memory Error"):
-        return TooLarge(_NO_MEMORY)
+        return errors.TooLarge(_NO_MEMORY)
     if "xpression depth" in message or "recursion" in message.lower():
-        return TooLarge("the question is nested too deeply")
+        return errors.TooLarge("the question is nested too deeply")
     message = message.removeprefix("Error: ")
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), None)
-    return QueryRefused(message, hint=hint)
+    return errors.QueryRefused(message, hint=hint)
 
 
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
@@ -261,12 +253,12 @@ def check(question: str, tree: str, known: Collection[str]) -> frozenset[str]:
     try:
         parsed = json.loads(tree)
     except RecursionError:
-        raise QueryTooLong("the question is nested too deeply") from None
+        raise errors.QueryTooLong("the question is nested too deeply") from None
     if parsed["error"]:
         raise _unparsed(question, parsed)
     statements = parsed["statements"]
     if len(statements) != 1:
-        raise NotSelect(_SELECT, hint="there is none" if not statements else _READ_ONLY)
+        raise errors.NotSelect(_SELECT, hint="there is none" if not statements else _READ_ONLY)
     nodes = list(_walk(statements[0]))
     named = {
         str(entry["key"]).lower()
@@ -275,7 +267,9 @@ def check(question: str, tree: str, known: Collection[str]) -> frozenset[str]:
     }
     for name in named:
         if _RESERVED.fullmatch(name):
-            raise NotAllowed(f"{name!r} cannot name a part of a question", hint="use another name")
+            raise errors.NotAllowed(
+                f"{name!r} cannot name a part of a question", hint="use another name"
+            )
     public = {name.lower(): name for name in known}
     read: set[str] = set()
     for node in nodes:
@@ -306,21 +300,25 @@ def _check_node(question: str, node: dict[str, Any]) -> None:
     kind = str(node.get("type", ""))
     name = node.get("function_name")
     if isinstance(name, str) and _FORBIDDEN.fullmatch(name.lower()):
-        raise _at(NotAllowed, question, node, f"the function {name!r} cannot be used here")
+        raise _at(errors.NotAllowed, question, node, f"the function {name!r} cannot be used here")
     if "class" in node:
         if node["class"] == "PARAMETER":
-            raise _at(NotSelect, question, node, "a question has no parameters", "write the value")
+            raise _at(
+                errors.NotSelect, question, node, "a question has no parameters", "write the value"
+            )
     elif kind.endswith("_NODE"):
         if kind not in _QUERIES:
-            raise NotSelect(_SELECT, hint=_READ_ONLY)
+            raise errors.NotSelect(_SELECT, hint=_READ_ONLY)
     elif "sample" in node and "alias" in node:
         if kind not in _TABLES:
-            raise _at(NotAllowed, question, node, "only relations can be asked for here", _LIST)
+            raise _at(
+                errors.NotAllowed, question, node, "only relations can be asked for here", _LIST
+            )
         if kind == "TABLE_FUNCTION":
             called = str(node["function"].get("function_name", ""))
             if called.lower() not in _TABLE_FUNCTIONS:
                 raise _at(
-                    *(NotAllowed, question, node),
+                    *(errors.NotAllowed, question, node),
                     f"{called!r} cannot be read from: only relations, "
                     f"{', '.join(sorted(_TABLE_FUNCTIONS))}",
                     _LIST,
@@ -332,42 +330,42 @@ def _table(question: str, node: dict[str, Any]) -> str:
     path = node.get("qualified_name", {}).get("path") or [node["table_name"]]
     if len(path) != 1 or node.get("schema_name") or node.get("catalog_name"):
         raise _at(
-            *(NotAllowed, question, node),
+            *(errors.NotAllowed, question, node),
             f"{'.'.join(map(str, path))!r} cannot be asked for: relations have plain names",
             _LIST,
         )
     return str(path[0]).lower()
 
 
-def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> QueryRefused:
+def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> errors.QueryRefused:
     name = str(node["table_name"])
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), lower, n=3)
     hint = f"did you mean {' or '.join(lower[one] for one in near)}?" if near else _LIST
     shown = name if len(name) <= 60 else f"{name[:60]}…"
-    return _at(UnknownRelation, question, node, f"there is no relation {shown!r}", hint)
+    return _at(errors.UnknownRelation, question, node, f"there is no relation {shown!r}", hint)
 
 
-def _unparsed(question: str, parsed: dict[str, Any]) -> QueryRefused:
+def _unparsed(question: str, parsed: dict[str, Any]) -> errors.QueryRefused:
     """Return the error of a query that DuckDB cannot parse, or that is no SELECT."""
     message = str(parsed.get("error_message", ""))
     if parsed.get("error_type") == "not implemented":
-        return NotSelect(_SELECT, hint=_READ_ONLY)
+        return errors.NotSelect(_SELECT, hint=_READ_ONLY)
     if "depth limit" in message:
-        return QueryTooLong("the question is nested too deeply")
+        return errors.QueryTooLong("the question is nested too deeply")
     place = str(parsed.get("position", ""))
     if place.isdigit():
-        return QueryRefused.at(int(place), question, message)
-    return QueryRefused(message)
+        return errors.QueryRefused.at(int(place), question, message)
+    return errors.QueryRefused(message)
 
 
 def _at(
-    kind: type[QueryRefused],
+    kind: type[errors.QueryRefused],
     question: str,
     node: dict[str, Any],
     message: str,
     hint: str | None = None,
-) -> QueryRefused:
+) -> errors.QueryRefused:
     place = node.get("query_location", -1)
     if isinstance(place, int) and 0 <= place <= len(question) * 4:
         return kind.at(place, question, message, hint)

@@ -25,17 +25,8 @@ from xscl.client.service_answers import SqlColumn
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.sql import errors
 from xscl.service.sql.child import BEGUN
-from xscl.service.sql.errors import (
-    Busy,
-    NotSelect,
-    QueryRefused,
-    QueryTooLong,
-    TooLarge,
-    TooSlow,
-    Unavailable,
-    from_data,
-)
 from xscl.service.sql.fork_server import ASK, READY
 from xscl.service.sql.limits import Form, Limits, QueryResult
 from xscl.service.sql.snapshot import Snapshot, publish
@@ -107,7 +98,7 @@ class UserSql:
         _check_text(question, limits)
         rows = limits.rows if rows is None else rows
         if not 1 <= rows <= limits.most_rows:
-            raise QueryRefused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
+            raise errors.QueryRefused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
         request = {"question": question, "form": form, "rows": rows, "limits": asdict(limits)}
         try:
             with (
@@ -117,12 +108,12 @@ class UserSql:
             ):
                 head, body = _exchange(channel, request, limits)
         except TooManyConcurrent as error:
-            raise Busy(error.message, hint=error.hint) from None
+            raise errors.Busy(error.message, hint=error.hint) from None
         if "failed" in head:
             _log.error("a question could not be answered: %s", head["failed"])
-            raise Unavailable("the question could not be answered", hint="the log says why")
+            raise errors.Unavailable("the question could not be answered", hint="the log says why")
         if "error" in head:
-            raise from_data(head["error"])
+            raise errors.from_data(head["error"])
         columns = tuple(SqlColumn(name=name, type=kind) for name, kind in head.pop("columns"))
         return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
@@ -130,14 +121,14 @@ class UserSql:
         """Publish a snapshot for a user who holds a slot, with all that a query reads."""
         with self._mutex:
             if self._closed:
-                raise Unavailable("the service is ending")
+                raise errors.Unavailable("the service is ending")
             store = self._root.connect_again()
         try:
             with closing(store):
                 return publish(self._engine, store, viewer, self._directory, _now(), question)
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
 
@@ -151,7 +142,7 @@ class UserSql:
             server = self._fork_server
             if server is None or self._closed:
                 ours.close()
-                raise Unavailable("the service is ending")
+                raise errors.Unavailable("the service is ending")
             server.ask(snapshot, theirs.fileno())
         return ours
 
@@ -195,7 +186,9 @@ class _ForkServer:
                 self._is_ready = self._control.recv(1) == READY
             socket.send_fds(self._control, [ASK], [snapshot, channel])
         except OSError as error:
-            raise Unavailable("no question can be answered now", hint="ask again soon") from error
+            raise errors.Unavailable(
+                "no question can be answered now", hint="ask again soon"
+            ) from error
 
     def close(self) -> None:
         """Kill the process; a child ends when it has answered, or by its timer."""
@@ -206,17 +199,17 @@ class _ForkServer:
 
 def _check_text(question: str, limits: Limits) -> None:
     if len(question) > limits.text:
-        raise QueryTooLong(
+        raise errors.QueryTooLong(
             f"the question has {len(question):,} characters, more than {limits.text:,}",
         )
     if "\0" in question:
-        raise NotSelect("the question has a NUL character")
+        raise errors.NotSelect("the question has a NUL character")
     try:
         question.encode()
     except UnicodeEncodeError:
-        raise NotSelect("the question is not a text that can be encoded") from None
+        raise errors.NotSelect("the question is not a text that can be encoded") from None
     if not question.strip():
-        raise NotSelect("there is no question", hint="such as SELECT * FROM documents")
+        raise errors.NotSelect("there is no question", hint="such as SELECT * FROM documents")
 
 
 def _exchange(
@@ -231,18 +224,18 @@ def _exchange(
         while piece := _piece(channel, until):
             answer += piece
             if len(answer) > 4 * limits.size:
-                raise TooLarge("the answer is too large")
+                raise errors.TooLarge("the answer is too large")
     except TimeoutError:
         raise _too_slow(limits) from None
     except ConnectionError:
         pass  # the bytes received so far decide
     if not answer.startswith(BEGUN):  # it ended before it had read the request
-        raise Unavailable("no question can be answered now", hint="ask again soon")
+        raise errors.Unavailable("no question can be answered now", hint="ask again soon")
     head, found, body = bytes(answer).removeprefix(BEGUN).partition(b"\n")
     if not found:
         if time.monotonic() > until - 1.0:
             raise _too_slow(limits)
-        raise TooLarge(
+        raise errors.TooLarge(
             "the question needs more than there is for one",
             hint="ask for fewer rows, or for shorter values",
         )
@@ -259,8 +252,8 @@ def _piece(channel: socket.socket, until: float) -> bytes:
     return channel.recv(_PIECE)
 
 
-def _too_slow(limits: Limits) -> TooSlow:
-    return TooSlow(
+def _too_slow(limits: Limits) -> errors.TooSlow:
+    return errors.TooSlow(
         f"the question took longer than {limits.seconds:g} s and was stopped",
         hint="ask for less: a WHERE, fewer relations, fewer rows",
     )
