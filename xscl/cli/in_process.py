@@ -18,7 +18,7 @@ from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
-from xscl.cli.service import FeedPolled, FollowedFeed, OpenedService, Registration
+from xscl.cli.service import FeedPolled, FollowedFeed, OpenedService, QueryRegistration
 from xscl.client import Diagnosis, Feed, Match, Trial
 from xscl.client.bodies import time_of
 from xscl.client.calls import read
@@ -68,7 +68,7 @@ class LocalService(OpenedService):
         self.app = app
         self.engine = app.engine
 
-    def register(self, wanted: Registration) -> None:
+    def register(self, wanted: QueryRegistration) -> None:
         """Register a query, and read what is kept."""
         refuse_reserved(wanted.name)
         tags = checked_tags(wanted.tags)

@@ -59,7 +59,7 @@ _POLL = 120.0  # seconds in which a poll is expected to end
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class QueryRegistration:
     """A query to register under a name, and how."""
 
     name: str
@@ -137,7 +137,7 @@ class OpenedService(Client):
                 raise
             return ()
 
-    def register(self, wanted: Registration) -> None:
+    def register(self, wanted: QueryRegistration) -> None:
         """Register a query, and wait until what is kept was read."""
         if self.find(wanted.name) is not None:
             raise NameTaken(

@@ -29,7 +29,7 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, Registration, SubscriptionName, opened
+from xscl.cli.service import OpenedService, QueryRegistration, SubscriptionName, opened
 from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary
@@ -103,7 +103,7 @@ def subscribe(
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.register(
-            Registration(
+            QueryRegistration(
                 name=name,
                 query=text,
                 updates=updates,

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.client.bodies import ticks_of
+from xscl.client.bodies import ticks_of, time_of
 from xscl.client.service_answers import StatusSample
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.retention import (
@@ -218,7 +218,7 @@ class StatusSeries:
             found = sorted(self._latencies)
             self._samples.append(
                 StatusSample(
-                    at=self._now(),
+                    at=time_of(self._now()),
                     documents=(documents - documents_before) / passed,
                     matches=(matches - matches_before) / passed,
                     waiting=self._largest[0],

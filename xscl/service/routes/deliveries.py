@@ -493,7 +493,6 @@ mail_router = APIRouter(prefix=UNSUBSCRIBE.rstrip("/"), tags=["deliveries"])
 
 NOTE = "the reader asked for no more mails"
 
-Id = Annotated[str, Path(max_length=100, description="The id of the endpoint.")]
 Token = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The token of the mail.")]
 
 

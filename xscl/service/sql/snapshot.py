@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from templates.batch_join import Pushed
 from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.registry.members import JoinRow
+from xscl.client.bodies import time_of
 from xscl.client.service_answers import SnapshotDate
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
@@ -79,8 +80,13 @@ def publish(
     finally:
         os.close(descriptor)
     age = time.monotonic() - began
-    known = None if clock <= EARLIEST else clock
-    return Snapshot(readable, SnapshotDate(position=last or 0, clock=known, taken=now, age=age))
+    as_of = SnapshotDate(
+        position=last or 0,
+        clock=None if clock <= EARLIEST else time_of(clock),
+        taken=time_of(now),
+        age=age,
+    )
+    return Snapshot(readable, as_of)
 
 
 # -- Contents ------------------------------------------------------------------------------
