@@ -229,7 +229,7 @@ class AccountsPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiguresPart:
-    """How the service is doing.
+    """The figures of the service, and those who note them.
 
     `watch` detects a stalled consumer, `series` has the figures of the last day; `executors` are
     those of Spark, None without.
