@@ -22,7 +22,7 @@ from typing import Any
 
 from xscl.ingestion.executors_watch import AGAIN
 from xscl.plurals import counted
-from xscl.time_format import moment, ticks_of_time
+from xscl.time_format import duration, moment, ticks_of_time
 
 GAUGES: Mapping[str, str] = {
     "subscriptions": "Subscriptions that are registered",
@@ -43,17 +43,10 @@ GAUGES: Mapping[str, str] = {
 }
 """The figures that are gauges of the metrics, with what they are."""
 
-_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
-
 
 def length(ticks: int | None) -> str:
-    """Return the length of a window in the largest unit of which it is a whole number."""
-    if ticks is None:
-        return "ever"
-    for unit, size in _UNITS:
-        if ticks >= size and not ticks % size:
-            return f"{ticks // size} {unit}"
-    return f"{ticks} ticks"
+    """Return the length of a window, `ever` without one."""
+    return "ever" if ticks is None else duration(ticks)
 
 
 def sharing(of: Mapping[str, Any]) -> float:

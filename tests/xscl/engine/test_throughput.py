@@ -57,7 +57,7 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
     assert json.loads(json.dumps(found)) == found
     lines = "\n".join(figures.lines(found))
     assert "3 in 2 distinct joins of 1 template, shared 1.5 times" in lines
-    assert "state          3 witnesses: 3 for 7 d" in lines
+    assert "state          3 witnesses: 3 for 1 w" in lines
     assert "documents/s" in lines
 
 
