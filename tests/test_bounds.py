@@ -100,7 +100,7 @@ from xscl.server import termination
 from xscl.service import intake, marks
 from xscl.service.accounts import Quota
 from xscl.service.app import ServiceSettings
-from xscl.service.client_address import CONNECTIONS
+from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.routes.events import Patience
 from xscl.service.sql.limits import Limits
 from xscl.store.queries.tables import LEVELS

@@ -39,7 +39,8 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serving_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
-from xscl.service.client_address import CONNECTIONS, is_loopback, network_of
+from xscl.service.client_address import is_loopback, network_of
+from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.figures import lines
 from xscl.service.logs import LogFormat, logging_to
 

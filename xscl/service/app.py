@@ -28,7 +28,8 @@ from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.service.accounts import THE_OPERATOR, Accounts, Usage
 from xscl.service.backups import Backups
-from xscl.service.client_address import CONNECTIONS, ConnectionLimit, Network, is_loopback
+from xscl.service.client_address import Network, is_loopback
+from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import owner

@@ -1,19 +1,13 @@
-"""The client of a request: its address, detection of reverse proxies, and its connections.
+"""The client address of a request, and detection of reverse proxies.
 
 Behind a proxy on this machine every request comes from loopback.  A request with a forwarding
 header therefore never counts as local, whoever set the header.  `X-Forwarded-For` is used only on
 connections from a trusted proxy (`serve --trusted-proxy`), as any client can set it.
-
-A client has a limited number of connections.  It is an address, or the /64 of an IPv6 address.
-Behind a trusted proxy the requests in progress are counted instead, by the address that the proxy
-names.  An event stream of a signed-in user counts against the account's listener quota
-(`RequestLimits.listeners`) and gives its place here up: many users may share an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import (
     IPv4Address,
@@ -24,8 +18,6 @@ from ipaddress import (
     ip_network,
 )
 from typing import Any, TypeAlias
-
-from xscl.limiter import KeyedLimiter
 
 Network: TypeAlias = IPv4Network | IPv6Network
 AsgiScope: TypeAlias = Mapping[str, Any]
@@ -130,73 +122,3 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         return found.ipv4_mapped
     return found
-
-
-CONNECTIONS = 64
-"""Default of `serve --connections`: concurrent connections of one client."""
-
-_EXTENSION = "xscl.connection"
-
-
-class ConnectionLimit:
-    """Counts connections by client; `most` is the limit of each.
-
-    `refused` counts connections beyond this limit or that of the service.
-    """
-
-    def __init__(self, most: int = CONNECTIONS) -> None:
-        self.refused = 0
-        self._most = most
-        self._open = KeyedLimiter[str]()
-
-    def open(self, address: str) -> ConnectionPlace | None:
-        """Return a slot for a new connection of a client, or None at the limit."""
-        client = bucket_of(address)
-        is_open = self._open.try_acquire(client, self._most)
-        return ConnectionPlace(self._open, client) if is_open else None
-
-
-class ConnectionPlace:
-    """The slot of one connection."""
-
-    def __init__(self, limiter: KeyedLimiter[str], client: str) -> None:
-        self._limiter = limiter
-        self._client = client
-        self._is_counted = True
-        self._is_closed = False
-
-    def close(self) -> None:
-        """Release the slot for good."""
-        self._is_closed = True
-        self._uncount()
-
-    @contextmanager
-    def given_up(self) -> Iterator[None]:
-        """Release the slot while the block runs; then take it again, over the limit if need be."""
-        self._uncount()
-        try:
-            yield
-        finally:
-            if not self._is_closed:
-                self._is_counted = self._limiter.try_acquire(self._client, None)
-
-    def _uncount(self) -> None:
-        if self._is_counted:
-            self._is_counted = False
-            self._limiter.release(self._client)
-
-
-def attach(scope: MutableMapping[str, Any], place: ConnectionPlace) -> None:
-    """Store the slot of a connection in the scope of its request."""
-    scope.setdefault("extensions", {})[_EXTENSION] = place
-
-
-@contextmanager
-def counted_elsewhere(scope: MutableMapping[str, Any]) -> Iterator[None]:
-    """Release the slot of a request's connection while the block runs."""
-    place = scope.get("extensions", {}).get(_EXTENSION)
-    if not isinstance(place, ConnectionPlace):
-        yield
-        return
-    with place.given_up():
-        yield

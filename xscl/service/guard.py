@@ -3,7 +3,7 @@
 - *Host*: requests for unknown or ambiguous host names are refused, against DNS rebinding.
 - *Origin*: unsafe methods from pages of other sites are refused, against request forgery (CSRF).
 - *Tokens in URLs* are refused, because URLs end up in logs and histories.
-- *Connections* of a client are limited (`client_address`); behind a trusted proxy the requests in
+- *Connections* of a client are limited (`connection_limit`); behind a trusted proxy the requests in
   progress are.
 - *Bodies* have a size limit and a timeout.  The limit depends on the path, as a body is read before
   its route runs.  Without authentication it is small.
@@ -27,7 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.errors import Stopping
 from xscl.polling.websub_callbacks import PATH, digest
 from xscl.service.app import App, ServiceSettings
-from xscl.service.client_address import attach, client_of, is_trusted, peer_of
+from xscl.service.client_address import client_of, is_trusted, peer_of
+from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
 from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import PushStage
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service.client_address import ConnectionLimit
+from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.figures import GAUGES, sharing
 from xscl.service.problems import PROBLEM
 from xscl.store.queries.status import metric_counts

@@ -20,13 +20,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from xscl.event_loop import EventLoop
 from xscl.service.app import ServiceSettings
-from xscl.service.client_address import (
-    ConnectionLimit,
-    ConnectionPlace,
-    Network,
-    attach,
-    is_trusted,
-)
+from xscl.service.client_address import Network, is_trusted
+from xscl.service.connection_limit import ConnectionLimit, ConnectionPlace, attach
 from xscl.service.listen_address import address_of, bound
 from xscl.service.problems import Problem, answer
 

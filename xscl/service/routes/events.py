@@ -37,7 +37,7 @@ from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.app import App
 from xscl.service.bodies import raw_response
-from xscl.service.client_address import counted_elsewhere
+from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import StillValid, TheAccount, TheApp
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
