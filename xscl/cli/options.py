@@ -148,7 +148,9 @@ def _token(context: typer.Context, text: str | None) -> str | None:
     return TypedToken(text) if text and is_typed else text
 
 
-Token: TypeAlias = Annotated[str | None, setting("token", callback=_token, show_default=False)]
+TokenOption: TypeAlias = Annotated[
+    str | None, setting("token", callback=_token, show_default=False)
+]
 
 
 Timezone: TypeAlias = Annotated[str, setting("timezone", callback=choose_zone)]
@@ -160,7 +162,7 @@ class Place:
 
     data: Data = DATA
     url: Url = None
-    token: Token = None
+    token: TokenOption = None
 
 
 @dataclass(frozen=True, slots=True)

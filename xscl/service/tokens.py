@@ -42,7 +42,7 @@ class UnknownToken(XsclError):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """The public part of a token; `expires` and `created` in ticks.
 
     A session is revoked with its `parent`, the token with which the user signed in.
@@ -66,7 +66,7 @@ class Tokens:
         self._mutex = threading.Lock()
         self._local = _hash(secrets.token_urlsafe(32))
         self._known = {
-            row["id"]: (Token(**row), digest)
+            row["id"]: (AccessToken(**row), digest)
             for row in rows_of(store, "token")
             for digest in [row.pop("hash")]
         }
@@ -78,7 +78,7 @@ class Tokens:
         *,
         parent: str | None = None,
         most: int | None = None,
-    ) -> tuple[Token, str]:
+    ) -> tuple[AccessToken, str]:
         """Create a token; return it with its full text, which is never shown again.
 
         Raises WrongLabel, and QuotaExceeded if the user has `most` tokens.  With `parent`, the full
@@ -93,7 +93,7 @@ class Tokens:
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)
-            token = Token(name, account.number, label, now)
+            token = AccessToken(name, account.number, label, now)
             if parent is not None:
                 token = replace(token, expires=now + SESSION, session=True, parent=_id(parent))
             digest = _hash(secret)
@@ -136,7 +136,7 @@ class Tokens:
             return None
         return self._accounts.numbered(token.account)
 
-    def of(self, account: Account | None = None) -> list[Token]:
+    def of(self, account: Account | None = None) -> list[AccessToken]:
         """Return the tokens of a user, or of all, without sessions."""
         return [
             token
@@ -144,7 +144,7 @@ class Tokens:
             if not token.session and (account is None or token.account == account.number)
         ]
 
-    def revoke(self, name: str, account: Account | None = None) -> Token:
+    def revoke(self, name: str, account: Account | None = None) -> AccessToken:
         """Revoke a token with its sessions; with `account` only if it belongs to that one."""
         with self._mutex:
             token, _ = self._known.get(name, (None, b""))

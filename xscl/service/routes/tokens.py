@@ -18,7 +18,7 @@ from xscl.service.app import App
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.problems import Problem, not_found
-from xscl.service.tokens import Token
+from xscl.service.tokens import AccessToken
 
 router = APIRouter(tags=["accounts"])
 
@@ -208,7 +208,7 @@ def _exported(app: App, account: Account) -> StreamingResponse:
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
-def _shown(app: App, token: Token) -> Shown:
+def _shown(app: App, token: AccessToken) -> Shown:
     account = app.accounts.users.numbered(token.account)
     name = "" if account is None else account.name
     return Shown(id=token.id, user=name, label=token.label, created=time_of(token.created))
