@@ -29,7 +29,7 @@ from xscl.client import Client
 
 QUERY = """
 feeds//item->one[./title->t1][./channel_url->c1]
-  JOIN{lower-case(t1) = lower-case(t2) AND c1 < c2, 3 d}
+  SYMMETRIC JOIN{lower-case(t1) = lower-case(t2) AND c1 != c2, 3 d}
 feeds//item->other[./title->t2][./channel_url->c2]
 """
 ITEM = "<item><title>{title}</title><guid>{title}</guid><pubDate>{date}</pubDate></item>"

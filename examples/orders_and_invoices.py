@@ -16,7 +16,7 @@ QUERIES: Mapping[str, str] = {
     "another total": """
         SELECT <disagree order="{n}" ordered="{a}" invoiced="{b}"/>
         FROM orders//order[./number->n][./total->a]
-             FOLLOWED BY{n = m AND number(a) != number(b), 30 d}
+             FOLLOWED BY{n = m AND xs:decimal(a) != xs:decimal(b), 30 d}
              invoices//invoice[./order->m][./total->b]""",
     "no invoice": """
         orders//order[./number->n]

@@ -100,6 +100,8 @@ def _atoms(graph: JoinGraph, sides: tuple[Base, Base]) -> Iterator[RelationAtom]
 
 _SIGNS = {"=": "=", "!=": "<>"}
 _TIMES = {
+    "doc1": "ts0.doc",
+    "doc2": "ts1.doc",
     "gap": "ts1.ts - ts0.ts",
     "lead": "ts1.start - ts0.ts",
     "age": "CASE WHEN ts0.rank < ts1.rank THEN ts1.clock - ts0.ts"

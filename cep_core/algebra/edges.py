@@ -46,6 +46,11 @@ EDGE_RULES = {
             "each instance meets its next b; simultaneous ones each continue it",
         ),
         EdgeRule(
+            "LONGEST FOLD",
+            "instance.t1 < b.t0",
+            "each instance once, at the b.t1 of its next b, if no simultaneous one continues it",
+        ),
+        EdgeRule(
             "NOT FOLLOWED BY",
             "no b with a.t1 < b.t0 and b.t1 - a.t1 <= T",
             "one result for each a, at a.t1 + T; a b at exactly that time is an answer",

@@ -75,7 +75,9 @@ class Iterate:
 
     Its layout is the output schema.  ``filter`` (θ), ``rebind`` and ``aggregates`` (F = α_g ∘ σ)
     read the instance as side 1 and the right row as side 2.  ``initial`` says for each attribute
-    after the first row's which of the first row's starts it, or None for null.
+    after the first row's which of the first row's starts it, or None for null.  With ``longest``
+    an instance with a right row is put out when right rows satisfy θ of which none rebinds it, and
+    ends with them.
     """
 
     left: Node
@@ -85,6 +87,7 @@ class Iterate:
     aggregates: tuple[Expression, ...]
     initial: tuple[int | None, ...]
     schema: Schema
+    longest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ def _iterate(node: algebra.Iterate, said: Said) -> str:
     names = node.schema.names[len(node.schema.names) - len(node.aggregates) :]
     pairs = zip(node.aggregates, names, strict=True)
     parts = [say(node.filter), say(node.rebind), *[f"{say(one)} AS {name}" for one, name in pairs]]
-    return f"FOLD{{{', '.join(parts)}}}"
+    return f"{'LONGEST ' if node.longest else ''}FOLD{{{', '.join(parts)}}}"
 
 
 def _aggregates(node: algebra.InstanceAggregate | algebra.WindowAggregate, say: Words) -> str:

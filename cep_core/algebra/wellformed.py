@@ -134,4 +134,4 @@ class _Builder:
         made = algebra.iterate(node.left, node.right, *parts)
         if made.initial != node.initial:
             raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
-        return made
+        return replace(made, longest=node.longest)

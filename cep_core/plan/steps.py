@@ -196,9 +196,12 @@ class _Writer:
         later: list[Expression] = [Column(1, i) for i in range(width)]
         later += [Column(2, i) for i in range(len(right))]
         later += node.aggregates
+        if node.longest:  # whether it has a right row: not put out
+            first.append(Constant(False))
+            later.append(Constant(True))
         filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
         begin, follow = self._columns(first, False), self._columns(later, True)
-        return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p))
+        return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p), node.longest)
 
     def _aggregation(
         self,

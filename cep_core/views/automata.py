@@ -112,7 +112,7 @@ class _Drawing:
                 state = WaitingState(self._name(), node.schema, _input(node))
             case algebra.Sequence(left, right, predicate):
                 state = WaitingState(self._name(), left.schema, _input(right), predicate)
-            case Iterate(left, right, filter, rebind):
+            case Iterate(left, right, filter, rebind, longest=False):
                 added = slice(len(node.schema) - len(node.aggregates), None)
                 names, kinds = node.schema.names[added], node.schema.types[added]
                 aggregates = tuple(zip(names, node.aggregates, kinds, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cep_core.algebra import Absence, Absent, Node, PatternMatch
+from cep_core.algebra import Absence, Absent, Iterate, Node, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.text import Said, operator_in_words
@@ -64,6 +64,8 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
     """Return the names of the edge rules that say what an operator means in time."""
     if isinstance(node, Absence) and node.moment:
         return ("@",)
+    if isinstance(node, Iterate) and node.longest:
+        return ("LONGEST FOLD",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
     trees = trees_in(node.tree) if isinstance(node, PatternMatch) else ()

@@ -133,7 +133,7 @@ class BoundedAnswers:
     ) -> Iterator[tuple[Members, Columns]]:
         """Yield the answers of rows of R_T over a dense pair of documents, without R_vj.
 
-        `docs` are the left and the right document, `times` the columns gap, lead and age of both.
+        `docs` are the left and the right document, `times` what `in_time` reads of them.
         """
         members, rows = touched
         graph = members.template.graph
@@ -277,9 +277,9 @@ class _MostAnswers:
 
     @cached_property
     def _times(self) -> Columns:
-        """Gap, lead and age of each of these."""
+        """What `in_time` reads of each of these."""
         _, first = np.unique(self.views.joins["docs"], return_index=True)
-        return {name: self.views.joins[name][first] for name in MEASURES}
+        return {name: self.views.joins[name][first] for name in (*MEASURES, "doc1", "doc2")}
 
     def may_exceed(self, graph: JoinGraph, most: int) -> bool:
         """Return True if a newcomer may exceed the bound with some row of R_T.

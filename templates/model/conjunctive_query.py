@@ -32,6 +32,7 @@ from templates.columns.columns import Column, Columns, chosen, numbered, steps
 from templates.model.join_graph import (
     MEASURES,
     OPERATORS,
+    SYMMETRIC_JOIN,
     UNEQUAL,
     JoinGraph,
 )
@@ -198,22 +199,28 @@ def binding(
 
 
 def in_time(rows: Columns, measures: Columns) -> Column:
-    """Return a mask of rows of R_T: order, window and retention hold for the sides of each."""
-    first, *others = OPERATORS
-    low = measures[first.lowest]
-    for one in others:  # np.choose takes 2 to 5 times as long
-        low = np.where(rows["op"] == one.number, measures[one.lowest], low)
-    holds = (low >= rows["lower"]) & (measures["gap"] <= rows["wl"])
-    found: Column = holds & (measures["age"] <= rows["keep"])
+    """Return a mask of rows of R_T: order, window and retention hold for the sides of each.
+
+    `measures` are those of the sides, and their documents.
+    """
+    low = gap = measures["gap"]
+    for one in OPERATORS:  # np.choose takes 2 to 5 times as long
+        if one.lowest != "gap":
+            low = np.where(rows["op"] == one.number, measures[one.lowest], low)
+    found: Column = (low >= rows["lower"]) & (gap <= rows["wl"]) & (measures["age"] <= rows["keep"])
+    once = rows["op"] == SYMMETRIC_JOIN.number
+    if once.any():
+        found &= ~once | (gap > 0) | (measures["doc1"] < measures["doc2"])
     return found
 
 
 def in_time_sql(measures: Mapping[str, str], row: str) -> str:
-    """Return `in_time` in SQL: `measures` are their expressions, `row` is the alias of R_T."""
+    """Return `in_time` in SQL: `measures` has their expressions, `row` is the alias of R_T."""
     low = " ".join(f"WHEN {one.number} THEN {measures[one.lowest]}" for one in OPERATORS)
     return (
         f"(CASE {row}.op {low} END >= {row}.lower AND {measures['gap']} <= {row}.wl"
-        f" AND {measures['age']} <= {row}.keep)"
+        f" AND {measures['age']} <= {row}.keep AND ({row}.op <> {SYMMETRIC_JOIN.number}"
+        f" OR {measures['gap']} > 0 OR {measures['doc1']} < {measures['doc2']}))"
     )
 
 
@@ -270,7 +277,7 @@ class Views:
 def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = None) -> str:
     """Return a query as SQL; `r_t` is the table of R_T.
 
-    `times` are expressions in place of the variables `MEASURES`.
+    `times` are expressions in place of the variables that `in_time_sql` reads.
     """
     held: dict[str, str] = {}  # the column that binds each variable: the first one
     conditions = []

@@ -197,22 +197,23 @@ class TimeBound:
         return value >= self.ticks if self.is_least else value <= self.ticks
 
 
-OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN"]
+OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN", "SYMMETRIC JOIN"]
 
 
 @dataclass(frozen=True, slots=True)
 class TemporalOperator:
     """An operator between two sides, with its number in R_T.
 
-    `lowest` is the measure that the lower bound is one of.  Without a lower bound in the query it
-    is 1 if the right side `follows` the left one, else the upper bound in the other direction.
-    `meaning` is what that means for two documents, in words.
+    The right side is later if it `follows` the left one.  `lowest` is the measure that the lower
+    bound is one of.  Without a lower bound in the query it is `least`, or the upper bound in the
+    other direction if that is None.  `meaning` is what that means for two documents, in words.
     """
 
     name: OperatorName
     number: int
     lowest: Measure
     follows: bool
+    least: int | None
     meaning: str
 
     def within(self, upper: int | None, lower: int | None = None) -> TemporalRelation:
@@ -222,7 +223,7 @@ class TemporalOperator:
 
     def _default(self, upper: int) -> int:
         """Return the lower bound of a window that has no other."""
-        return 1 if self.follows else -upper
+        return -upper if self.least is None else self.least
 
 
 FOLLOWED_BY = TemporalOperator(
@@ -230,6 +231,7 @@ FOLLOWED_BY = TemporalOperator(
     number=0,
     lowest="lead",
     follows=True,
+    least=1,
     meaning="all pairs, not only the next; equal times do not match",
 )
 JOIN = TemporalOperator(
@@ -237,9 +239,20 @@ JOIN = TemporalOperator(
     number=1,
     lowest="gap",
     follows=False,
+    least=None,
     meaning="every ordered pair of two different rows; equal times match",
 )
-OPERATORS = (FOLLOWED_BY, JOIN)
+SYMMETRIC_JOIN = TemporalOperator(
+    "SYMMETRIC JOIN",
+    number=2,
+    lowest="gap",
+    follows=False,
+    least=0,
+    meaning="every pair once; of equal times the left row arrived first",
+)
+"""Both sides are documents of one block; of two at the same time the left one has the lower
+number."""
+OPERATORS = (FOLLOWED_BY, JOIN, SYMMETRIC_JOIN)
 """The operators, by their numbers."""
 
 
@@ -278,6 +291,8 @@ class TemporalRelation:
             lowest = f"S <= {_TERMS[self.operator.lowest]}"
         elif self.operator.follows:
             lowest = "a.t1 < b.t0"
+        elif self.operator is SYMMETRIC_JOIN:
+            lowest = "a.t1 <= b.t1"
         else:
             return "abs(a.t1 - b.t1) <= T"
         return f"{lowest} and {_TERMS['gap']} <= T"

@@ -50,11 +50,11 @@ class BatchDocuments:
         return memory.rows(memory.of_documents(distinct(docs)), names)
 
     def distance(self, left: int, right: int) -> Columns | None:
-        """Return the measures of two documents; None: they are versions of one."""
+        """Return what `in_time` reads of two documents; None: they are versions of one."""
         memory = self.state.memory
         rows = memory.of_documents(distinct(np.array([left, right])))
         known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))
         one, other = (chosen(known, np.flatnonzero(known["doc"] == d)[:1]) for d in (left, right))
         if one["base"][0] == other["base"][0]:
             return None
-        return measures_of(one, other)
+        return {**measures_of(one, other), "doc1": one["doc"], "doc2": other["doc"]}

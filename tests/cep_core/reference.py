@@ -167,8 +167,8 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
         case algebra.Sequence():
             return _timed(_sequence(node, world), world)
         case algebra.Iterate():
-            sets = _iterations(node, world)
-            return _timed([row for rows in sets[1:] for row in rows], world)
+            later = [row for rows in _iterations(node, world)[1:] for row in rows]
+            return _timed(_ended(node, later, world) if node.longest else later, world)
         case algebra.InstanceAggregate():
             return _timed(_instance_aggregate(node, world), world)
         case algebra.WindowAggregate():
@@ -217,6 +217,17 @@ def _iterations(node: algebra.Iterate, world: World) -> list[list[Row]]:
             ]
         )
     return sets[:-1]
+
+
+def _ended(node: algebra.Iterate, instances: Sequence[Row], world: World) -> list[Row]:
+    """The instances that the earliest right rows meet and none of them rebinds, at their time."""
+    rights = _in_order(node, world)[1]
+    ends = []
+    for one in instances:
+        met = [row for _, row in _earliest(node.filter, [one], rights, world)]
+        if met and not any(holds(node.rebind, one, row, world) for row in met):
+            ends.append((one[0], met[0][1], *one[2:]))
+    return ends
 
 
 def _begun(row: Row, initial: Sequence[int | None]) -> Row:

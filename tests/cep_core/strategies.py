@@ -540,7 +540,8 @@ def iterated(choose: Choice, left: Node, right: Node) -> Node:
             step = operand(choose, types, kind, 1)
         aggregates.append((name, step, kind))
     filter, rebind = condition(choose, types), condition(choose, types, 1)
-    return algebra.iterate(left, right, filter, rebind, aggregates)
+    made = algebra.iterate(left, right, filter, rebind, aggregates)
+    return replace(made, longest=choose.seldom(3))
 
 
 def aggregate(choose: Choice, types: Types) -> Aggregate:

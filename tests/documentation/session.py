@@ -5,7 +5,8 @@ below are what they print, with `...` for anything.  The directory is called /to
 and `python3 -m http.server 8080 &` run until the page ends, or until `^C`.  So does a program that
 a page starts with `NAME=value python3 FILE &`: a text after it is what that program prints.  In a
 command, `whsec_...` and `xscl_...` stand for the secret that was printed last, and `> FILE` at its
-end keeps what it prints.
+end keeps what it prints.  `export XSCL_SMTP=...` begins a mail server on loopback, which the
+service of the page uses.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ from lxml import etree
 from tests.documentation.blocks import Block, blocks
 from tests.waiting import eventually
 from tests.xscl.commandline import called
+from tests.xscl.delivery.test_files_and_mails import Post, post_office
+from tests.xscl.delivery.test_files_and_mails import server as mail_server_of
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli.settings import config
+from xscl.delivery.channels.mail import mail_server
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.parser import parse
 from xscl.polling.feed_poller import PollSettings
@@ -65,6 +69,7 @@ class Session:
     secrets: dict[str, str] = field(default_factory=dict)
     background: Path | None = None
     """The file with the output of the program that a page has started."""
+    post: Post | None = None
 
     def run(self, page: Path) -> int:
         """Run a page; return how many of its blocks did something."""
@@ -152,6 +157,10 @@ class Session:
         kept = self.folder / words.pop() if words[-2:-1] == [">"] else None
         if kept is not None:
             words.pop()
+        if words[0] == "export" and words[1].startswith("XSCL_SMTP="):
+            mail_server(words[1].removeprefix("XSCL_SMTP="))
+            self.post = self.servers.enter_context(post_office())
+            return ""
         if line == "^C":
             self.servers.close()
             self.addresses.clear()
@@ -182,7 +191,8 @@ class Session:
         allowed = [options[at + 1] for at, one in enumerate(options) if one == "--allow-address"]
         home = DataDirectory(self.folder / "xscl-data")
         fetching = PollSettings(allow_addresses=tuple(allowed))
-        running = self.servers.enter_context(serving(home, ANY_PORT, fetching))
+        mail = None if self.post is None else mail_server_of(self.post)
+        running = self.servers.enter_context(serving(home, ANY_PORT, fetching, mail))
         self.addresses["service"] = running.address.removeprefix("http://")
         return ""
 

@@ -8,11 +8,14 @@ read, never a text.
 ==========================  =======================================================================
 A JOIN{p, T} B              abs(a.t1 - b.t1) <= T
 A JOIN{p, S TO T} B         S <= b.t1 - a.t1 <= T
+A SYMMETRIC JOIN{p, T} B    0 <= b.t1 - a.t1 <= T; of equal times a arrived before b
 A FOLLOWED BY{p, T} B       a.t1 < b.t0 and b.t1 - a.t1 <= T
 A FOLLOWED BY{p, S TO T} B  S <= b.t0 - a.t1 and b.t1 - a.t1 <= T
 A NEXT{p} B                 of each a the earliest b with a.t1 < b.t0, all if simultaneous
 A FOLD{p, q, ...} B         instances begin as a; the earliest b after one that satisfy p replace
                             it; those that satisfy q give the next instances, which are the results
+A LONGEST FOLD{...} B       of these results each that b replace of which none satisfies q; it ends
+                            at their b.t1
 A NOT FOLLOWED BY{p, T} B   each a without a b that follows it so; it ends at a.t1 + T and has no
                             variables of B
 A FOLLOWED BY{p, T} B ELSE  the pairs, and each a that NOT FOLLOWED BY gives
@@ -214,6 +217,9 @@ def in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
     distance, window = b.t1 - a.t1, math.inf if operator.window is None else operator.window
     if isinstance(operator, FollowedBy):
         return b.t0 - a.t1 >= (operator.lower or 1) and distance <= window
+    if operator.symmetric:
+        in_order = (a.t1, a.rank) < (b.t1, b.rank)
+        return in_order and (operator.lower or 0) <= distance <= window
     return (-window if operator.lower is None else operator.lower) <= distance <= window
 
 
@@ -327,19 +333,21 @@ class _Instance:
 
 
 def _folded(expression: Fold, left: list[Composite], right: list[Composite]) -> list[Composite]:
-    """Return the instances of FOLD after each step, those that a row rebinds."""
+    """Return the instances of FOLD after each step, or the longest ones that end."""
     names = [name for name, _ in expression.aggregates]
     made = list[Composite]()
     waiting = [_Instance(a, None, a) for a in left]
     while waiting:
         reached = list[_Instance]()
         for one in waiting:
+            before = len(reached)
             met = [
                 b
                 for b in right
                 if _different(one.row, b) and holds(expression.predicate, one.scope(b, names))
             ]
-            for b in _earliest(met, one.row.t1):
+            earliest = _earliest(met, one.row.t1)
+            for b in earliest:
                 scope = one.scope(b, names)
                 if holds(expression.again, scope):
                     computed = {
@@ -353,6 +361,10 @@ def _folded(expression: Fold, left: list[Composite], right: list[Composite]) -> 
                         aggregates={**row.aggregates, **computed},
                     )
                     reached.append(_Instance(one.first, b, row))
-        made += [one.row for one in reached]
+            is_over = bool(earliest) and len(reached) == before
+            if expression.longest and one.last is not None and is_over:
+                made.append(replace(one.row, t1=earliest[0].t1))
+        if not expression.longest:
+            made += [one.row for one in reached]
         waiting = reached
     return made

@@ -176,7 +176,8 @@ def leaves(node: Formula | Operand) -> Iterator[Var | Decorated | Constant]:
 class Join:
     """`A JOIN{p, S TO T} B`; bounds are in ticks, `window` None is INF, `lower` None is -T.
 
-    `otherwise` are the sides that are results without a partner, too: a trailing ELSE.
+    `otherwise` are the sides that are results without a partner, too: a trailing ELSE.  A
+    `symmetric` one has each pair of documents once.
     """
 
     left: Expression
@@ -186,11 +187,13 @@ class Join:
     unit: Unit = ""
     lower: int | None = None
     otherwise: Otherwise = ""
+    symmetric: bool = False
 
     def text(self) -> str:
         constraint = _constraint(self.predicate, self.window, self.unit, self.lower)
         end = {"": "", "both": " ELSE"}.get(self.otherwise, f" ELSE {self.otherwise.upper()}")
-        return f"{_first(self.left)} JOIN{constraint} {_second(self.right)}{end}"
+        name = "SYMMETRIC JOIN" if self.symmetric else "JOIN"
+        return f"{_first(self.left)} {name}{constraint} {_second(self.right)}{end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,18 +231,20 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`A FOLD{p, q, e AS name, ...} B`."""
+    """`A FOLD{p, q, e AS name, ...} B`; of a `longest` one the runs that end."""
 
     left: Expression
     right: Expression
     predicate: Formula
     again: Formula
     aggregates: tuple[tuple[str, Operand], ...] = ()
+    longest: bool = False
 
     def text(self) -> str:
         named = [f"{operand.text()} AS {name}" for name, operand in self.aggregates]
         items = ", ".join([self.predicate.text(), self.again.text(), *named])
-        return f"{_first(self.left)} FOLD{{{items}}} {_second(self.right)}"
+        name = "LONGEST FOLD" if self.longest else "FOLD"
+        return f"{_first(self.left)} {name}{{{items}}} {_second(self.right)}"
 
 
 Expression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"

@@ -191,14 +191,18 @@ FEATURES = {
         *("starts-with(", "contains(", "text()", " and ", " or ", "not(", " AND ", "!=", " < "),
     ),
     "histories": ("JOIN{", "FOLLOWED BY{"),
-    "chains": ("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", " ms TO ", "DISTINCT"),
+    "chains": (
+        *("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", " ms TO ", "DISTINCT"),
+        "SYMMETRIC JOIN{",
+    ),
     "residuals": ("time(", " OR ", " AND ", "not(", "contains(", " < ", " >= ", " + ", " != "),
     "functions": ("lower-case(", "normalize-space(", "substring-before(", "number("),
     "ordered": (
         "NEXT{",
         "NOT FOLLOWED BY{",
         " ELSE",
-        "FOLD{",
+        " FOLD{",
+        "LONGEST FOLD{",
         "$.k",
         " AS n",
         " TO ",
@@ -273,6 +277,11 @@ def _without_branches(node: Node, condition: Condition) -> Iterator[Binding]:
     return iter([{}]) if "->" not in condition.text() else WAYS(node, condition)
 
 
+def _both_orders(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
+    plain = replace(operator, symmetric=False) if isinstance(operator, Join) else operator
+    return IN_TIME(plain, a, b)
+
+
 COMPARES, WAYS = formulas._compares, patterns.ways
 VALUES, PLAIN = values, document_of
 IN_TIME, KEPT, NAMED = rows.in_time, rows.kept, rows._values
@@ -286,6 +295,7 @@ FAULTS: dict[str, tuple[Patch, str]] = {
     "an answer before the lower bound": ((rows, "in_time", _without_lower), "ordered"),
     "absence at exactly T": ((rows, "in_time", _shorter), "ordered"),
     "simultaneous": ((rows, "in_time", _overlapping), "chains"),
+    "both orders of a pair": ((rows, "in_time", _both_orders), "chains"),
     "nothing is forgotten": ((rows, "kept", ALWAYS), "chains"),
     "lateness": ((rows, "kept", _by_arrival), "residuals"),
     "the same document twice": ((rows, "_different", ALWAYS), "chains"),

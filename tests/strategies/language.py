@@ -10,10 +10,10 @@ have matches; what the other documents do is left to chance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from operator import add
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from hypothesis import strategies as st
 
@@ -479,6 +479,47 @@ def _monotone(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     return _Part(made, left.nodes | right.nodes, t0, t1, left.times | right.times)
 
 
+def _exchanged(node: Any) -> Any:
+    """Return a pattern, an operand or a formula with the variables x1 as y1 and y1 as x1."""
+    if isinstance(node, tuple):
+        return tuple(map(_exchanged, node))
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    made = replace(node, **{one.name: _exchanged(getattr(node, one.name)) for one in fields(node)})
+    letters = str.maketrans("xy", "yx")
+    match made:
+        case Step(variable=str(name)):
+            return replace(made, variable=name.translate(letters))
+        case Var(name):
+            return replace(made, name=name.translate(letters))
+        case _:
+            return made
+
+
+def _symmetric(draw: Draw, style: _Style, chosen: Sequence[Arrived]) -> Join:
+    """Return a symmetric join, whose predicate is the same of either order."""
+    left = _block(draw, chosen[0], _Names().block())
+    assert isinstance(left.expression, Block)
+    variables = [Var(name) for name in left.nodes]
+    one, other = (draw(st.sampled_from(variables)) for _ in range(2))
+    derived = _derived(draw, one)
+    apart = Arithmetic("-", Call("number", (one,)), Call("number", (_exchanged(one),)))
+    near, cross = Comparison("<", apart, Constant(2)), Comparison("=", one, _exchanged(other))
+    forms: tuple[tuple[Formula, ...], ...] = (
+        (Comparison("=", one, _exchanged(one)),),
+        (Comparison("=", _exchanged(one), one), Comparison("!=", other, _exchanged(other))),
+        (Comparison("=", derived, _exchanged(derived)),),
+        (cross, _exchanged(cross)),
+        (cross, _exchanged(cross), near, _exchanged(near)),
+    )
+    distance = abs(chosen[-1].timestamp - chosen[0].timestamp)
+    window = _window(draw, style, distance, 0)
+    lower = draw(st.sampled_from((None, None, 0, min(window, distance))))
+    predicate = _all(draw(st.sampled_from(forms)))
+    sides = left.expression, _exchanged(left.expression)
+    return Join(*sides, predicate, window, style.unit, lower, symmetric=True)
+
+
 def _chain(draw: Draw, style: _Style, witnesses: Sequence[Arrived], names: _Names) -> _Part:
     """Return joins of one block for each witness, with parentheses anywhere."""
     if len(witnesses) == 1:
@@ -613,7 +654,9 @@ def _fold(draw: Draw, style: _Style, first: Arrived, new: Arrived, names: _Names
         name = draw(st.sampled_from(aggregates))[0]
         limit = Comparison("<", Decorated(0, name), Constant(draw(st.sampled_from((1, 2, 3)))))
         draw(st.sampled_from((meets, again))).append(limit)
-    made = Fold(left.expression, right.expression, _all(meets), _all(again), aggregates)
+    meet, goes_on = _all(meets), _all(again)
+    longest = meet.text() != goes_on.text() and draw(st.booleans())
+    made = Fold(left.expression, right.expression, meet, goes_on, aggregates, longest)
     both = left.times | right.times
     return _Part(made, left.nodes | right.nodes, left.t0, right.t1, both)
 
@@ -666,7 +709,11 @@ def _case(draw: Draw, style: _Style, sizes: Sequence[int]) -> Case:
     queries = list[Query]()
     for _ in range(draw(st.sampled_from((1, 1, 2)))):
         chosen = _witnesses(draw, seen, draw(st.sampled_from(sizes)))
-        queries.append(_query(draw, _chain(draw, style, chosen, _Names()).expression))
+        if draw(st.integers(0, 3)) == 3:
+            expression: Expression = _symmetric(draw, style, chosen)
+        else:
+            expression = _chain(draw, style, chosen, _Names()).expression
+        queries.append(_query(draw, expression))
     events = _history(draw, queries, arrived, versions=True)
     return Case(events, _lateness(draw, style.scale))
 

@@ -14,7 +14,7 @@ from templates.model.join_graph import (
     FOLLOWED_BY,
     INFINITE,
     JOIN,
-    MEASURES,
+    SYMMETRIC_JOIN,
     TemporalRelation,
 )
 from templates.state.value_joins import measures_of
@@ -25,6 +25,7 @@ RELATIONS = [
     *(TemporalRelation(FOLLOWED_BY, lower, 3) for lower in (1, 2, 3)),
     *(TemporalRelation(JOIN, lower, 2) for lower in (-1, 0, 1)),
     *(TemporalRelation(JOIN, lower, -1) for lower in (-3, -2)),
+    *(TemporalRelation(SYMMETRIC_JOIN, lower, 2) for lower in (0, 1)),
 ]
 LATE = 1
 
@@ -35,6 +36,10 @@ def allowed(relation: TemporalRelation, left: tuple[int, int], right: tuple[int,
     if relation.operator is FOLLOWED_BY:
         return left[1] + relation.lower <= right[0] and gap <= relation.upper
     return relation.lower <= gap <= relation.upper
+
+
+NUMBERS = {"left": (5, 4), "right": (4, 5), "both": (4, 5)}
+"""The numbers of the documents: the newer one has the larger one."""
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
@@ -52,11 +57,15 @@ def test_numpy_and_sql_find_the_sides_in_a_relation(relation: TemporalRelation, 
         }
         for side in (0, 1)
     ]
-    measures = measures_of(*sides)
+    numbers = NUMBERS[newer]
+    docs = {f"doc{side + 1}": np.full(len(pairs), numbers[side]) for side in (0, 1)}
+    measures = {**measures_of(*sides), **docs}
     oldest = {"left": 1, "right": 0}.get(newer)
     keep = relation.keep(LATE)
+    once = relation.operator is SYMMETRIC_JOIN and numbers[0] > numbers[1]
     expected = [
         allowed(relation, *one)
+        and not (once and one[0][1] == one[1][1])
         and clock - (min(one[0][1], one[1][1]) if oldest is None else one[oldest][1]) <= keep
         for one in pairs
     ]
@@ -69,7 +78,7 @@ def test_numpy_and_sql_find_the_sides_in_a_relation(relation: TemporalRelation, 
     rows = {name: np.full(len(pairs), value) for name, value in row.items()}
     assert in_time(rows, measures).tolist() == expected
     table = pa.table(dict(rows) | measures)
-    condition = in_time_sql({name: f"t.{name}" for name in MEASURES}, "t")
+    condition = in_time_sql({name: f"t.{name}" for name in measures}, "t")
     with in_memory() as database:
         database.register("given", table)
         found = database.execute(f"SELECT {condition} AS holds FROM given t").fetchnumpy()

@@ -55,6 +55,8 @@ X, Y = block("x"), block("y")
 QUERIES: dict[str, Expression] = {
     "followed by": FollowedBy(X, Y, compared("b"), WINDOW),
     "join": Join(X, Y, compared("b"), WINDOW),
+    "symmetric join": Join(X, Y, compared("b"), WINDOW, symmetric=True),
+    "symmetric, between bounds": Join(X, Y, compared("b"), WINDOW, lower=1, symmetric=True),
     "join of two streams": Join(X, block("y", stream="R"), compared("b"), WINDOW),
     "without end": FollowedBy(X, Y, compared("b")),
     "two equalities": FollowedBy(X, Y, And((compared("b"), compared("c"))), WINDOW),

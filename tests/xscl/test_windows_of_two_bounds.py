@@ -10,7 +10,7 @@ import re
 import pytest
 
 import xscl
-from templates.model.join_graph import OPERATORS, TemporalOperator
+from templates.model.join_graph import OPERATORS, SYMMETRIC_JOIN, TemporalOperator
 from tests.joining import in_database
 from xscl.drawing.queries import draw_query
 from xscl.language.sentence import sentence
@@ -35,23 +35,26 @@ def within(operator: TemporalOperator, window: str) -> list[int]:
 CASES = [
     pytest.param(operator, window, id=f"{operator.name} {window}")
     for operator in OPERATORS
+    if operator is not SYMMETRIC_JOIN  # of one block: test_symmetric_joins.py
     for window in WINDOWS
     if not (operator.follows and window[0] in "-0")
 ]
 
 
 def query(operator: TemporalOperator, window: str) -> str:
-    """Return a join of every left with every right document of the window."""
+    """Return a join of every left with every right document of the window, or of any two."""
+    if operator is SYMMETRIC_JOIN:
+        return f"S//*[./k->k] {operator.name}{{k = m, {window}}} S//*[./k->m]"
     return f"L//a[./k->k] {operator.name}{{k = m, {window}}} R//b[./k->m]"
 
 
 def documents() -> list[xscl.Document]:
     """Return a left document and right ones at all distances, in order of time."""
     right = [
-        xscl.Document("R", f"at{hours}", LEFT + hours * H, b"<b><k>1</k></b>")
+        xscl.Document(("R", "S"), f"at{hours}", LEFT + hours * H, b"<b><k>1</k></b>")
         for hours in DISTANCES
     ]
-    left = xscl.Document("L", "left", LEFT, b"<a><k>1</k></a>")
+    left = xscl.Document(("L", "S"), "left", LEFT, b"<a><k>1</k></a>")
     return sorted([left, *right], key=lambda one: one.timestamp)
 
 

@@ -200,7 +200,7 @@ def subscriptions(
     cells = (
         (
             one.name,
-            one.template,
+            one.template or "",
             ", ".join(one.reads),
             ", ".join(one.tags),
             one_line(one.query, 100),

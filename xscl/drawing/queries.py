@@ -264,7 +264,8 @@ def _operator(form: _Form) -> tuple[str, str, str]:
         case Following(predicate=predicate):
             return "NEXT", "", _predicate(predicate)
         case Folded(folding=folding):
-            return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
+            name = "LONGEST FOLD" if folding.longest else "FOLD"
+            return name, "", shortened("; ".join(_folded(folding)), WIDEST)
         case AbsenceForm():
             relation = form.relation
             name = f"NOT {relation.operator.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xscl.documents.results import XSCL, Backfill, Subscription
@@ -88,6 +88,11 @@ class EngineCatalog:
                     if attributes and bare:
                         state.streams.give_attributes(bare, schema_of(attributes))
         return fixed
+
+    def forget_streams(self, names: Collection[str]) -> None:
+        """Delete the declarations of streams that no subscription reads."""
+        with self._transactions.change() as state:
+            state.streams.forget(names)
 
     # -- Subscriptions ---------------------------------------------------------------------
 

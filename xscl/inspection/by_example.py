@@ -133,7 +133,9 @@ def query_of(
         one, other = sides if pair.is_exact else (f"lower-case({side})" for side in sides)
         tests.append(f"{one} = {other}")
     tests += [f"{variable(0, leaf)} != {variable(1, leaf)}" for leaf in others]
-    operator = "FOLLOWED BY" if is_ordered else "JOIN"
+    is_same = left == right and all(pair.left == pair.right for pair in pairs)
+    either = "SYMMETRIC JOIN" if is_same else "JOIN"
+    operator = "FOLLOWED BY" if is_ordered else either
     lines = [
         f"{left.stream}//{left.root}->{blocks[0]}{''.join(bound[0])}",
         f"  {operator}{{{' AND '.join(tests)}, {window}}}",

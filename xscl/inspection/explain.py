@@ -257,8 +257,8 @@ def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
         case Following():
             yield str(EDGE_RULES["NEXT"])
             yield "evaluated by: core: Sequence"
-        case Folded():
-            yield str(EDGE_RULES["FOLD"])
+        case Folded(folding=folding):
+            yield str(EDGE_RULES["LONGEST FOLD" if folding.longest else "FOLD"])
             yield "evaluated by: core: Iterate"
         case AbsenceForm():
             relation = form.relation

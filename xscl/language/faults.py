@@ -13,6 +13,7 @@ from xscl.language.syntax import Span
 
 KEYWORDS = (
     *("SELECT", "DISTINCT", "FROM", "PUBLISH", "NAMESPACE", "JOIN", "FOLLOWED", "BY"),
+    *("SYMMETRIC", "LONGEST"),
     *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF", "TO", "LEFT", "RIGHT", "AT", "ZONE"),
 )
 _WORDS = {
@@ -50,6 +51,7 @@ _OPERATORS = {
     "DECORATED",
     "BRACED",
     "EQUAL",
+    *("SYMMETRIC", "LONGEST"),  # JOIN and FOLD follow
 }
 _QUOTES = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 _OUTSIDE = (
@@ -71,7 +73,7 @@ _OUTSIDE = (
 _WORDS_OUTSIDE = {
     "WHERE": "conditions on a document stand in [ ], comparisons between documents in { }",
     "WITHIN": "the window stands last between the braces: {x = y, 3 d}",
-    "ELSE": "ELSE belongs to FOLLOWED BY and JOIN",
+    "ELSE": "ELSE belongs to FOLLOWED BY and JOIN, not to SYMMETRIC JOIN",
     "LEFT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
     "RIGHT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
     "CONTAINS": 'write contains(path, "text")',

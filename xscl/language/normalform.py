@@ -24,6 +24,7 @@ from xscl.language.scope import (
     variables,
     walk,
 )
+from xscl.language.symmetry import expect_symmetry
 from xscl.language.syntax import (
     Block,
     Call,
@@ -368,6 +369,8 @@ class _Reader:
     def _joined(self, expression: Join | FollowedBy) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope, paths=True)
+        if isinstance(expression, Join) and expression.symmetric:
+            expect_symmetry(expression, predicate, self.source)
         sides, finite = (self._side(left), self._side(right)), expression.window.ticks is not None
         found = value_joins(predicate, sides, self.source, expression.span, finite=finite)
         return Joined(left, right, predicate, expression.relation, found)
@@ -426,6 +429,7 @@ class Folding:
     aggregates: tuple[tuple[str, Operand], ...]
     begins: tuple[tuple[str, str], ...]
     mentioned: tuple[str, ...]
+    longest: bool
 
 
 def folding(fold: Fold, scope: JoinScope) -> Folding:
@@ -456,7 +460,8 @@ def folding(fold: Fold, scope: JoinScope) -> Folding:
                 pass
     named = [leaf.name for leaf in used if leaf.name not in names.aggregates]
     mentioned = (*named, *sorted(begins.values()))
-    return Folding(predicate, again, aggregates, tuple(sorted(begins.items())), mentioned)
+    beginnings = tuple(sorted(begins.items()))
+    return Folding(predicate, again, aggregates, beginnings, mentioned, fold.longest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,14 @@ class Queries(Paths):
             case "join":
                 predicate, window = self.constraint(constraint)
                 kinds = {c.type for c in tree.children if isinstance(c, Token)}
+                symmetric = "SYMMETRIC" in kinds
+                if symmetric and window.lower is not None and window.lower.ticks < 0:
+                    message = "the lower bound of SYMMETRIC JOIN must not be below 0"
+                    hint = "the earlier document is the left one: 0 s TO 3 d"
+                    raise self.fault(window.lower.span, message, hint)
                 sides = cast(Alone, next(iter(kinds & {"LEFT", "RIGHT"}), "BOTH"))
-                return Join(left, right, predicate, window, sides if "ELSE" in kinds else "", span)
+                sides = sides if "ELSE" in kinds else ""
+                return Join(left, right, predicate, window, sides, symmetric, span)
             case "followed_by" | "not_followed_by":
                 predicate, window = self.constraint(constraint)
                 self._expect_later(window)
@@ -292,7 +298,12 @@ class Queries(Paths):
         aggregates = tuple(
             (str(item.children[-1]), self.operand(item.children[0])) for item in items[2:]
         )
-        return Fold(left, right, predicates[0], predicates[1], aggregates, span)
+        longest = any(is_token(c, "LONGEST") for c in tree.children)
+        if longest and predicates[1] in (None, predicates[0]):
+            message = "nothing ends a run of LONGEST FOLD: each next document continues it"
+            hint = "the first predicate finds the next document, the second one says it continues"
+            raise self.fault(span, message, hint)
+        return Fold(left, right, predicates[0], predicates[1], aggregates, longest, span)
 
     # -- Windows ---------------------------------------------------------------------------
 

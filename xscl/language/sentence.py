@@ -106,7 +106,8 @@ class _Reading:
             case Join(left, right, predicate):
                 near = _apart(expression.relation)
                 words = f"{self._side(left)} and {self._side(right)} {near}"
-                return self._with(words, right, predicate) + _ALONE[expression.otherwise]
+                once = ", each pair once" if expression.symmetric else ""
+                return self._with(words, right, predicate) + once + _ALONE[expression.otherwise]
             case FollowedBy(left, right, predicate, _, negated, otherwise):
                 within = _within(expression.relation)
                 verb = _chained(left) or ("is not followed" if negated else "is followed")
@@ -127,7 +128,8 @@ class _Reading:
                 if again is not None:
                     words += f", as long as {self._said(again, self._last(right))}"
                 named = ", ".join(name for name, _ in aggregates)
-                return f"{words}, and count {named}" if named else words
+                words += f", and count {named}" if named else ""
+                return f"{words}; each run once, when it ends" if expression.longest else words
             case _:
                 assert_never(expression)
 

@@ -11,7 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from templates.model.join_graph import FOLLOWED_BY, JOIN, TemporalOperator, TemporalRelation
+from templates.model.join_graph import (
+    FOLLOWED_BY,
+    JOIN,
+    SYMMETRIC_JOIN,
+    TemporalOperator,
+    TemporalRelation,
+)
 
 ComparisonSign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {
@@ -277,19 +283,23 @@ Alone: TypeAlias = Literal["", "BOTH", "LEFT", "RIGHT"]
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`A JOIN{p, S TO T} B`; `otherwise` is a trailing ELSE, ELSE LEFT or ELSE RIGHT."""
+    """`A JOIN{p, S TO T} B`; `otherwise` is a trailing ELSE, ELSE LEFT or ELSE RIGHT.
+
+    A `symmetric` one has each pair of documents once.
+    """
 
     left: StreamExpression
     right: StreamExpression
     predicate: Predicate | None
     window: Window
     otherwise: Alone = ""
+    symmetric: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     @property
     def relation(self) -> TemporalRelation:
         """The relation of the times of its sides."""
-        return self.window.of(JOIN)
+        return self.window.of(SYMMETRIC_JOIN if self.symmetric else JOIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +330,17 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`A FOLD{next, again, aggregates...} B`: Cayuga's iteration."""
+    """`A FOLD{next, again, aggregates...} B`: Cayuga's iteration.
+
+    Of a `longest` one an instance is a result when nothing continues it.
+    """
 
     left: StreamExpression
     right: StreamExpression
     predicate: Predicate | None
     again: Predicate | None
     aggregates: tuple[tuple[str, Operand], ...] = ()
+    longest: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 

@@ -135,7 +135,8 @@ def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
     match expression:
         case Join(predicate=predicate, window=window, otherwise=alone):
             side = {"": "", "BOTH": " ELSE"}.get(alone, f" ELSE {alone}")
-            return f"{left} JOIN{_constraint(predicate, window)} {right}{side}"
+            name = expression.relation.operator.name
+            return f"{left} {name}{_constraint(predicate, window)} {right}{side}"
         case FollowedBy(predicate=predicate, window=window):
             operator = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY"
             otherwise = " ELSE" if expression.otherwise else ""
@@ -144,7 +145,8 @@ def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
             return f"{left} NEXT{_braces(_predicates(predicate))} {right}"
         case Fold(predicate=predicate, again=again, aggregates=aggregates):
             named = [f"{unparse(value)} AS {name}" for name, value in aggregates]
-            return f"{left} FOLD{_braces([*_predicates(predicate, again), *named])} {right}"
+            items = _braces([*_predicates(predicate, again), *named])
+            return f"{left} {'LONGEST ' if expression.longest else ''}FOLD{items} {right}"
 
 
 def _predicates(*predicates: Predicate | None) -> list[str]:

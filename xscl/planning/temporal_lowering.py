@@ -191,6 +191,7 @@ class _Writer:
             tuple(made),
             tuple(initial),
             schema,
+            folding.longest,
         )
 
     def _stream(self, name: str, columns: InputColumns) -> Stream:

@@ -28,15 +28,17 @@ from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.app import ServiceSettings
 from xscl.subscriptions.match import Match
-from xscl.web.gallery import documents
+from xscl.web.gallery import UseCase, cases, documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
 PACE = 5.0
 """Seconds between two items of `xscl serve --demo`, so that one sees them come."""
-SHOWN = ("after-a-gale", "cross-posts", "same-picture")
-"""The sample subscriptions of `xscl serve --demo`: each has matches of its own."""
+SHOWN = ("after-a-gale", "same-picture")
+STORIES = "same-story"
+"""The sample subscriptions of `xscl serve --demo`, and the use case of the gallery whose story
+grows with the last step: so the largest story is the first on the page."""
 
 
 class SamplePublisher(ThreadingHTTPServer):
@@ -172,7 +174,8 @@ def serving_samples(
     now = ticks()
     until = datetime.fromtimestamp(now // 1_000_000, UTC)
     with publishing(feeds_until(until), PACE) as server:
-        _register(home, server, {name: subscriptions()[name] for name in SHOWN})
+        told = next(case for case in cases() if case.slug == STORIES)
+        _register(home, server, {name: subscriptions()[name] for name in SHOWN}, told)
         with home.hold("demo"), Spool(home.spool) as spool:
             spool.append(documents(now), now)
         own = replace(serving.fetching, quick=True)
@@ -188,8 +191,13 @@ def _expect_new(home: DataDirectory) -> None:
         )
 
 
-def _register(home: DataDirectory, server: SamplePublisher, queries: Mapping[str, str]) -> None:
-    """Register the sample feeds and subscriptions."""
+def _register(
+    home: DataDirectory,
+    server: SamplePublisher,
+    queries: Mapping[str, str],
+    told: UseCase | None = None,
+) -> None:
+    """Register the sample feeds and subscriptions, and a use case with stories."""
     with (
         home.hold("demo"),
         Engine(home.database, owns_process=True) as engine,
@@ -199,3 +207,5 @@ def _register(home: DataDirectory, server: SamplePublisher, queries: Mapping[str
             wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
             follow(engine, followed, wanted)
         engine.subscribe_many(queries.items())
+        if told is not None:
+            engine.subscribe(told.slug, told.query, stories=told.stories)

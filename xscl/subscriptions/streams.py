@@ -27,7 +27,7 @@ from xscl.planning.event_queries import (
     schema_of,
 )
 from xscl.store.queries.feeds import has_feeds_on
-from xscl.store.queries.rows import rows_of
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.queries.stream_documents import delete_streams_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -162,6 +162,14 @@ class StreamDefinitions:
         """
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
+
+    def forget(self, names: Collection[str]) -> None:
+        """Delete the declarations of streams that no subscription reads."""
+        unread = [name for name in names if not self._subscriptions.readers(name)]
+        delete_rows(self._store, "stream", name=unread)
+        for name in unread:
+            self._declared.pop(name, None)
+        self._changes += 1
 
     def erase(self, prefix: str) -> None:
         """Delete the declarations of streams with a prefix."""

@@ -16,7 +16,8 @@ rows: so results come by depth, as those of aggregates do.
 Iterate (μ): an instance takes one right row after the other and is put out each time.  An instance
 that a right row meets (filter θ) is deleted when the epoch ends.  Each row that also satisfies the
 rebind predicate makes a new instance with that row as the last, which is emitted (section 3.2.3;
-the rebind and forward edges of section 3.3.2 have the same predicate).
+the rebind and forward edges of section 3.3.2 have the same predicate).  The longest run is put out
+in place of all: an instance that the right rows of an epoch meet and none of them rebinds.
 """
 
 from __future__ import annotations
@@ -374,12 +375,16 @@ class SequenceMOp(StateMOp):
 
 
 class Iteration(NamedTuple):
-    """The definition of μ: θ, the rebind predicate, the first and every later instance."""
+    """The definition of μ: θ, the rebind predicate, the first and every later instance.
+
+    Of the `longest` run the last column of an instance says that it has a right row.
+    """
 
     filter: BoundPredicate
     rebind: BoundPredicate
     first: BoundColumns
     next: BoundColumns
+    longest: bool = False
 
 
 class IterateMOp(StateMOp):
@@ -394,14 +399,33 @@ class IterateMOp(StateMOp):
         self._next = definition.next
         self._rebind = definition.rebind
         self._rebinds = definition.rebind.shape.holds
+        self._longest = definition.longest
+        self._ended: dict[int, Instance | None] = {}  # met in the epoch; None: it was rebound
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:
             self._pend(self._first.shape.make(None, row, self._first.constants), members)
 
     def match(self, row: Row) -> None:
-        for older, members in self._meet(row):
+        found = self._meet(row)
+        if found and self._longest and not self._ended:
+            self._lane.flush_later(self)
+        for instance in found:
+            older, members = instance
             if self._rebinds(older, row, self._rebind.constants):
                 made = self._next.shape.make(older, row, self._next.constants)
-                self._output.emit(made, members)
                 self._pend(made, members)
+                if self._longest:
+                    self._ended[id(instance)] = None
+                else:
+                    self._output.emit(made, members)
+            elif self._longest:
+                self._ended.setdefault(id(instance), instance)
+
+    def flush(self, now: int) -> None:
+        """Emit the longest runs that the epoch ends."""
+        ended, self._ended = self._ended, {}
+        for instance in ended.values():
+            if instance is not None and instance[0][-1]:
+                row, members = instance
+                self._output.emit((row[0], now, *row[2:-1]), members)

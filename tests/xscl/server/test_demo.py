@@ -55,7 +55,7 @@ def check(
     assert len({match["match"] for match in matches}) == len(NEWS)
     figures = last["status"]
     assert (figures["subscriptions"], figures["joins"], figures["streams"]) == (5, 5, 4)
-    assert (figures["documents"], figures["rejected"]) == (12, 0)
+    assert (figures["documents"], figures["rejected"]) == (13, 0)
     assert figures["matches"] == len(NEWS) + 1  # and a gale in the history
     assert (figures["feeds"], figures["feeds_failing"], figures["waiting"]) == (3, 0, 0)
     assert figures["executors"] == executors

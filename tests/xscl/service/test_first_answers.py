@@ -45,11 +45,13 @@ def test_what_is_no_feed_is_refused_unless_it_is_wanted(
     running, server = asked
     with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
         for client in (operator, ann):
-            refused = client.post("/v1/feeds", json={"url": server.url(path)})
+            asking = {"url": server.url(path), "stream": "unheard"}
+            refused = client.post("/v1/feeds", json=asking)
             assert code(refused) == (400, "feeds")
             assert ANSWERS[path][1] in refused.json()["detail"]
             assert "is not followed" in refused.json()["detail"]
             assert ok(client.get("/v1/feeds"))["items"] == []
+            assert client.get("/v1/streams/unheard").status_code == 404
         used = ok(ann.get("/v1/me"))["used"]
         assert (used["feeds"], used["streams"]) == (0, 0)
         page = operator.post("/feeds/add", data={"url": server.url(path)})

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from templates.model.join_graph import INFINITE, TemporalRelation
+from templates.model.join_graph import INFINITE, SYMMETRIC_JOIN, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.replay import TRIED, TrialScope
 from xscl.inspection.why.question import Edge, Known, Question, covered
@@ -75,19 +75,24 @@ def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
 
 def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield the edges of the bounds that a relation has for two sides."""
-    lead = right.start - left.ts
-    measured = {"lead": lead, "gap": right.ts - left.ts}
+    lead, gap = right.start - left.ts, right.ts - left.ts
+    measured = {"lead": lead, "gap": gap}
     if relation.operator.follows:
         near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
         near = near if lead else "both are at the same time"
         yield Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
-    elif relation.least is None and relation.window is not None:
-        yield _at_most_apart(relation.upper, left, right)
+    elif relation.operator is SYMMETRIC_JOIN:
+        holds = gap > 0 or (gap == 0 and left.documents[0].doc < right.documents[0].doc)
+        near = f"it is {duration(-gap)} later" if gap else "both are at one time, it arrived later"
+        near = f"{near}: ask for {right.name} and {left.name}"
+        text = f"{left.name} is the earlier one of the pair, which is a match once"
+        yield Edge("order", text, holds, None if holds else near)
+    if relation.least is None:
+        if relation.window is not None:
+            yield _at_most_apart(relation.upper, left, right)
         return
     for bound in relation.bounds:
         value = measured[bound.measure]
-        if bound.is_least and relation.least is None:
-            continue  # of FOLLOWED BY, which has its edge
         if relation.operator.follows and not bound.is_least:
             yield _at_most_apart(relation.upper, left, right)
             continue
@@ -199,7 +204,13 @@ def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
         return -INFINITE, INFINITE
     times = [one.stored.ts for one in known]
     form = question.query.normal.form
-    return min(times) - _earliest(form), max(times) + _deadlines(form)
+    last = INFINITE if _has_longest(form) else max(times) + _deadlines(form)
+    return min(times) - _earliest(form), last
+
+
+def _has_longest(form: NormalForm) -> bool:
+    """Return True if the end of a run decides, which a document after it makes."""
+    return any(isinstance(one, Folded) and one.folding.longest for one in forms(form))
 
 
 def _earliest(form: NormalForm) -> int:
@@ -240,11 +251,16 @@ def _instead(
         waits = _pending(question) if answers is None else None
         return answers or waits, waits is not None
     left = wanted[:-1]
-    return _others(left, "was taken by", {one for one in found if one[:-1] == left}), False
+    taken = _others(left, "was taken by", {one for one in found if one[:-1] == left})
+    if taken is None and _has_longest(form):
+        return "no later document has ended the run", False
+    return taken, False
 
 
 def _pending(question: Question) -> str | None:
     """Return the time at which a match is certain, if that is not over, and what it needs."""
+    if _has_longest(question.query.normal.form):
+        return "it is decided when time passes the document that ends the run"
     deadline = _period(question, [one for one in question.documents if one is not None])[1]
     if deadline <= question.watermark:
         return None

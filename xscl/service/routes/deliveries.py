@@ -496,6 +496,7 @@ NOTE = "the reader asked for no more mails"
 Token = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The token of the mail.")]
 
 
+@mail_router.head("/{id}/{token}", include_in_schema=False)  # programs that test addresses
 @mail_router.get("/{id}/{token}", summary="Look at the end of mails", response_class=HTMLResponse)
 def look(id: Id, token: Token, app: TheApp) -> HTMLResponse:
     """A page with a button that ends the mails."""

@@ -155,10 +155,11 @@ _LOOK = 0.1
 
 
 class _Followed(NamedTuple):
-    """A new feed, its streams whose lateness is fixed, and those that it made the user's."""
+    """A new feed, its streams whose lateness is fixed, those that it made, and made the user's."""
 
     feed: Feed
     fixed: list[str]
+    made: list[str]
     claimed: list[str]
 
 
@@ -173,9 +174,14 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
             feeds.remove(now)
             app.accounts.usage.subtract(account.number, "feeds")
             documents = app.store.counts.of(feeds.store)
+            empty = {
+                stream
+                for stream in new.feed.streams
+                if not (has_feeds_on(feeds.store, stream) or documents.get(stream))
+            }
+            app.engine.catalog.forget_streams(empty.intersection(new.made))
             for stream in new.claimed:
-                known = account.qualify(stream)
-                if not (has_feeds_on(feeds.store, known) or documents.get(known)):
+                if account.qualify(stream) in empty:
                     app.accounts.users.release(account, stream)
             raise
         return _as_it_is(feeds, account, now, new.fixed)
@@ -189,8 +195,10 @@ def _follow(new: NewFeed, app: App, account: Account) -> _Followed:
     with app.accounts.usage.adding(account, "feeds"), app.feeds() as feeds:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
+        known = app.engine.state.streams.known()
         feed, fixed = follow(app.engine, feeds, wanted)
-        return _Followed(feed, fixed, _claim(app, account, feed))
+        made = [stream for stream in feed.streams if stream not in known]
+        return _Followed(feed, fixed, made, _claim(app, account, feed))
 
 
 @router.post(

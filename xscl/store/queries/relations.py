@@ -78,7 +78,7 @@ MEANINGS = {
     "strVal": "the string value of the node",
     "template": "the number of the template of its joins; 0 without one",
     "qid": "the row of the template, shared by subscriptions with the same joins",
-    "op": "the operator: JOIN, FOLLOWED BY",
+    "op": f"the operator: {', '.join(one.name for one in OPERATORS)}",
     "wl": "the length of the window in microseconds",
     "subscription": "the name of its subscription",
     "documents.stream": "the stream that its name begins with: the first one that it is on",
@@ -256,7 +256,7 @@ RELATIONS = (
     Relation("missed", "", MISSED),
     Relation(
         "late",
-        "documents that came late, and which subscriptions may have missed them",
+        "documents that came late, and the subscriptions that may lack some match of them",
         f"{LATE} ORDER BY d.doc",
     ),
     Relation(

@@ -52,7 +52,7 @@ MEDIA_TYPES = {
 _DATES = re.compile(
     rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \w{3}"
 )
-STEPS = 3
+STEPS = 4
 """The number of the last step."""
 
 

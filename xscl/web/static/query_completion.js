@@ -20,7 +20,8 @@ const OPERATORS = oneOf([...PREDICATE_WORDS, ...ARITHMETIC_WORDS, "NOT"]);
 const OUTSIDE = oneOf(KEYWORDS);
 const CALENDAR = oneOf(CALENDAR_WORDS);
 const SIDES = SIDE_WORDS.map((word) => `ELSE ${word}`);
-const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "NEXT", "FOLD", "ELSE", ...SIDES, "PUBLISH", "AS"];
+const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "SYMMETRIC JOIN", "NEXT", "FOLD", "LONGEST FOLD"];
+const ENDING = ["ELSE", ...SIDES, "PUBLISH", "AS"];
 const BEGIN = ["SELECT * FROM", "SELECT DISTINCT * FROM"];
 const INSTANTS = { label: "AT", apply: "AT '0 9 * * MON'->t", detail: "instants of a calendar" };
 
@@ -161,7 +162,7 @@ async function outside(at, from) {
     detail: `${each.documents} document${each.documents === 1 ? "" : "s"}`,
     boost: each.documents ? 50 : 0,
   }));
-  const words = (at.stream === null ? BEGIN : BETWEEN).map((label) => ({ label, apply: `${label} ` }));
+  const words = (at.stream === null ? BEGIN : [...BETWEEN, ...ENDING]).map((label) => ({ label, apply: `${label} ` }));
   return { from, options: [...found, INSTANTS, ...words], validFor: VALID };
 }
 
