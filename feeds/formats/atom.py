@@ -6,14 +6,12 @@ An entry without an author inherits its source's or its feed's (RFC 4287,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lxml import etree
 
 from feeds.formats import entries
 from feeds.formats.details import with_details
 from feeds.formats.entries import FeedChannel, FeedEntry
-from feeds.formats.namespaces import ATOM, ATOM_03, XML
+from feeds.formats.namespaces import ATOM, ATOM_03
 from feeds.formats.native import frame, own_xml
 from feeds.formats.vocabulary import Children, children, update_period
 
@@ -38,9 +36,9 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
         format="atom03" if core == ATOM_03 else "atom10",
         title=found.first("title") or "",
         id=(found.first("guid") or "").strip(),
-        self_url=_link(links, "self", base) or "",
-        hub=_link(links, "hub", base) or "",
-        site_url=_link(links, "alternate", base) or "",
+        self_url=entries.linked(links, "self", base) or "",
+        hub=entries.linked(links, "hub", base) or "",
+        site_url=entries.linked(links, "alternate", base) or "",
         ttl=update_period(found),
         entries=tuple(_entry(each, url, authors, around is not None) for each in written),
         frame=around or (b"", b""),
@@ -56,7 +54,7 @@ def _entry(
     sources = found.all("own_sources")[:1]
     own = FeedEntry(
         guid=found.first("guid"),
-        link=_link(links, "alternate", base),
+        link=entries.linked(links, "alternate", base),
         authors=_authors(found)
         or next((_authors(children(each, "atom")) for each in sources), ())
         or inherited,
@@ -67,24 +65,10 @@ def _entry(
     return with_details(own, found, base)
 
 
-def _link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
-    """The address of a relation, HTML before other types; a link without `href` may be text."""
-    named = [each for each in links if entries.relation(each) == rel]
-    if len(named) > 1:
-        named.sort(key=lambda each: "html" not in (each.get("type") or "html"))
-    addresses = (
-        entries.link(each.get("href") or entries.text(each), _base(each, base)) for each in named
-    )
-    return next((address for address in addresses if address), None)
-
-
-def _base(element: etree._Element, base: str) -> str:
-    """The link's own `xml:base`, seldom as it is, before its parent's."""
-    return base if element.get(f"{{{XML}}}base") is None else entries.base_of(element, base)
-
-
 def _authors(holder: Children) -> tuple[str, ...]:
     """The names of the authors; who has none is named by address."""
     inner = [entries.tag_of(holder.core, name) for name in ("name", "email", "uri", "url")]
-    people = [entries.first(entries.fields(each), inner) for each in holder.all("authors")]
+    people = [
+        next(entries.named(entries.fields(each), inner), "") for each in holder.all("authors")
+    ]
     return tuple(name for name in people if name) or holder.texts("creators")

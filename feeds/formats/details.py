@@ -130,7 +130,7 @@ def _person(element: etree._Element) -> str:
     names = [
         tag for key in ("name", "email", "uri") for tag in inner if entries.split(tag)[1] == key
     ]
-    return (entries.first(inner, names) or entries.text(element)).strip()
+    return next(entries.named(inner, names), entries.text(element)).strip()
 
 
 def _categories(entry: Children, media: Children) -> tuple[Category, ...]:
@@ -171,7 +171,7 @@ def _source(entry: Children, base: str) -> tuple[str | None, str | None]:
         links = [each for tag in _in_atom(inner, "link") for each in inner[tag]]
         links.sort(key=lambda each: each.get("rel") != "self")
         address = next((each.get("href") for each in links), None)
-        title = entries.first(inner, _in_atom(inner, "title"))
+        title = next(entries.named(inner, _in_atom(inner, "title")), None)
         return title, entries.link(address, entries.base_of(element, base))
     return entry.first("source"), None
 

@@ -8,13 +8,15 @@ link that runs a program (`javascript:`, `data:`) is no link.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
 from lxml import etree
+
+from feeds.formats.namespaces import XML
 
 Frame: TypeAlias = tuple[bytes, bytes]
 """What stands before and after an entry in its native document."""
@@ -160,20 +162,14 @@ def relation(element: etree._Element) -> str:
     return rel.removeprefix("http://www.iana.org/assignments/relation/")
 
 
-def first(found: Fields, names: Iterable[str]) -> str | None:
-    """The first string value under one of the names that is not blank."""
-    for name in names:
-        for element in found.get(name, ()):
-            value = text(element)
-            if value and not value.isspace():
-                return value
-    return None
+def texts(elements: Iterable[etree._Element]) -> Iterator[str]:
+    """The string values of elements that are not blank."""
+    return (value for value in map(text, elements) if value and not value.isspace())
 
 
-def texts(found: Fields, names: Iterable[str]) -> list[str]:
-    """All string values under the names that are not blank, name by name."""
-    values = [text(element) for name in names for element in found.get(name, ())]
-    return [value for value in values if value and not value.isspace()]
+def named(found: Fields, names: Iterable[str]) -> Iterator[str]:
+    """The string values under names that are not blank, name by name."""
+    return texts(each for name in names for each in found.get(name, ()))
 
 
 # --- links ---
@@ -207,6 +203,17 @@ def base_of(element: etree._Element, url: str) -> str:
     """Return the base of relative links in the element: `xml:base`, else the feed's address."""
     base = element.base
     return (link(base, url) or url) if base else url
+
+
+def linked(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
+    """The address of a relation, HTML before other types; a link without `href` may be text."""
+    of_relation = [each for each in links if relation(each) == rel]
+    of_relation.sort(key=lambda each: "html" not in (each.get("type") or "html"))
+    for each in of_relation:
+        own = base_of(each, base) if each.get(f"{{{XML}}}base") else base
+        if (address := link(each.get("href") or text(each), own)) is not None:
+            return address
+    return None
 
 
 # --- numbers ---

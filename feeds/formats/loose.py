@@ -1,4 +1,4 @@
-"""Feeds that only feedparser can read: unknown roots, formats of the nineties."""
+"""Feeds that only feedparser can read: damaged markup, unknown roots, formats of the nineties."""
 
 from __future__ import annotations
 

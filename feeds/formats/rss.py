@@ -8,8 +8,6 @@ plain RSS has no words for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lxml import etree
 
 from feeds.formats import entries
@@ -42,9 +40,9 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     return FeedChannel(
         format=version,
         title=found.first("title") or "",
-        self_url=_link(links, "self", base) or "",
-        hub=_link(links, "hub", base) or "",
-        site_url=site_url or _link(links, "alternate", base) or "",
+        self_url=entries.linked(links, "self", base) or "",
+        hub=entries.linked(links, "hub", base) or "",
+        site_url=site_url or entries.linked(links, "alternate", base) or "",
         ttl=minutes * 60 if minutes else update_period(found),
         # 24 was once the name of 0.
         skip_hours=frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24),
@@ -77,7 +75,7 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
     own = FeedEntry(
         guid=found.first("guid") or item.get(f"{{{RDF}}}about"),
         link=entries.link(found.first("link"), base)
-        or _link([*atom_links, *found.all("link")], "alternate", base)
+        or entries.linked([*atom_links, *found.all("link")], "alternate", base)
         or _permalink(found),
         published=found.first("published"),
         updated=found.first("updated"),
@@ -96,15 +94,8 @@ def _permalink(entry: Children) -> str | None:
     return None
 
 
-def _link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
-    """The address of a relation, in links of Atom or RSS with an `href`."""
-    named = (each for each in links if entries.relation(each) == rel)
-    addresses = (entries.link(each.get("href"), base) for each in named)
-    return next((address for address in addresses if address), None)
-
-
 def _nested(channel: Children, field: str, inner: str) -> list[str]:
     """The texts of the elements in the lists of a field."""
     lists = map(entries.fields, channel.all(field))
     name = entries.tag_of(channel.core, inner)
-    return [text.strip() for each in lists for text in entries.texts(each, (name,))]
+    return [text.strip() for each in lists for text in entries.named(each, (name,))]

@@ -1,21 +1,20 @@
 """The names of elements in feeds, and which of them give which field.
 
 An element of the entry's own namespace, whichever that is, goes by its local name; one of an
-extension by its tag.  Which of its names give which field is compiled once for each sequence of
-names that an entry has: all entries of a feed often have the same.  Unknown elements are passed
-over, so that a feed full of them takes no memory here.
+extension by its tag.  Unknown elements are passed over, so that a feed full of them takes no memory
+here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from lxml import etree
 
-from feeds.formats.entries import Fields, number, split, tag_of, text
+from feeds.formats.entries import Fields, number, split, tag_of, text, texts
 from feeds.formats.namespaces import (
     ATOM,
     ATOM_03,
@@ -134,58 +133,40 @@ def _by_tag(core: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
     return {tag.lower(): name for tag, name in every.items()} | every, second
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Children:
     """The known children of an element by name; `core` is its own namespace.
 
-    `names` are for each field those of its names that the element has.  A text is read once: lxml
-    decodes it anew each time.
+    `names` are for each field the names that give it.
     """
 
     core: str
     found: Fields
     names: Names
-    _texts: dict[str, list[str]] = field(default_factory=dict)
 
     def has(self, *fields: str) -> bool:
         """Return True if there is an element that gives one of the fields."""
-        names = self.names
-        return any(names[field] for field in fields)
+        return any(name in self.found for field in fields for name in self.names[field])
 
     def all(self, field: str) -> Sequence[etree._Element]:
         """The elements that give the field, name by name."""
-        names = self.names[field]
-        if not names:
-            return ()
-        if len(names) == 1:
-            return self.found[names[0]]
-        return [each for name in names for each in self.found[name]]
+        found = self.found
+        return [each for name in self.names[field] if name in found for each in found[name]]
 
     def with_texts(self, field: str) -> Iterator[tuple[etree._Element, str]]:
         """The elements that give the field and are not empty or blank, with their texts."""
-        for name in self.names[field]:
-            for element, value in zip(self.found[name], self._texts_of(name), strict=True):
-                if (value and not value.isspace()) or len(element):
-                    yield element, value
+        for element in self.all(field):
+            value = text(element)
+            if (value and not value.isspace()) or len(element):
+                yield element, value
 
     def first(self, field: str) -> str | None:
         """The first string value of the field that is not blank."""
-        for name in self.names[field]:
-            for value in self._texts_of(name):
-                if value and not value.isspace():
-                    return value
-        return None
+        return next(texts(self.all(field)), None)
 
     def texts(self, field: str) -> tuple[str, ...]:
         """All string values of the field that are not blank."""
-        names = self.names[field]
-        values = (value for name in names for value in self._texts_of(name)) if names else ()
-        return tuple(value for value in values if value and not value.isspace())
-
-    def _texts_of(self, name: str) -> list[str]:
-        if name not in self._texts:
-            self._texts[name] = [*map(text, self.found[name])]
-        return self._texts[name]
+        return tuple(texts(self.all(field)))
 
 
 def children(element: etree._Element, kind: str) -> Children:
@@ -207,36 +188,23 @@ def children(element: etree._Element, kind: str) -> Children:
         if name in found:
             found[tag] = found[name]
     in_atom = " in Atom" if core in (ATOM, ATOM_03) and kind != "media" else ""
-    return Children(core, found, _present(kind + in_atom, tuple(found)))
+    return Children(core, found, _FIELDS[kind + in_atom])
 
 
 def media_of(entry: Children) -> Children:
     """The elements of Media RSS in the entry, in its groups and in its contents."""
-    if not entry.names["media"]:
-        return _NO_MEDIA
     every: Fields = {}
-    layers = [entry.found]
+    layers = [entry.found] if entry.has("media") else []
     while layers:
         for name, elements in layers.pop(0).items():
             if name in _MEDIA_TAGS:
                 every.setdefault(name, []).extend(elements)
                 if name.endswith(("}group", "}content")):
                     layers += [children(each, "media").found for each in elements if len(each)]
-    return Children("", every, _present("media", tuple(every)))
-
-
-@lru_cache(maxsize=1_000)
-def _present(kind: str, present: tuple[str, ...]) -> Names:
-    """For each field those of its names that are present."""
-    here = frozenset(present)
-    return {
-        field: tuple(name for name in names if name in here)
-        for field, names in _FIELDS[kind].items()
-    }
+    return Children("", every, _MEDIA)
 
 
 _MEDIA_TAGS = frozenset(_COMMON["media"])
-_NO_MEDIA = Children("", {}, _present("media", ()))
 
 
 # --- how often to ask ---

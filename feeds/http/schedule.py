@@ -17,7 +17,8 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-_SECOND = 1_000_000
+from feeds.formats.times import SECOND
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -58,12 +59,12 @@ def next_poll(url: str, now: int, wishes: PollHints, policy: PollPolicy = DEFAUL
     interval = min(max(_wanted(now, wishes, policy), policy.floor), policy.cap / spread)
     least = min(max(policy.floor, wishes.retry_after or 0), policy.cap)
     jittered = interval * (1 + policy.jitter * _share(url))
-    return _allowed(now + int(max(jittered, least) * _SECOND), wishes)
+    return _allowed(now + int(max(jittered, least) * SECOND), wishes)
 
 
 def _wanted(now: int, wishes: PollHints, policy: PollPolicy) -> int:
     """The longest interval that anybody asks for, in seconds, without bounds."""
-    until_expiry = 0 if wishes.expires is None else (wishes.expires - now) // _SECOND
+    until_expiry = 0 if wishes.expires is None else (wishes.expires - now) // SECOND
     asked = (wishes.ttl or 0, wishes.max_age or 0, wishes.retry_after or 0, until_expiry)
     return max(policy.base << min(max(wishes.errors, 0), 16), *asked)
 
