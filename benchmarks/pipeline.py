@@ -36,7 +36,6 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.engine.executors import Executors
 from xscl.engine.facade import Engine
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.subscriptions.matches import Matches
 
@@ -108,8 +107,13 @@ class Side:
             thread.join()
 
     def _consumer(self) -> Consumer:
-        sink = EngineSink(self.engine, self.listen)
-        return Consumer(self.spool, sink, executors=self.executors, batch=1)
+        return Consumer(
+            self.spool,
+            self.engine.ingest,
+            executors=self.executors,
+            on_matches=self.listen,
+            batch=1,
+        )
 
 
 def run(options: Options) -> Iterator[Row]:

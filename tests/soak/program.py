@@ -45,8 +45,8 @@ from tests.soak.verdict import Judged, bounded, verdict
 from tests.xscl.delivery.receiver import Receiver, receiving, status
 from xscl.documents.retention import Retention
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.polling.arrival_clock import SECOND
 from xscl.polling.feed import feed_key
+from xscl.time_format import SECOND
 
 HOUR = 3_600
 SPEED = 60.0

@@ -49,7 +49,7 @@ def test_each_step_of_a_push_enters_its_package_through_few_modules() -> None:
         "accept": ["xscl.documents.document_log"],
         "shred": ["xscl.shredding.arrivals"],
         "join": ["templates.processor"],
-        "commit": ["xscl.store.queries", "xscl.store.store"],
+        "commit": ["xscl.store.store"],
     }
 
 

@@ -34,7 +34,7 @@ from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
-from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
+from xscl.polling.arrival_clock import RELEASED, way_back
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
@@ -48,7 +48,7 @@ from xscl.store.store import Store
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import refuse_former
 from xscl.store.store_lock import marked
-from xscl.time_format import ticks_of_time
+from xscl.time_format import SECOND, ticks_of_time
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
 

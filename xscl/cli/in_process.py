@@ -27,7 +27,6 @@ from xscl.documents.retention import changed_retention
 from xscl.engine.backup import Backup, back_up
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.data_directory import DataDirectory, clear_executors
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import read_header
 from xscl.polling.feed_admission import FeedRequest
@@ -161,7 +160,7 @@ class LocalService(OpenedService):
                 if not report.as_json:
                     deliver()
 
-            Consumer(self.app.store.spool, EngineSink(self.engine, on_pushed=on_pushed)).run_once()
+            Consumer(self.app.store.spool, self.engine.ingest, on_pushed=on_pushed).run_once()
         if report.as_json:
             report(log.undelivered())
         yield pushed

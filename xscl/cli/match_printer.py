@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 
 from xscl.cli.match_text import match_row, match_text
 from xscl.cli.output import ESCAPES, clean, json_line, warn
-from xscl.delivery.message import MatchFields
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
+from xscl.subscriptions.match import Match
 
 GRACE = 1.0
 """Seconds for which an output that nobody reads is waited for when the service ends."""
@@ -42,7 +42,7 @@ class MatchPrinter:
         self._stop_at: float | None = None
         self._closed = False
 
-    def __call__(self, matches: Iterable[MatchFields]) -> None:
+    def __call__(self, matches: Iterable[Match]) -> None:
         """Print matches; raises OutputUnread after `stop` if the output is not read.
 
         One whose documents are gone, as its subscription was removed, is left out.  Raises
@@ -74,7 +74,7 @@ class MatchPrinter:
         if self._stop_at is None:
             self._stop_at = time.monotonic() + GRACE
 
-    def _lines(self, match: MatchFields) -> Iterator[str]:
+    def _lines(self, match: Match) -> Iterator[str]:
         if self._as_json:
             yield json_line(match_row(match))
         else:

@@ -15,10 +15,9 @@ from xscl.cli.printed_times import ticks_to_second
 from xscl.client import answers
 
 if TYPE_CHECKING:
-    from xscl.delivery.message import MatchFields
-    from xscl.subscriptions.match import DocumentSource, Node
+    from xscl.subscriptions.match import DocumentSource, Match, Node
 
-AnyMatch: TypeAlias = "MatchFields | answers.Match"
+AnyMatch: TypeAlias = "Match | answers.Match"
 """A match of an engine in this process, or as the API returns it."""
 
 WIDTH = 100

@@ -62,7 +62,7 @@ UNTOLD = _QUIET - {"author", "description"} | {"title"}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class CardValue:
     """A value of a document: its name, its text and its join mark, or 0.
 
     `differs` if the values with this mark are compared otherwise than for equality.
@@ -87,12 +87,12 @@ class Card:
 
     document: str
     ts: int
-    title: Value
+    title: CardValue
     url: str | None
-    origin: Value | None
-    text: Value | None
-    categories: tuple[Value, ...]
-    values: tuple[Value, ...]
+    origin: CardValue | None
+    text: CardValue | None
+    categories: tuple[CardValue, ...]
+    values: tuple[CardValue, ...]
     stream: str = ""
     id: str = ""
     version: int = 1
@@ -126,9 +126,9 @@ class MatchView:
     t1: int
     history: bool
     cards: tuple[Card, ...] = ()
-    values: tuple[Value, ...] = ()
+    values: tuple[CardValue, ...] = ()
     output: str = ""
-    built: tuple[Value, ...] = ()
+    built: tuple[CardValue, ...] = ()
     absence: str = ""
     gone: bool = False
     arrived: int | None = None
@@ -173,7 +173,7 @@ def shown(
     place = (match.position, match.number)
     view = MatchView(match.id, name, place, match.t1, match.history)
     if isinstance(match, EventMatch):
-        values = (Value(key, shortened(value or "")) for key, value in match.values.items())
+        values = (CardValue(key, shortened(value or "")) for key, value in match.values.items())
         return replace(view, values=tuple(values))
     if match.refusal is not None:
         return replace(view, gone=True)
@@ -188,7 +188,7 @@ def shown(
         raise
     except StoreError:
         return replace(view, gone=True)
-    instants = tuple(Value(key or "at", at or "") for key, at in match.instants)
+    instants = tuple(CardValue(key or "at", at or "") for key, at in match.instants)
     built = tuple(built_values(xml)) if xml else ()
     output = shortened(xml.decode(), OUTPUT)
     return replace(
@@ -196,7 +196,7 @@ def shown(
     )
 
 
-def built_values(xml: bytes) -> list[Value]:
+def built_values(xml: bytes) -> list[CardValue]:
     """Return the leaves of a document that SELECT constructs, as people read them."""
     return list(values_of(number_nodes(parse(xml)), {}))
 
@@ -282,15 +282,15 @@ def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     if any(value.name == "channel_url" for value in values):
         shown = _item(part, values)
     else:
-        title = _named(values, "title") or next(iter(values), Value("", part.document))
+        title = _named(values, "title") or next(iter(values), CardValue("", part.document))
         others = _others(values, [title])
-        shown = Card(part.document, part.ts, title, None, Value(ROOT, root), None, (), others)
+        shown = Card(part.document, part.ts, title, None, CardValue(ROOT, root), None, (), others)
     return replace(shown, stream=part.stream, id=part.id, version=part.version, root=root)
 
 
-def _item(part: MatchDocument, values: list[Value]) -> Card:
+def _item(part: MatchDocument, values: list[CardValue]) -> Card:
     """Return the card of a feed item."""
-    title = _named(values, "title") or Value("title", "(without a title)")
+    title = _named(values, "title") or CardValue("title", "(without a title)")
     text = _text(part.tree, _named(values, "description") or _named(values, "content"))
     origins, address = [_named(values, name) for name in _ORIGINS], _named(values, "item_url")
     told = max(filter(None, origins), key=lambda one: bool(one.joined))
@@ -302,14 +302,14 @@ def _item(part: MatchDocument, values: list[Value]) -> Card:
     return Card(part.document, part.ts, title, url, origin, text, categories, others)
 
 
-def _publisher(part: MatchDocument, origins: Sequence[Value | None]) -> str:
+def _publisher(part: MatchDocument, origins: Sequence[CardValue | None]) -> str:
     """Return the name of the feed of an item: the user's, its title, else the host."""
     title, _, channel = origins
     assert channel is not None
     return part.feed_title or (title.text if title else host(channel.text))
 
 
-def _text(tree: DocumentTree, found: Value | None) -> Value | None:
+def _text(tree: DocumentTree, found: CardValue | None) -> CardValue | None:
     """Return the text of an item without HTML; a compared value keeps it."""
     if found is None or found.joined:
         return found
@@ -323,25 +323,25 @@ def is_text(item: Item) -> bool:
     return isinstance(item, etree._Element) and item.get("type") == "text"
 
 
-def _named(values: Iterable[Value], name: str) -> Value | None:
+def _named(values: Iterable[CardValue], name: str) -> CardValue | None:
     """Return a value by name, preferably a joined one."""
     found = [value for value in values if value.name == name]
     return max(found, key=lambda value: bool(value.joined), default=None)
 
 
-def _others(values: Iterable[Value], told: Iterable[Value | None]) -> tuple[Value, ...]:
+def _others(values: Iterable[CardValue], told: Iterable[CardValue | None]) -> tuple[CardValue, ...]:
     """Return the first values that are not shown elsewhere, and all joined ones."""
     others = [value for value in values if value not in told]
     return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
 
 
-def values_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[Value]:
+def values_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[CardValue]:
     """Yield the leaves and the compared nodes of a document, in document order."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0
         text = "" if inner and number not in joined else shortened(string_value(item))
         if text:
-            yield Value(name_of(item), text, *joined.get(number, ()))
+            yield CardValue(name_of(item), text, *joined.get(number, ()))
 
 
 def name_of(item: Item) -> str:

@@ -146,11 +146,11 @@ class File(_Channel):
     name: str
 
 
-Channel: TypeAlias = Webhook | Slack | Ntfy | Mail | File
+DeliveryChannel: TypeAlias = Webhook | Slack | Ntfy | Mail | File
 """A channel: a sender in `xscl.delivery.channels`, a model of the API and a page of the
 documentation belong to it (`tests/xscl/service/test_channels.py`)."""
 
-CHANNELS: Mapping[str, type[Channel]] = {one.kind: one for one in get_args(Channel)}
+CHANNELS: Mapping[str, type[DeliveryChannel]] = {one.kind: one for one in get_args(DeliveryChannel)}
 """The channels by kind."""
 
 
@@ -183,12 +183,12 @@ def _in_header(text: str) -> str:
     return f"=?UTF-8?B?{base64.b64encode(text.encode()).decode()}?="
 
 
-def written(channel: Channel) -> str:
+def written(channel: DeliveryChannel) -> str:
     """Serialize a channel as JSON for the table of endpoints."""
     return json.dumps(asdict(channel))
 
 
-def read(kind: str, text: str) -> Channel:
+def read(kind: str, text: str) -> DeliveryChannel:
     """Parse a channel of a kind from its JSON."""
     return CHANNELS[kind](**json.loads(text))
 
@@ -244,7 +244,7 @@ class Endpoint:
 
     id: str
     subscription: str
-    channel: Channel
+    channel: DeliveryChannel
     created: int
     position: int = 0
     state: EndpointState = "active"

@@ -9,14 +9,13 @@ from xscl.time_format import moment
 
 if TYPE_CHECKING:
     from xscl.client import answers
-    from xscl.delivery.message import MatchFields
-    from xscl.subscriptions.match import DocumentSource
+    from xscl.subscriptions.match import DocumentSource, Match
 
 TITLE = 100
 """Maximum number of characters of the newest match's title."""
 
 
-def history_summary(found: Sequence[MatchFields | answers.Match], span: str) -> str:
+def history_summary(found: Sequence[Match | answers.Match], span: str) -> str:
     """Return the number of matches that a subscription begins with, and the newest of them."""
     if not found:
         return f"No match in the last {span}; new ones will follow"

@@ -9,17 +9,17 @@ one push are sorted by their documents, so a group is contiguous.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from lxml import etree
 
 from feeds.formats.display import plain_text
 from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import UNTOLD, is_text, values_of
+from xscl.language.names import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
@@ -37,7 +37,6 @@ LINES = 1_000
 """Lines of text of a message."""
 _NODES = 10
 _SOURCES = 100
-_OWNED = re.compile(r"_\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,39 +152,7 @@ class Message:
         return body
 
 
-class MatchFields(Protocol):
-    """The fields of a match that are shown, of one in the store or of one that the API returned."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def subscription(self) -> str: ...
-    @property
-    def documents(self) -> tuple[str, ...]: ...
-    @property
-    def sources(self) -> tuple[DocumentSource, ...]: ...
-    @property
-    def t0(self) -> int: ...
-    @property
-    def t1(self) -> int: ...
-    @property
-    def history(self) -> bool: ...
-    @property
-    def backfilled(self) -> bool: ...
-    @property
-    def bindings(self) -> dict[str, list[Node]]: ...
-    @property
-    def constructed(self) -> bool: ...
-    @property
-    def absence(self) -> str: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def version(self) -> int: ...
-    def xml(self) -> bytes: ...
-
-
-def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dict[str, Any]:
+def row_of(match: Match, named: Callable[[str], str] | None = None) -> dict[str, Any]:
     """Return a match as a JSON value: the one form of the API, of deliveries and of commands.
 
     `named` maps engine names to those of the reader; by default the owner's prefix is stripped.
@@ -220,7 +187,7 @@ def size_of(row: Mapping[str, Any]) -> int:
     return len(row["xml"] or "") + values
 
 
-def _row(match: MatchFields, named: Callable[[str], str], xml: str | None) -> dict[str, Any]:
+def _row(match: Match, named: Callable[[str], str], xml: str | None) -> dict[str, Any]:
     return {
         "id": match.id,
         "match": match.id,
@@ -267,18 +234,6 @@ def sources_of(
         }
         for one in sources
     ]
-
-
-def owner_name(name: str) -> str:
-    """Strip the owner prefix (`_7.`) from the engine's name of an object."""
-    found = _OWNED.match(name)
-    return name[found.end() :] if found else name
-
-
-def owner_of(name: str) -> int:
-    """Return the account number in the engine's name, 0 for the operator."""
-    found = _OWNED.match(name)
-    return int(found[0][1:-1]) if found else 0
 
 
 def messages_of(

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from templates.columns.columns import SortedRuns
 from xscl.store.queries.documents import hashes_of_ids
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
@@ -140,7 +140,7 @@ class DocumentIds:
                 versions.add(tuple(row["streams"]), row["hash"], number_in(row["id"]), row["base"])
         return found
 
-    def add(self, hashes: Hashes, docs: Numbers) -> None:
+    def add(self, hashes: Hashes, docs: RowNumbers) -> None:
         """Add documents, by the hashes of their ids."""
         self._numbers.add(hashes, docs.astype(np.uint32))
 

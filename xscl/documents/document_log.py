@@ -39,7 +39,7 @@ from xscl.shredding.arrivals import Arrival, Arrivals, RemoteWitnesses
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.shredding.remote_bindings import Numbers
-from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
+from xscl.store.queries.documents import latest_arrival, stored_documents
 from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.queries.texts import text_of, texts_of
@@ -118,7 +118,7 @@ class DocumentLog:
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
         columns = batch.columns(rows, arrivals, times)
-        insert_documents(self._store, columns)
+        self._store.insert("document", columns)
         if refused:
             self._record_rejected(
                 rejection_row(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
@@ -136,7 +136,7 @@ class DocumentLog:
             self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
         self._arrived.append(arrivals)
         self._arrived_from.append(int(arrivals.docs[0]))
-        insert_documents(self._store, rows.to_pydict())
+        self._store.insert("document", rows.to_pydict())
 
     def refuse(self, refused: Iterable[Rejection]) -> None:
         """Record rejected documents, each with the reason."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xscl.documents.document_ids import VERSIONED, document_name, number_in, posted_name
 from xscl.errors import DocumentError
-from xscl.store.queries.documents import documents_given
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 UNKNOWN = "unknown_document"
@@ -70,7 +70,7 @@ def _candidates(
     _, _, behind = text.partition("/")
     versions = (VERSIONED.fullmatch(one) for one in (text, behind))
     ids = {text, behind, *(found[1] for found in versions if found)}
-    for row in documents_given(store, ids):
+    for row in rows_of(store, "document", "id", "given", "streams", given=ids):
         name, given, streams = row["id"], row["given"], row["streams"]
         seen = [(stream, label) for stream in streams if (label := visible(stream)) is not None]
         if not seen:

@@ -32,7 +32,7 @@ from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.backfill import witnesses
 from xscl.inspection.replay import kept_documents
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import has_history
 from xscl.store.store import Store
 
@@ -362,7 +362,7 @@ class _Run:
             if self._ending.wait(min(QUIET / 2, left) if left > 0 else QUIET / 4):
                 return
 
-    def _keep_witnesses(self, store: Store, docs: Numbers) -> None:
+    def _keep_witnesses(self, store: Store, docs: RowNumbers) -> None:
         """Add the witnesses of documents to the state of joins."""
         if not self._pairs:
             return

@@ -45,16 +45,15 @@ from xscl.store.queries.documents import (
     expired_documents,
     first_arrived_since,
 )
-from xscl.store.queries.numbers import Numbers
-from xscl.store.queries.rejected import delete_rejected_of, keep_newest
+from xscl.store.queries.numbers import RowNumbers
+from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
-from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.rows import delete_prefixed, delete_rows
 from xscl.store.queries.stories import delete_past_stories
 from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
     documents_with_texts,
-    insert_texts,
     sizes_of_texts,
 )
 from xscl.store.queries.witnesses import documents_of_joins
@@ -178,7 +177,7 @@ class Eviction:
 
     def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> None:
         """Store the texts of documents."""
-        insert_texts(self._store, docs, texts)
+        self._store.insert("text", {"doc": docs, "xml": texts})
         self._bytes += sum(map(len, texts))
 
     def forget(self, position: int, *, freed: bool) -> None:
@@ -214,7 +213,7 @@ class Eviction:
         self._bytes -= delete_texts(self._store, docs)
         delete_rows(self._store, "late", doc=docs)
         delete_rows(self._store, "document", doc=docs)
-        delete_rejected_of(self._store, prefix)
+        delete_prefixed(self._store, "rejected", "stream", prefix)
         self._store.set_progress(**self.numbers())
 
     def sweep(self) -> None:
@@ -235,7 +234,7 @@ class Eviction:
         self._looked_at = texts + len(in_results) // 2
         self._arrived = 0
 
-    def _referred(self, *numbered: Numbers) -> Numbers:
+    def _referred(self, *numbered: RowNumbers) -> RowNumbers:
         """Return all documents that something refers to, given those of joins and results."""
         held = np.fromiter(held_documents(self._plan), np.int64)
         elsewhere = documents_from(self._store, self._oldest_elsewhere)

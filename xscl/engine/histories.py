@@ -20,7 +20,7 @@ from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.results import results_of
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.witnesses import documents_of_pairs, pairs_from
@@ -157,14 +157,14 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
     return numbers
 
 
-def _composites(store: Store, numbers: Numbers | None = None) -> dict[int, Composite]:
+def _composites(store: Store, numbers: RowNumbers | None = None) -> dict[int, Composite]:
     """Return the composites of a store by their numbers: all, or those of some."""
     wanted = {} if numbers is None else {"doc": numbers}
     rows = rows_of(store, "composite", order="doc", **wanted)
     return {row["doc"]: stored_composite(row) for row in rows}
 
 
-def _in_results(store: Store, subscription: Subscription) -> Numbers:
+def _in_results(store: Store, subscription: Subscription) -> RowNumbers:
     """Return the documents and composites in the results of a subscription."""
     found = results_of(store, subscription.qid)
     return np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))

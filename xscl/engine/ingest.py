@@ -25,8 +25,6 @@ from xscl.engine.throughput import PushThroughput, StageTimer
 from xscl.engine.transactions import Transactions
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.lateness import count_late
-from xscl.store.queries.rejected import insert_late
-from xscl.store.queries.results import insert_results
 from xscl.subscriptions.matches import Matches, MatchSequence
 
 AIM = 100_000
@@ -246,7 +244,9 @@ class Ingest:
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
         if late:
-            insert_late(state.store, late)
+            docs, watermarks, lateness = zip(*late, strict=True)
+            columns = {"doc": docs, "watermark": watermarks, "lateness": lateness}
+            state.store.insert("late", columns)
         if dataflow.cuts.pending:
             dataflow.cuts.save()
         if dataflow.automaton.unevaluated.noted or dataflow.automaton.one_sided.noted:
@@ -354,7 +354,7 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     first, state.position = state.position + 1, state.position + found.num_rows
     positions = np.arange(first, first + found.num_rows, dtype=np.int64)
     results = found.add_column(0, "position", pa.array(positions))
-    insert_results(state.store, results)
+    state.store.append("result", results)
     return results
 
 

@@ -44,7 +44,6 @@ from xscl.store.queries.results import (
     last_positions,
     results_between,
     results_of_pair,
-    results_since,
 )
 from xscl.store.queries.stories import heads_between
 from xscl.store.queries.texts import TimedText, text_of, texts_of
@@ -126,7 +125,7 @@ class MatchLog:
     def since(self, position: int = 1) -> Matches:
         """Return the kept matches from a position on."""
         with self._transactions.lock:
-            return self.expand(results_since(self._transactions.store, position))
+            return self.expand(self._transactions.store.scan("result", position))
 
     def after(self, last: Match | int | None = None) -> MatchSequence:
         """Return the kept matches after a match, or after all of a position; None: all."""

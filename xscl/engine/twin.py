@@ -25,7 +25,7 @@ from xscl.inspection.replay import TrialScope
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.lateness import count_late
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
 from xscl.store.store import Store
@@ -91,7 +91,7 @@ class Twin:
     def replay(
         self,
         store: Store,
-        docs: Numbers,
+        docs: RowNumbers,
         *,
         own_time: bool = False,
         in_order: bool = True,

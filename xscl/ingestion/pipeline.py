@@ -1,30 +1,33 @@
 """The consumer: from the spool to the engine, through executors if there are some.
 
-It reads the segments of a spool in order and passes their documents to a
-`BatchSink` in batches.  Each batch has a key, its last segment, which the sink records
-in the transaction of the documents, so that a repeated batch changes nothing.  The
-sink also records the last consumed segment: a consumer begins after it.  A batch includes the beats
-of the spool, at their places.  At a lost segment a consumer stops, after the batches before it,
-until the segment is restored or given up (`xscl spool skip`).
+It reads the segments of a spool in order and pushes their documents in batches.  Each batch has a
+key, its last segment, which the engine records in the transaction of the documents, so that a
+repeated batch changes nothing, and a consumer begins after the last one.  A batch includes the
+beats of the spool, at their places.  At a lost segment a consumer stops, after the batches before
+it, until the segment is restored or given up (`xscl spool skip`).
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from feeds.documents import Document, DocumentColumns
+from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import BatchSize
 from xscl.engine.executors import ExecutorResults, Executors
+from xscl.engine.ingest import Ingest, PushResult
 from xscl.errors import XsclError
 from xscl.ingestion.executors_watch import AGAIN
-from xscl.ingestion.quarantine import poisonous
+from xscl.ingestion.quarantine import BatchAttempts, poisonous
+from xscl.subscriptions.matches import Matches
+
+_log = logging.getLogger(__name__)
 
 BATCH = 10_000
 """The most documents after which a batch is closed, with their segment."""
@@ -59,35 +62,16 @@ class PipelineError(XsclError):
     code = "pipeline"
 
 
-class BatchSink(Protocol):
-    """The receiver of the documents: an engine with its consumed offsets.
-
-    Always called in the thread that runs the consumer.
-    """
-
-    def hold(self) -> None:
-        """Wait until a batch can be consumed, before each; may raise."""
-
-    def consume(
-        self,
-        documents: Sequence[Document],
-        batch: BatchKey,
-        evaluated: ExecutorResults | None = None,
-        poison: frozenset[int] = frozenset(),
-    ) -> None:
-        """Consume a batch, which may be empty, and record its key: all or nothing.
-
-        A batch that was consumed before changes nothing.  `evaluated` is what executors found.
-        Documents at the places in `poison` end a process that reads them.
-        """
-
-    @property
-    def segment(self) -> int:
-        """The last consumed segment."""
-
-
 class ExecutorsAway(PipelineError):
     """Executors cannot evaluate documents now: these wait in the spool."""
+
+
+def _go_on() -> None:
+    """Continue at once."""
+
+
+def _ignore(outcome: object) -> None:
+    """Ignore matches, which are in the store, and counts."""
 
 
 class Consumer:
@@ -97,30 +81,44 @@ class Consumer:
     that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
     `batch` documents; for executors `batch`, since a micro-batch has a fixed cost, and half
     as many after each of their failures.
+
+    `hold` is called before each batch; it may wait or raise.  `attempts` records whether a batch
+    crashed a process.  `on_matches` gets the matches of each transaction, which others deliver
+    (`xscl.delivery.outbox`), `on_pushed` the counts of each batch, and `on_committed` its key.
     `on_away` is called with the failure while executors are away, and with None afterwards.
     """
 
     def __init__(
         self,
         spool: Spool,
-        sink: BatchSink,
+        ingest: Ingest,
         *,
         executors: Executors | None = None,
-        on_away: Callable[[ExecutorsAway | None], None] = lambda failure: None,
+        hold: Callable[[], None] = _go_on,
+        attempts: BatchAttempts | None = None,
+        on_matches: Callable[[Matches], None] = _ignore,
+        on_pushed: Callable[[PushResult], None] = _ignore,
+        on_committed: Callable[[BatchKey], None] = _ignore,
+        on_away: Callable[[ExecutorsAway | None], None] = _ignore,
         batch: int = BATCH,
         most_bytes: int = BATCH_BYTES,
         seconds: float = SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spool = spool
-        self._sink = sink
+        self._ingest = ingest
         self._executors = executors
+        self._hold = hold
+        self._attempts = attempts or BatchAttempts()
+        self._on_matches = on_matches
+        self._on_pushed = on_pushed
+        self._on_committed = on_committed
         self._on_away = on_away
         self._sizing = BatchSize(seconds, batch)
         self._clock = clock
         self._most_bytes = most_bytes
         self._stopping = threading.Event()
-        self._position = sink.segment
+        self._position = ingest.segment
         self._failures = 0  # of executors, since they evaluated something
 
     def run_once(self) -> int:
@@ -133,7 +131,7 @@ class Consumer:
             numbers = self._next_batch(end)
             if not numbers:
                 break
-            self._sink.hold()
+            self._hold()
             if self._executors is None:
                 count += self._consume(numbers)
             else:
@@ -155,16 +153,48 @@ class Consumer:
             poison = evaluated.poison  # of the first time, if the store could not take them then
             self._failures = 0
             self._on_away(None)
+        reached("batch_read")
+        if self._attempts.begin(last, self._ingest.segment):
+            poison = poisonous(documents)
+        for at in sorted(poison):
+            name = documents[at].id
+            _log.error("the document %r is set aside: a process ended while it read it", name)
         began = self._clock()
-        self._sink.consume(
-            documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated, poison
-        )
+        self._push(documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated, poison)
         if self._executors is None:
             self._sizing.learn(len(documents), self._clock() - began)
         self._position = last
         reached("batch_done")
         forget(self._spool, last)
         return len(documents)
+
+    def _push(
+        self,
+        documents: DocumentColumns,
+        batch: BatchKey,
+        evaluated: ExecutorResults | None,
+        poison: frozenset[int],
+    ) -> None:
+        """Push a batch; one that was consumed before changes nothing and matches nothing."""
+
+        def heard(matches: Matches) -> None:
+            reached("committed")
+            self._on_matches(matches)
+
+        began = time.perf_counter()
+        pushed = self._ingest.push(
+            documents, source=batch, evaluated=evaluated, poison=poison, listen=heard
+        )
+        self._on_pushed(pushed)
+        self._on_committed(batch)
+        _log.info(
+            "a batch was pushed",
+            extra={
+                "documents": len(documents),
+                "segment": batch.segment,
+                "seconds": round(time.perf_counter() - began, 4),
+            },
+        )
 
     def serve(self, interval: float = 1.0, beat: Callable[[], None] = lambda: None) -> None:
         """Consume present and new segments until `stop`.

@@ -24,7 +24,7 @@ from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.store.queries.documents import earliest_time
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import documents_of_past, places_of_kept
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import LEVELS
@@ -103,7 +103,7 @@ def first(store: Store, trial: TrialScope) -> int | None:
     return earliest_time(store, trial.streams, until=trial.end)
 
 
-def past(store: Store, trial: TrialScope) -> Numbers:
+def past(store: Store, trial: TrialScope) -> RowNumbers:
     """Return the numbers of the documents of a trial, in order of arrival."""
     return documents_of_past(
         store,
@@ -129,8 +129,8 @@ def past(store: Store, trial: TrialScope) -> Numbers:
 class KeptDocuments:
     """Documents in the order of arrival; those with equal `places` are replayed together."""
 
-    docs: Numbers
-    places: Numbers
+    docs: RowNumbers
+    places: RowNumbers
 
     def __len__(self) -> int:
         return len(self.docs)
@@ -140,7 +140,7 @@ class KeptDocuments:
         last = min(start + size, len(self)) - 1
         return int(np.searchsorted(self.places, self.places[last], side="right"))
 
-    def slices(self, size: int) -> Iterator[Numbers]:
+    def slices(self, size: int) -> Iterator[RowNumbers]:
         """Yield the documents in slices of at least `size`."""
         start = 0
         while start < len(self):
@@ -166,14 +166,14 @@ def kept_documents(
     return KeptDocuments(docs[order], places[order])
 
 
-def _places(docs: Numbers, ranks: Numbers, ts: Numbers, clocks: Numbers) -> Numbers:
+def _places(docs: RowNumbers, ranks: RowNumbers, ts: RowNumbers, clocks: RowNumbers) -> RowNumbers:
     """Return the numbers of the documents with which documents arrived.
 
     One that an operator over time has published has a rank below all documents.  It was published
     when the clock had passed its time, so it may come before the first document that brings the
     clock there: until then no operator has missed it.
     """
-    places: Numbers = ranks // LEVELS
+    places: RowNumbers = ranks // LEVELS
     timed = ranks < LEVELS
     order = np.lexsort((docs[~timed], places[~timed]))
     passed = np.searchsorted(np.maximum.accumulate(clocks[~timed][order]), ts[timed])

@@ -18,7 +18,8 @@ from lxml import etree
 from feeds.xml.xmlparse import parse
 from xscl.inspection.names_seen import name_written
 from xscl.shredding.nodes.tree import DocumentTree, Item, number_nodes, string_value
-from xscl.store.queries.stream_documents import documents_since, newest_texts
+from xscl.store.queries.stream_documents import documents_since, newest_documents
+from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
 K = TypeVar("K")
@@ -170,7 +171,8 @@ def leaf_value(item: Item) -> str:
 def _newest(store: Store, stream: str) -> Iterator[bytes]:
     """Yield the texts of the newest documents of a stream, within the bounds."""
     size = 0
-    for xml in newest_texts(store, stream, DOCUMENTS):
+    rows = newest_documents(store, stream, begin=EARLIEST, updates=True, limit=DOCUMENTS)
+    for xml in (bytes(row["xml"]) for row in rows):
         if size and size + len(xml) > BYTES:
             return
         size += len(xml)

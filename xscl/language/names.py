@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from xscl.errors import XsclError
 
 _FIRST = (
@@ -40,6 +42,25 @@ PREDECLARED = {
     "xml": "http://www.w3.org/XML/1998/namespace",
 }
 PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
+
+
+_OWNER = re.compile(r"_\d+\.")
+
+
+def owner_prefix(name: str) -> str:
+    """Return the prefix of the names of one user's objects, such as `_7.`; empty for others."""
+    found = _OWNER.match(name)
+    return "" if found is None else found[0]
+
+
+def owner_name(name: str) -> str:
+    """Return the name that the owner of an object gives it: without that prefix."""
+    return name.removeprefix(owner_prefix(name))
+
+
+def owner_number(name: str) -> int:
+    """Return the account number of the owner of an object, 0 for the operator."""
+    return int(owner_prefix(name)[1:-1] or 0)
 
 
 def in_short(name: str) -> str:

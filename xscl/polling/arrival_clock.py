@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from xscl.polling.feed_repository import ticks
+from xscl.time_format import SECOND
 
-SECOND = 1_000_000
 DAY = 86_400 * SECOND
 BOUND = SECOND
 """Ticks that the wall clock may differ from the monotonic clock, counted from the anchor."""

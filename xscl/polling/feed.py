@@ -27,6 +27,7 @@ from xscl.language.names import (
     NAME_HINT,
     OUTSIDE,
     in_short,
+    owner_prefix,
 )
 
 EVERY = 3_600
@@ -43,7 +44,6 @@ REFUSALS = frozenset({"url_private", "url_port"})
 
 SECOND = 1_000_000
 _HOUR = 3_600 * SECOND
-_OWNER = re.compile(r"_\d+\.")
 _SECRET = re.compile(
     r"([?&;][^=&;]*(?:token|key|secret|pass|pwd|auth|sig|session|sid)[^=&;]*=)[^&;]+", re.IGNORECASE
 )
@@ -120,7 +120,7 @@ class Feed:
     @property
     def owner(self) -> str:
         """The prefix of the names of its user; empty for a public feed."""
-        return owner_of(self.key)
+        return owner_prefix(self.key)
 
     @property
     def source(self) -> str:
@@ -298,15 +298,9 @@ def tag_name(text: str) -> str:
     return _unowned(f"_{name}" if name and not re.match(NAME, name) else name)
 
 
-def owner_of(name: str) -> str:
-    """Return the prefix of one user's names, such as `_7.`; empty for public names."""
-    found = _OWNER.match(name)
-    return "" if found is None else found[0]
-
-
 def _unowned(name: str) -> str:
     """Return a generated name changed so that it has no user's prefix, as `_127.0.0.1` has."""
-    return f"feed{name}" if owner_of(name) else name
+    return f"feed{name}" if owner_prefix(name) else name
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

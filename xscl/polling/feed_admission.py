@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscl.language.names import EVERYTHING
+from xscl.language.names import EVERYTHING, owner_prefix
 from xscl.polling.feed import (
     EVERY,
     Feed,
@@ -14,7 +14,6 @@ from xscl.polling.feed import (
     check_name,
     feed_key,
     free_name,
-    owner_of,
     shown,
     site_of,
     split_user,
@@ -68,7 +67,7 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
     key = owner + feed_key(wanted.url)
     url, user = split_user(wanted.url)
     headers = (*wanted.headers, *user)
-    if owner_of(key) != owner or any(map(owner_of, (wanted.stream or "", *wanted.tags))):
+    if owner_prefix(key) != owner or any(map(owner_prefix, (wanted.stream or "", *wanted.tags))):
         raise FeedsError(
             f"{shown(url)} cannot be followed under names that begin as those of users do"
         )

@@ -63,14 +63,13 @@ from xscl.polling.feed_repository import (
 from xscl.polling.hubs import Hubs, unlease
 from xscl.polling.new_items import by_time, new_items, parts
 from xscl.polling.websub_callbacks import HubCallbacks
+from xscl.time_format import SECOND
 
 LONGEST_WAIT = 60
 """Seconds to wait for a domain's slot."""
 
 AFTERWARDS = 600
 """Seconds after which a request that waited in vain is tried again."""
-
-_SECOND = 1_000_000
 
 
 class DomainLimiter:
@@ -109,7 +108,7 @@ class DomainLimiter:
     def _expect_open(self, domain: str) -> None:
         until = self.blocked_until(domain)
         if until is not None:
-            raise DomainBlocked(-(-(until - self._clock()) // _SECOND))
+            raise DomainBlocked(-(-(until - self._clock()) // SECOND))
 
 
 AT_ONCE = 64
@@ -157,7 +156,7 @@ class PollSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PollOutcome:
+class PolledFeed:
     """The outcome of a poll: the feed's new state, and the number of new or changed items.
 
     `held_until` is the end of the server's `Retry-After`; `asked` is False if the feed was
@@ -182,7 +181,7 @@ def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None
 
 def poll_now(
     feeds: FeedRepository, spool: Spool, chosen: Sequence[Feed], fetching: PollSettings
-) -> list[PollOutcome]:
+) -> list[PolledFeed]:
     """Poll some feeds, and return the outcome of each.
 
     Its limiter is its own: the caller holds the data directory (`DataDirectory.hold`), and polls
@@ -254,7 +253,7 @@ async def _ended(flying: Set[asyncio.Task[PollAnswer]]) -> set[asyncio.Task[Poll
 
 async def _poll_all(
     feeds: FeedRepository, spool: Spool, chosen: Sequence[Feed], fetching: PollSettings
-) -> list[PollOutcome]:
+) -> list[PolledFeed]:
     """Poll feeds: domains concurrently, the feeds of a domain one after the other."""
     domains: dict[str, list[Feed]] = {}
     for feed in {feed.key: feed for feed in chosen}.values():  # each once, however it was named
@@ -262,7 +261,7 @@ async def _poll_all(
     places = asyncio.Semaphore(AT_ONCE)
     asking = _Requests(feeds, fetching)
     answers: list[PollAnswer] = []
-    done: dict[str, PollOutcome] = {}
+    done: dict[str, PolledFeed] = {}
     held: dict[str, int] = {}
 
     def flush() -> None:
@@ -285,7 +284,7 @@ async def _poll_all(
     await asyncio.gather(*(poll_domain(group) for group in domains.values()))
     flush()
     return [
-        done.get(feed.key) or PollOutcome(feeds[feed.key], held_until=held[feed.key], asked=False)
+        done.get(feed.key) or PolledFeed(feeds[feed.key], held_until=held[feed.key], asked=False)
         for group in domains.values()
         for feed in group
     ]
@@ -417,7 +416,7 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 
 def _flush(
     feeds: FeedRepository, spool: Spool, answers: Sequence[PollAnswer], now: int
-) -> list[PollOutcome]:
+) -> list[PolledFeed]:
     """Append the new items to the spool and record the polls, without a pause in between."""
     if not answers:
         return []
@@ -440,7 +439,7 @@ def _flush(
     due = {one.after.key: one.before.next_poll for one in answers if not one.is_put_off}
     feeds.record(after, found, segment, holds, polls, due)
     return [
-        PollOutcome(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
+        PolledFeed(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)
     ]
 

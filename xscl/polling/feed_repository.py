@@ -36,7 +36,7 @@ from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refus
 from xscl.polling.lifecycle import secret_lost, with_secret_lost
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.store.queries import feeds as stored
-from xscl.store.queries.rows import delete_rows, rows_of, update_rows
+from xscl.store.queries.rows import delete_but_newest, delete_rows, rows_of, update_rows
 from xscl.store.store import Store
 
 _NAMES = {field.name for field in fields(Feed)} - {"headers", "given_for"}
@@ -369,19 +369,15 @@ class FeedRepository:
         So the time at which it is due changes by a tick, and then it is polled once more, a user's
         feed after a minute.
         """
-        if feed.next_poll <= now:
-            soon = feed.next_poll + 1
-        else:
-            soon = min(feed.next_poll, max(now, 0 if at_once else earliest_poll(feed)))
-        requested = replace(feed, next_poll=soon)
-        self.edit(requested)
-        return requested
+        least = 0 if at_once else _least(feed.owner)
+        with self.writing() as store:
+            stored.make_due(store, now, least=least, key=feed.key)
+        return self[feed.key]
 
     def request_polls(self, owner: str, now: int) -> int:
         """Make all feeds of an owner due, as `request_poll` does one; return their number."""
-        least = LEAST_EVERY * SECOND if owner else 0
         with self.writing() as store:
-            return stored.poll_all(store, owner, now=now, least=least)
+            return stored.make_due(store, now, least=_least(owner), owner=owner)
 
     def _published(self) -> dict[str, str]:
         """Return the streams that subscriptions publish, each with the name of one of these."""
@@ -418,11 +414,12 @@ class FeedRepository:
                 store,
                 [row_of(feed) for feed in feeds],
                 was_due=[(due or {}).get(feed.key) for feed in feeds],
-                again=[earliest_poll(feed) for feed in feeds],
+                again=[(feed.polled or 0) + _least(feed.owner) for feed in feeds],
             )
             rows = [{"key": key, **asdict(one)} for key, one in (polls or {}).items()]
             store.insert_rows("feed_poll", rows)
-            stored.trim_polls(store, (polls or {}).keys(), MOST)
+            for key in polls or {}:
+                delete_but_newest(store, "feed_poll", MOST, key=key)
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
             stored.delete_items(store, [(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
@@ -481,9 +478,9 @@ class FeedRepository:
         return list(self._read(stored.feeds_among(self.store, keys))) if keys else []
 
 
-def earliest_poll(feed: Feed) -> int:
-    """Return when a feed may be polled again at its owner's request: the operator's at once."""
-    return (feed.polled or 0) + LEAST_EVERY * SECOND if feed.owner else 0
+def _least(owner: str) -> int:
+    """Return the ticks between polls of a feed at its owner's request: the operator has none."""
+    return LEAST_EVERY * SECOND if owner else 0
 
 
 _VERSION = tuple(one.name for one in fields(ItemVersion))

@@ -19,7 +19,6 @@ from xscl.polling.feed import LEAST_EVERY, SECOND
 from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.polling.websub_callbacks import HubCallbacks, digest
 from xscl.store.queries import feeds as stored
-from xscl.store.queries.feeds import poll_again
 from xscl.store.queries.rows import delete_rows, update_rows
 
 LEASE = 10 * 24 * 3_600
@@ -198,4 +197,4 @@ def delivered(feeds: FeedRepository, lease: HubLease, now: int) -> None:
     """Record that a hub has sent something, and make the feed's poll due."""
     with feeds.writing() as store:
         stored.count_delivery(store, lease.key, now)
-        poll_again(store, lease.key, now=now, least=LEAST_EVERY * SECOND)
+        stored.make_due(store, now, least=LEAST_EVERY * SECOND, key=lease.key)

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -47,7 +47,6 @@ from xscl.ingestion.data_directory import (
     DataDirectoryError,
     clear_executors,
 )
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.executors_watch import STARTING, Away, ExecutorsWatch
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, PipelineError
@@ -381,18 +380,23 @@ class Service:
             if batch.arrived is not None:
                 app.figures.series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
-        attempts = BatchAttempts(self._home.attempt)
-        sink = EngineSink(app.engine, partial(self._notify, app), hold, attempts, on_committed=note)
         if self._serving.master is None:
             clear_executors(self._home.spark)
-            self._consumer = Consumer(app.store.spool, sink)
-            yield self._consumer
+            on_spark: AbstractContextManager[Executors | None] = nullcontext()
         else:
-            with self._on_spark(self._serving.master, app.engine) as executors:
-                self._consumer = Consumer(
-                    app.store.spool, sink, executors=executors, on_away=self._note_away
-                )
-                yield self._consumer
+            on_spark = self._on_spark(self._serving.master, app.engine)
+        with on_spark as executors:
+            self._consumer = Consumer(
+                app.store.spool,
+                app.engine.ingest,
+                executors=executors,
+                hold=hold,
+                attempts=BatchAttempts(self._home.attempt),
+                on_matches=partial(self._notify, app),
+                on_committed=note,
+                on_away=self._note_away,
+            )
+            yield self._consumer
 
     @contextmanager
     def _on_spark(self, master: str, engine: Engine) -> Iterator[Executors]:

@@ -20,7 +20,7 @@ from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.store.queries import owned_rows as stored
-from xscl.store.queries.rows import delete_rows, rows_of
+from xscl.store.queries.rows import delete_but_newest, delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.time_format import written
 
@@ -155,7 +155,7 @@ def mark_read(store: Store, account: Account, items: Collection[str], *, read: b
         now = ticks()
         rows = [{"account": account.number, "item": one, "read": now} for one in items]
         store.insert_rows("read_mark", rows, replace=True)
-        stored.trim_marks(store, account.number, MOST_MARKS)
+        delete_but_newest(store, "read_mark", MOST_MARKS, account=account.number)
 
 
 def read_marks(

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 
 from xscl.errors import XsclError
-from xscl.language.names import LONGEST_NAME, in_short
+from xscl.language.names import LONGEST_NAME, in_short, owner_name, owner_number, owner_prefix
 from xscl.store.queries.owners import OPERATOR
 
 MINE = re.compile(r"_(\d+)\.")
-_RESERVED = re.compile(r"^_\d+\.")
 _FOREIGN = re.compile(r"(?<![\w.-])_(\d+)\.([^\s'\"<>|/\[\](){},;]*)")
 
 
@@ -53,13 +52,12 @@ def qualified(number: int, name: str) -> str:
 
 def owner(known: str) -> tuple[int, str]:
     """Split an engine name into the owner's account number and name."""
-    found = _RESERVED.match(known)
-    return (OPERATOR, known) if found is None else (int(found[0][1:-1]), known[found.end() :])
+    return owner_number(known), owner_name(known)
 
 
 def refuse_reserved(name: str) -> None:
     """Raise ReservedName for a name with an owner prefix such as `_7.`."""
-    if _RESERVED.match(name):
+    if owner_prefix(name):
         raise ReservedName(
             f"the name {name!r} cannot be used: it begins as the service's own names do",
             hint="leave out the number and the dot at its beginning",

@@ -29,13 +29,13 @@ from xscl.atomic_files import write_durably
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.endpoint import EndpointState, File, Mail, read
-from xscl.delivery.message import owner_name
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
 from xscl.engine.backup import read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, XsclError
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.language.names import owner_name
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
 from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_commands import allow_late, prepare

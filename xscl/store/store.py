@@ -31,7 +31,7 @@ from xscl.store.queries.tables import (
     ENCODED,
     RELATIONS,
     TABLES,
-    Column,
+    ColumnValues,
     Shape,
     changes_of,
     column_of,
@@ -105,7 +105,7 @@ class Store:
         with self._changing():
             return self._database.chunks.drop(relation, upto, dead)
 
-    def insert(self, table: str, columns: Mapping[str, Column]) -> None:
+    def insert(self, table: str, columns: Mapping[str, ColumnValues]) -> None:
         """Append rows to a table: columns of Python values or of NumPy, by their names."""
         name = table.removeprefix("state.")
         lists = ENCODED[name]

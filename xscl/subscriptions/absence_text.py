@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence, Set
 
 from cep_core import is_calendar
+from xscl.language.names import owner_name
 from xscl.language.normalform import (
     AbsenceForm,
     CalendarForm,
@@ -16,8 +16,6 @@ from xscl.language.normalform import (
 )
 from xscl.language.syntax import Block
 from xscl.time_format import duration
-
-_OWNER = re.compile(r"^_\d+\.")
 
 
 def absences(form: NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iterator[str]:
@@ -44,7 +42,7 @@ def absences(form: NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iter
 
 def _missing(side: NormalForm, blocks: Sequence[Block], span: str) -> Iterator[str]:
     names = (blocks[component].stream for component in components(side))
-    streams = dict.fromkeys(_OWNER.sub("", name) for name in names if not is_calendar(name))
+    streams = dict.fromkeys(owner_name(name) for name in names if not is_calendar(name))
     either = any(isinstance(one, AbsenceForm) and one.otherwise for one in forms(side))
     if streams:
         yield f"nothing of {(' or ' if either else ' with ').join(streams)} came {span}"

@@ -24,10 +24,10 @@ from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
 from xscl.store.queries.results import results_of
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.stories import (
     StoryDocument,
     delete_stories_of,
-    founders_of,
     grow_story,
     insert_story,
     roots_of_documents,
@@ -121,7 +121,8 @@ class StoryGroups:
         """Add matches to the stories of a subscription."""
         docs = {doc for edge in edges for doc in edge.docs}
         roots = roots_of_documents(self._store, key, docs)
-        founders = founders_of(self._store, set(roots.values()))
+        rows = rows_of(self._store, "story", "id", "founder", id=set(roots.values()))
+        founders = {row["id"]: row["founder"] for row in rows}
         for component in _components(edges, roots):
             met = sorted(
                 {roots[doc] for edge in component for doc in edge.docs if doc in roots},

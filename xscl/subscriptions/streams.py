@@ -27,8 +27,7 @@ from xscl.planning.event_queries import (
     schema_of,
 )
 from xscl.store.queries.feeds import has_feeds_on
-from xscl.store.queries.rows import delete_rows, rows_of
-from xscl.store.queries.stream_documents import delete_streams_of
+from xscl.store.queries.rows import delete_prefixed, delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -173,7 +172,7 @@ class StreamDefinitions:
 
     def erase(self, prefix: str) -> None:
         """Delete the declarations of streams with a prefix."""
-        delete_streams_of(self._store, prefix)
+        delete_prefixed(self._store, "stream", "name", prefix)
         self._declared = {
             name: one for name, one in self._declared.items() if not name.startswith(prefix)
         }

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 import xscl
-from xscl.delivery.cards import Card, Value, link, shown
+from xscl.delivery.cards import Card, CardValue, link, shown
 from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import all_found
 
 
-def values(card: Card) -> list[Value]:
+def values(card: Card) -> list[CardValue]:
     """Return all values of a card."""
     told = [card.title, card.origin, card.text, *card.categories, *card.values]
     return [value for value in told if value is not None]
@@ -86,8 +86,8 @@ def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
     (match,) = of_case("advisory-then-release")
     origins = [card.origin for card in shown(match, "x").cards]
     assert origins == [
-        Value("root", "advisories/a-1 · advisory"),
-        Value("root", "releases/r-241 · release"),
+        CardValue("root", "advisories/a-1 · advisory"),
+        CardValue("root", "releases/r-241 · release"),
     ]
 
 
@@ -103,11 +103,11 @@ def test_an_item_is_shown_as_one() -> None:
     (match,) = of_case("same-story")
     first, again = shown(match, "x").cards
     assert (first.origin, again.origin) == (
-        Value("from", "harbour-post.example", 2, differs=True),
-        Value("from", "port-times.example", 2, differs=True),
+        CardValue("from", "harbour-post.example", 2, differs=True),
+        CardValue("from", "port-times.example", 2, differs=True),
     )
     assert first.url == "https://harbour-post.example/ferry"
-    assert first.text == Value("description", "Timetables follow next week.")
+    assert first.text == CardValue("description", "Timetables follow next week.")
     assert first.values == ()
 
 
@@ -118,7 +118,7 @@ def test_the_text_of_an_item_is_shown_without_its_html() -> None:
         "</item>"
     )
     (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
-    assert shown(match, "x").cards[0].text == Value("description", "Ham & eggs")
+    assert shown(match, "x").cards[0].text == CardValue("description", "Ham & eggs")
     compared_ = "S//item[./description->x] FOLLOWED BY{x = y, 1 h} S//item[./description->y]"
     (match,) = matches(compared_, item, item)
     text = shown(match, "x").cards[0].text
@@ -133,7 +133,7 @@ def test_the_text_of_an_item_that_is_no_html_is_shown_as_it_is() -> None:
     )
     (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
     card = shown(match, "x").cards[0]
-    assert card.text == Value("description", "Use <em> not <i>x</i>")
+    assert card.text == CardValue("description", "Use <em> not <i>x</i>")
     assert [value.name for value in card.values] == ["k"]
     assert "Use &lt;em&gt; not &lt;i&gt;x" in entry_html([match])
 
@@ -173,7 +173,7 @@ def test_a_match_of_events_shows_its_values() -> None:
     (match,) = engine.push(xscl.Document("S", "d", 1, text))
     found = shown(match, "cheap")
     assert found.cards == ()
-    assert found.values[0] == Value("title", "Rope")
+    assert found.values[0] == CardValue("title", "Rope")
     assert found.summary.startswith("title Rope")
 
 

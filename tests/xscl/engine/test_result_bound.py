@@ -29,7 +29,6 @@ from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.errors import StoreError
 from xscl.planning.truncations import Truncation
-from xscl.store.queries.results import results_since
 
 Answer = tuple[int, int, int, tuple[int, ...]]
 """Of a result: its row of R_T, both documents, the output nodes."""
@@ -68,7 +67,7 @@ def documents_of(
 
 
 def answers(engine: xscl.Engine) -> list[Answer]:
-    rows = results_since(engine.transactions.store, 0).to_pylist()
+    rows = engine.transactions.store.scan("result", 0).to_pylist()
     return [(row["qid"], row["doc1"], row["doc2"], tuple(row["nodes"])) for row in rows]
 
 

@@ -18,7 +18,6 @@ from feeds.spool import SegmentsMissing, Spool
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
@@ -59,7 +58,7 @@ class Place:
         self.consume()
 
     def consume(self) -> None:
-        Consumer(self.spool, EngineSink(self.engine)).run_once()
+        Consumer(self.spool, self.engine.ingest).run_once()
 
     def at(self, now: float) -> list[tuple[str, ...]]:
         """Return the documents of the matches that are there once it is so late."""

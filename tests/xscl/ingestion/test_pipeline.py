@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +15,16 @@ from feeds.documents import Document, DocumentColumns
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, ExecutorResults
+from xscl.engine.ingest import Ingest, PushResult
 from xscl.ingestion import pipeline
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
 from xscl.shredding.arrivals import RemoteWitnesses
+from xscl.subscriptions.matches import Matches
 
 
 @dataclass
-class Store:
-    """A sink with consumed offsets, like the engine, that can be made to fail."""
+class Store(Ingest):
+    """Consumed documents and offsets, like those of an engine, that can be made to fail."""
 
     documents: list[Document] = field(default_factory=list)
     ledger: list[tuple[str, int]] = field(default_factory=list)
@@ -33,18 +35,21 @@ class Store:
     fail_before: str | None = None
     fail_after: str | None = None
     on_consume: Callable[[], None] = lambda: None
-    hold: Callable[[], None] = lambda: None
     segment: int = 0
 
-    def consume(
+    def push(
         self,
         documents: Sequence[Document],
-        batch: BatchKey,
+        *,
+        strict: bool = False,
+        source: BatchKey | tuple[str, int] | None = None,
         evaluated: ExecutorResults | None = None,
-        poison: frozenset[int] = frozenset(),
-    ) -> None:
+        poison: Collection[int] = (),
+        listen: Callable[[Matches], None] | None = None,
+    ) -> PushResult:
         documents = [one for place, one in enumerate(documents) if place not in poison]
-        query_id, batch_id, segment, beats, _ = batch
+        assert isinstance(source, BatchKey)
+        query_id, batch_id, segment, beats, _ = source
         self.threads.add(threading.get_ident())
         self.evaluated.append(evaluated)
         ids = {document.id for document in documents}
@@ -60,6 +65,7 @@ class Store:
         if self.fail_after in ids:
             raise ValueError(f"died after {self.fail_after}")
         self.on_consume()
+        return PushResult((), len(documents), 0, 0, int)  # type: ignore[arg-type]  # nobody asks
 
     @property
     def ids(self) -> list[str]:
@@ -138,16 +144,18 @@ def test_beats_come_between_the_documents(spool: Spool, store: Store) -> None:
 
 
 def test_c7_one_consumer_goes_on_when_the_store_has_room_again(spool: Spool, store: Store) -> None:
-    def full() -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    is_full = True
+
+    def hold() -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     fill(spool, *range(8))
-    consumer = Consumer(spool, store, batch=4)
-    store.hold = full
+    consumer = Consumer(spool, store, hold=hold, batch=4)
     with pytest.raises(OSError, match="No space left"):
         consumer.run_once()
     assert store.ids == []
-    store.hold = lambda: None
+    is_full = False
     consumer.run_once()
     assert store.ids == [f"d{number}" for number in range(8)]
 
@@ -219,8 +227,8 @@ def test_a_batch_has_as_many_documents_as_its_time_allows(spool: Spool, store: S
         nonlocal now
         now += 60.0  # for a disk that is full, say: documents do not take that
 
-    store.on_consume, store.hold = took, wait
-    consumer = Consumer(spool, store, batch=2_000, seconds=1.0, clock=lambda: now)
+    store.on_consume = took
+    consumer = Consumer(spool, store, hold=wait, batch=2_000, seconds=1.0, clock=lambda: now)
     assert consumer.run_once() == 5_000
     assert sizes == [2_000, 1_000, 1_000, 1_000]
     slow = 100.0  # and then another engine: far too slow for what is aimed at

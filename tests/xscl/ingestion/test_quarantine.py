@@ -13,10 +13,9 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
-from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import Consumer
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,15 +106,15 @@ def test_only_a_batch_that_ended_a_process_is_suspect(tmp_path: Path) -> None:
 
 def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "xscl.ingestion.engine_sink.poisonous", lambda documents: pytest.fail("it was suspected")
+        "xscl.ingestion.pipeline.poisonous", lambda documents: pytest.fail("it was suspected")
     )
     path = tmp_path / "attempt"
-    with Engine() as engine:
+    with Engine() as engine, Spool(tmp_path / "spool") as spool:
         for run in range(3):
-            sink = EngineSink(engine, attempts=BatchAttempts(path))
+            consumer = Consumer(spool, engine.ingest, attempts=BatchAttempts(path))
             for batch in range(1, 4):
-                number = 3 * run + batch
-                sink.consume(documents(number), BatchKey(SPOOL, number, number))
+                spool.append(documents(3 * run + batch), 0)
+                consumer.run_once()
         assert engine.ingest.segment == 9
 
 

@@ -18,7 +18,7 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow
-from xscl.polling.feed_poller import PollOutcome, PollSettings, poll_now
+from xscl.polling.feed_poller import PolledFeed, PollSettings, poll_now
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 
 HOUR = 3_600_000_000
@@ -167,7 +167,7 @@ class Place:
         self.feeds.record([due])
         return due
 
-    def poll(self, *feeds: Feed) -> list[PollOutcome]:
+    def poll(self, *feeds: Feed) -> list[PolledFeed]:
         """Poll some feeds, else all of them, due or not."""
         chosen = [self.feeds[feed.key] for feed in feeds or self.feeds]
         return poll_now(self.feeds, self.spool, chosen, self.fetching)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from xscl.polling.arrival_clock import BOUND, DAY, FURTHEST, RELEASED, SECOND, SETTLED, ArrivalClock
+from xscl.polling.arrival_clock import BOUND, DAY, FURTHEST, RELEASED, SETTLED, ArrivalClock
+from xscl.time_format import SECOND
 
 MINUTE = 60 * SECOND
 START = RELEASED + 300 * DAY

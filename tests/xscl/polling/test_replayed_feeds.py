@@ -14,7 +14,6 @@ import pytest
 
 from tests.corpus import Corpus
 from tests.xscl.polling.scripted import Place, Server, placed, reply, serving
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import Feed, tag_name
 from xscl.subscriptions.matches import Matches
@@ -45,15 +44,18 @@ def snapshots(corpus: Path, names: Iterable[str]) -> list[tuple[datetime, Path]]
     return sorted((time.replace(tzinfo=UTC), file) for time, file in taken)
 
 
-def directly(place: Place, sink: EngineSink) -> Consumer:
-    return Consumer(place.spool, sink)
+Listen = Callable[[Matches], None]
 
 
-def through_executors(place: Place, sink: EngineSink) -> Consumer:
+def directly(place: Place, listen: Listen) -> Consumer:
+    return Consumer(place.spool, place.engine.ingest, on_matches=listen)
+
+
+def through_executors(place: Place, listen: Listen) -> Consumer:
     from tests.xscl.spark.bucket_executors import BucketExecutors
 
     executors = BucketExecutors(place.engine, place.spool.directory.parent / "spark", buckets=2)
-    return Consumer(place.spool, sink, executors=executors)
+    return Consumer(place.spool, place.engine.ingest, executors=executors, on_matches=listen)
 
 
 def replay(
@@ -62,7 +64,7 @@ def replay(
     corpus: Path,
     names: Iterable[str],
     at_once: int,
-    consuming: Callable[[Place, EngineSink], Consumer] = directly,
+    consuming: Callable[[Place, Listen], Consumer] = directly,
 ) -> Month:
     """Poll each snapshot at its time; the place is closed and opened after so many."""
     month, feeds, todo = Month(), dict[str, Feed](), snapshots(corpus, names)
@@ -78,7 +80,7 @@ def replay(
                     url = server.url(f"/{name}")
                     feeds[name] = place.follow(url, stream=tag_name(name))
                 place.engine.subscribe("same", SAME_NEWS.format(*map(tag_name, [*names][:2])))
-            consumer = consuming(place, EngineSink(place.engine, listen))
+            consumer = consuming(place, listen)
             for time, file in todo[start : start + at_once]:
                 name = file.parent.name
                 server.says(f"/{name}", reply(file.read_bytes(), f'ETag: "{file.stem}"'))

@@ -29,7 +29,6 @@ from tests.xscl.polling.scripted import (
     reply,
 )
 from xscl.engine.facade import Engine
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import prepare
@@ -131,7 +130,7 @@ def follow_all(place: Place, given: Case) -> None:
 
 
 def consume(place: Place, spool: Spool) -> Found:
-    Consumer(spool, EngineSink(place.engine)).run_once()
+    Consumer(spool, place.engine.ingest).run_once()
     return {(match.subscription, match.documents) for match in place.engine.matches()}
 
 

@@ -24,12 +24,11 @@ from tests.xscl.polling import scripted
 from xscl.delivery.endpoint import File
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.outbox.outbox import Outbox
-from xscl.documents.consumed_offsets import BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
@@ -353,14 +352,17 @@ def test_once_makes_a_data_directory_as_a_service_does(tmp_path: Path) -> None:
     assert DataDirectory(new).exists()
 
 
-def test_a_batch_that_comes_twice_is_heard_once() -> None:
+def test_a_batch_that_comes_twice_is_heard_once(tmp_path: Path) -> None:
     found: list[int] = []
-    with Engine() as engine:
+    with Engine() as engine, Spool(tmp_path) as spool:
         engine.subscribe("twice", TWICE)
-        sink = EngineSink(engine, lambda matches: found.append(len(matches)))
-        sink.consume(documents(0, 1), BatchKey("q", 7))
-        sink.consume(documents(0, 1), BatchKey("q", 7))
-        assert (found, engine.consumed("q"), engine.consumed("other")) == ([1], 7, None)
+        spool.append(documents(0, 1), 0)
+        consumers = [
+            Consumer(spool, engine.ingest, on_matches=lambda matches: found.append(len(matches)))
+            for _ in range(2)
+        ]
+        assert [one.run_once() for one in consumers] == [2, 2]
+        assert (found, engine.consumed(SPOOL), engine.consumed("other")) == ([1], 1, None)
 
 
 def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
@@ -380,7 +382,7 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
         two = b"<a><b>u</b><b>v</b></a>"
         spool.append([Document("S", f"e{n}", n, two) for n in (3, 4)], 2)
         spool.append([Document("S", "e4", 5, two + b"<!-- again -->")], 3)
-        Consumer(spool, EngineSink(engine), batch=1).run_once()
+        Consumer(spool, engine.ingest, batch=1).run_once()
         engine.subscribe("late", pairs)
         after = status(store, place)
         expected = len(engine.matches())
@@ -420,7 +422,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
             return tuple(found[name] for name in ("documents", "matches", "position", "waiting"))
 
         assert look(0) == (0, 0, 0, 2)
-        consumer = Consumer(spool, EngineSink(engine))
+        consumer = Consumer(spool, engine.ingest)
         consumer.run_once()
         assert look(15) == (0, 0, 1, 0)
         assert look(5) == (2, 1, 1, 0)

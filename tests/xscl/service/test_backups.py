@@ -18,7 +18,6 @@ from xscl.engine.backup import Backup, back_up, read_backup, receive
 from xscl.engine.disk_guard import LEAST
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.service import backups
 from xscl.service.restore import restore
@@ -76,7 +75,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
         with Engine(home.database) as engine, Spool(home.spool) as spool:
             before = known(engine)
             is_whole(engine, before)
-            Consumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, engine.ingest).run_once()
             after = known(engine)
             is_whole(engine, after)
             assert after >= max(before, acknowledged), "what was acknowledged is in it"

@@ -1,4 +1,4 @@
-"""Each channel is at all of its surfaces; `xscl.delivery.endpoint.Channel` declares them."""
+"""Each channel is at all of its surfaces; `xscl.delivery.endpoint` declares them."""
 
 from __future__ import annotations
 

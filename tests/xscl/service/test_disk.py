@@ -20,20 +20,20 @@ import httpx
 import pytest
 
 import feeds.spool
-import xscl.ingestion.engine_sink
+import xscl.ingestion.pipeline
 from feeds.documents import Document
+from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
-from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.app import ServiceSettings
 from xscl.service.logs import LogFormat, logging_to
@@ -203,11 +203,12 @@ def test_c7_feeds_are_polled_again(
         eventually(partial(lambda count: len(seen()) == count, len(titles)))
 
 
-def test_c7_a_log_that_cannot_be_written_ends_nothing() -> None:
+def test_c7_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full, logging_to(full, LogFormat.TEXT):
-        with Engine() as engine:
-            EngineSink(engine).consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
-            assert engine.ingest.segment == 7
+        with Engine() as engine, Spool(tmp_path) as spool:
+            spool.append([Document("S", "d1", 1, b"<a/>")], 0)
+            Consumer(spool, engine.ingest).run_once()
+            assert engine.ingest.segment == 1
         with suppress(OSError):
             full.close()
 
@@ -249,7 +250,7 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
         if point == "batch_read":
             assert held.wait(60)
 
-    monkeypatch.setattr(xscl.ingestion.engine_sink, "reached", hold)
+    monkeypatch.setattr(xscl.ingestion.pipeline, "reached", hold)
     with (
         serving(place, ServiceSettings(waiting=5)) as running,
         running.client() as client,

@@ -6,14 +6,15 @@ import io
 import json
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from feeds.documents import Document
-from xscl.documents.consumed_offsets import SPOOL, BatchKey
+from feeds.spool import Spool
 from xscl.engine.facade import Engine
-from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import Consumer
 from xscl.service.logs import LogFormat, OneLine, clean, logging_to
 
 
@@ -90,12 +91,13 @@ def test_an_error_is_in_its_line() -> None:
     assert "ValueError: bad" in json.loads(line)["error"]
 
 
-def test_each_batch_is_an_event() -> None:
+def test_each_batch_is_an_event(tmp_path: Path) -> None:
     stream, before = io.StringIO(), logging.getLogger("xscl").handlers
-    with logging_to(stream, LogFormat.JSON), Engine() as engine:
-        EngineSink(engine).consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
+    with logging_to(stream, LogFormat.JSON), Engine() as engine, Spool(tmp_path) as spool:
+        spool.append([Document("S", "d1", 1, b"<a/>")], 0)
+        Consumer(spool, engine.ingest).run_once()
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
     (pushed,) = [event for event in events if event["message"] == "a batch was pushed"]
-    assert (pushed["documents"], pushed["segment"]) == (1, 7)
+    assert (pushed["documents"], pushed["segment"]) == (1, 1)
     assert re.fullmatch(r"[\d.]+", str(pushed["seconds"]))
     assert logging.getLogger("xscl").handlers == before

@@ -17,7 +17,6 @@ from tests.examples import usually
 from tests.xscl.service.conftest import Running, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 
 CLIENTS = 8
@@ -93,7 +92,7 @@ def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
             thread.join()
     assert not failures
     with Engine(place.database) as engine, Spool(place.spool) as spool:
-        Consumer(spool, EngineSink(engine)).run_once()
+        Consumer(spool, engine.ingest).run_once()
         engine.flush()
         found = [(match.subscription, match.documents) for match in engine.matches()]
         late = engine.sql("SELECT docid, behind FROM late").to_pylist()

@@ -26,7 +26,6 @@ from pyspark.sql.types import StructType
 import xscl
 from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecutors
 from xscl.errors import StoreError
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import SUSPICIOUS, Consumer
 from xscl.spark import offers, streaming
 from xscl.spark.offers import Offer, OfferSource
@@ -117,8 +116,7 @@ class Life:
     def __init__(self, folder: Path, spool: Spool) -> None:
         self.engine = xscl.Engine(folder / "state.sqlite")
         self.executors = BucketExecutors(self.engine, folder / "spark", buckets=4)
-        sink = EngineSink(self.engine)
-        self.consumer = Consumer(spool, sink, executors=self.executors, batch=2)
+        self.consumer = Consumer(spool, self.engine.ingest, executors=self.executors, batch=2)
 
     @property
     def found(self) -> list[tuple[str, ...]]:

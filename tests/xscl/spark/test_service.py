@@ -17,7 +17,6 @@ from feeds.spool import Spool
 from tests.project import ROOT
 from tests.soak.measurements import descendants
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
@@ -34,7 +33,7 @@ def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(tmp_path:
             numbers = range(first, first + 3)
             spool.append([Document("S", f"d{n}", n, b"<a>%d</a>" % (n % 4)) for n in numbers], 0)
             if not first:
-                Consumer(spool, EngineSink(engine)).run_once()
+                Consumer(spool, engine.ingest).run_once()
     command = ("-m", "xscl", "serve", "--once", "--json", "--master", "local[2]", "--data")
     heard = set[str]()
     with subprocess.Popen(

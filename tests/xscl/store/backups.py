@@ -12,7 +12,6 @@ import xscl
 from feeds.spool import Spool
 from xscl.engine.backup import MANIFEST
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 
 SUBSCRIPTIONS = {
@@ -45,7 +44,7 @@ def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
     """Consume what waits, end the input, and return all matches."""
     with xscl.Engine(home.database) as engine:
         with Spool(home.spool) as spool:
-            Consumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, engine.ingest).run_once()
         engine.flush()
         return sorted(found(engine))
 

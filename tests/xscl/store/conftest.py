@@ -12,7 +12,6 @@ from feeds.spool import Spool
 from tests.xscl.store.backups import batch, subscribed
 from xscl.engine.backup import back_up
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 
 
@@ -30,7 +29,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with subscribed(home.database) as engine, Spool(home.spool) as spool:
         for number in range(2):
             spool.append(batch(number), number)
-        Consumer(spool, EngineSink(engine)).run_once()
+        Consumer(spool, engine.ingest).run_once()
         for number in range(2, 4):
             spool.append(batch(number), number)
         with closing(engine.connect()) as store:

@@ -28,7 +28,6 @@ from tests.xscl.store.backups import (
 from xscl.engine import backup as backup_module
 from xscl.engine.backup import Backup, back_up, read_backup
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
@@ -73,7 +72,7 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
         def consumed_meanwhile(archive: Any, name: str, *given: Any) -> Any:
             added = adding(archive, name, *given)
             if name == DATABASE:
-                Consumer(spool, EngineSink(engine)).run_once()
+                Consumer(spool, engine.ingest).run_once()
                 assert spool.forget(3) == 3
             return added
 
@@ -159,7 +158,7 @@ def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
     with subscribed(home.database) as engine:
         append(home, *range(2))
         with Spool(home.spool) as spool:
-            Consumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, engine.ingest).run_once()
         if known:
             with FeedRepository(engine) as feeds:
                 feeds.record([feeds.add(FeedRequest("http://a.example/"))], segment=known)
@@ -338,7 +337,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with xscl.Engine(home.database) as engine:
         append(home, *range(3))
         with Spool(home.spool, read_only=True) as spool:
-            Consumer(spool, EngineSink(engine), batch=1).run_once()
+            Consumer(spool, engine.ingest, batch=1).run_once()
         shutil.copytree(home.path, place)
     return place
 

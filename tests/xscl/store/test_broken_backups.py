@@ -19,7 +19,6 @@ from tests.xscl.commandline import called
 from tests.xscl.store.backups import members_of, rewritten
 from xscl.engine.backup import back_up, read_backup, unpack
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.service.restore import restore
 from xscl.store.store_errors import BackupError
@@ -43,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
         for number in range(SEGMENTS):
             spool.append([document(number)], number)
             if number == 1:
-                Consumer(spool, EngineSink(engine)).run_once()
+                Consumer(spool, engine.ingest).run_once()
     return home
 
 

@@ -19,7 +19,6 @@ from feeds.spool import Spool
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import append, everything, subscribed
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.store.store_file import log_path
 from xscl.store.store_lock import lock_path
@@ -37,7 +36,7 @@ def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
     """Take segments in, consume them, and delete those that need not be kept."""
     append(home, *numbers)
     with Spool(home.spool) as spool:
-        Consumer(spool, EngineSink(engine)).run_once()
+        Consumer(spool, engine.ingest).run_once()
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +89,7 @@ def is_accepted(home: DataDirectory, segments: int) -> None:
     assert "lost: nothing" not in done.stdout
     with xscl.Engine(home.database) as engine:
         with Spool(home.spool) as spool:
-            Consumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, engine.ingest).run_once()
         assert numbers(engine) == [f"d{n}.{i}" for n in range(segments) for i in range(3)]
     assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
 

@@ -22,7 +22,7 @@ from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
 from xscl.store.queries.numbers import among
-from xscl.store.queries.tables import Column, encoded
+from xscl.store.queries.tables import ColumnValues, encoded
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed
 
@@ -55,7 +55,7 @@ def add(store: Store, doc: int, size: int = 0) -> None:
 
 
 def test_columns_of_python_and_of_numpy_become_rows(store: Store) -> None:
-    columns: dict[str, Column] = {
+    columns: dict[str, ColumnValues] = {
         "key": ["a", "b"],
         "first_name": np.array([1, (1 << 64) - 1], np.uint64),
         "skipped": np.array([2, 3]),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from feeds.daemons import DaemonPool
 from feeds.faultpoints import write
+from xscl.atomic_files import synchronise
 from xscl.delivery.endpoint import Delivered, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 
@@ -71,11 +72,7 @@ def append(path: Path, lines: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        synchronise(path.parent)
 
 
 def _whole(descriptor: int) -> int:

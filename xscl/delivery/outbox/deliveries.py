@@ -33,7 +33,7 @@ from xscl.delivery.endpoint import (
     SendFailed,
     SendOutcome,
 )
-from xscl.delivery.message import Message, messages_of, owner_of
+from xscl.delivery.message import Message, messages_of
 from xscl.delivery.message_reader import PAGE, MessagePage, following, grown_stories
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
@@ -43,6 +43,7 @@ from xscl.delivery.syndication.entry_html import entry_html
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.event_loop import EventLoop
+from xscl.language.names import owner_number
 from xscl.polling.feed_repository import ticks
 from xscl.store.store_errors import StoreUnavailable
 
@@ -406,7 +407,7 @@ class Deliveries:
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
     ) -> SendOutcome:
         """Send messages when a slot is free."""
-        user, failing = owner_of(endpoint.subscription), endpoint.failures > 0
+        user, failing = owner_number(endpoint.subscription), endpoint.failures > 0
         async with self._slots.hold(user, sender.host, failing):
             outcome = await sender.send(messages)
         reached("sent")

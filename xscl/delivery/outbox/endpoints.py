@@ -19,7 +19,7 @@ from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.endpoint import (
     NO_ADDRESS,
     NO_SECRET,
-    Channel,
+    DeliveryChannel,
     Endpoint,
     EndpointSecrets,
     EndpointState,
@@ -169,7 +169,7 @@ class Endpoints:
     def add(
         self,
         subscription: str,
-        channel: Channel,
+        channel: DeliveryChannel,
         position: int,
         *,
         secret: str | None = None,
@@ -265,7 +265,7 @@ class Endpoints:
                 for one in self._by_id.values()
             )
 
-    def redirect(self, id: str, channel: Channel) -> Endpoint | None:
+    def redirect(self, id: str, channel: DeliveryChannel) -> Endpoint | None:
         """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
         with self._mutex:
             if isinstance(channel, Webhook):

@@ -21,9 +21,16 @@ from urllib.parse import quote
 from xscl.delivery.channels.file import FileSender
 from xscl.delivery.channels.mail import MailLinks, MailSender, MailServer, mail_code
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Channel, Delivered, Endpoint, EndpointState, File, Mail, Webhook
+from xscl.delivery.endpoint import (
+    Delivered,
+    DeliveryChannel,
+    Endpoint,
+    EndpointState,
+    File,
+    Mail,
+    Webhook,
+)
 from xscl.delivery.listeners import ListenerReader
-from xscl.delivery.message import owner_name, owner_of
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
 from xscl.delivery.outbox.endpoints import Endpoints
@@ -34,6 +41,7 @@ from xscl.delivery.syndication.syndicated_feed import ModificationTimes
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.event_loop import EventLoop
+from xscl.language.names import owner_name, owner_number
 from xscl.limiter import DailyQuota
 from xscl.polling.credentials import Credentials, InstallationKey
 from xscl.subscriptions.matches import Matches
@@ -179,7 +187,7 @@ class Outbox:
     def deliver(
         self,
         subscription: str,
-        channel: Channel,
+        channel: DeliveryChannel,
         *,
         after: int | None = None,
         secret: str | None = None,
@@ -247,7 +255,7 @@ class Outbox:
                 hidden = partial(self.endpoints.hidden, endpoint.id)
                 return WebhookSender(channel, hidden, self.settings.posting)
             case Mail(to, every):
-                user = owner_of(endpoint.subscription)
+                user = owner_number(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
                 links = self._links(endpoint)
                 return MailSender(self.settings.mail, to, every, counted, back, links)

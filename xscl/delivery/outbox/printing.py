@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from feeds.daemons import DaemonPool
-from xscl.delivery.message import owner_of
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.engine.match_log import LAST, LIMIT, MatchPlace
 from xscl.errors import StoreError
+from xscl.language.names import owner_number
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 
@@ -143,4 +143,4 @@ class Printing:
 
 
 def _is_operators(subscription: Subscription) -> bool:
-    return owner_of(subscription.name) == 0
+    return owner_number(subscription.name) == 0

@@ -14,14 +14,14 @@ from lxml import etree
 from feeds.formats.display import safe_html
 from xscl.delivery.cards import (
     Card,
-    Value,
+    CardValue,
     built_values,
     documents_of,
     is_text,
     sentence_case,
     shown,
 )
-from xscl.delivery.message import owner_name
+from xscl.language.names import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.story import Story
@@ -68,7 +68,7 @@ def _document(card: Card, tree: DocumentTree) -> Iterator[str]:
     yield from _list(card.values)
 
 
-def _text(text: Value, tree: DocumentTree, base: str) -> str:
+def _text(text: CardValue, tree: DocumentTree, base: str) -> str:
     """Return the text of an item with its markup, unless it is joined or long."""
     named = (
         escape(string_value(item)) if is_text(item) else string_value(item)
@@ -81,7 +81,7 @@ def _text(text: Value, tree: DocumentTree, base: str) -> str:
     )
 
 
-def _list(values: Iterable[Value]) -> Iterator[str]:
+def _list(values: Iterable[CardValue]) -> Iterator[str]:
     rows = [f"<dt>{escape(one.name)}</dt><dd>{_marked(one)}</dd>" for one in values]
     if rows:
         yield f"<dl>{''.join(rows)}</dl>"
@@ -94,7 +94,7 @@ def _output(match: Match) -> Iterator[str]:
     yield from list(_list(built_values(xml))) or [f"<pre>{escape(xml.decode())}</pre>"]
 
 
-def _marked(value: Value) -> str:
+def _marked(value: CardValue) -> str:
     """Return a value; a joined one is marked, with the number of its comparison.
 
     It is strong, too, for readers that drop <mark>.

@@ -12,9 +12,8 @@ import threading
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 
-from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
-from xscl.language.names import refuse_label
+from xscl.language.names import owner_name, refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store

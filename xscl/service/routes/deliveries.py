@@ -22,9 +22,17 @@ from xscl.client.bodies import JsonBody
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import CODES, is_address
 from xscl.delivery.channels.signature import is_secret
-from xscl.delivery.endpoint import CHANNELS, Channel, Endpoint, EndpointState, File, Mail, Webhook
-from xscl.delivery.message import owner_name, owner_of
+from xscl.delivery.endpoint import (
+    CHANNELS,
+    DeliveryChannel,
+    Endpoint,
+    EndpointState,
+    File,
+    Mail,
+    Webhook,
+)
 from xscl.delivery.outbox.outbox import UNSUBSCRIBE
+from xscl.language.names import owner_name, owner_number
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.polling.feed import HIDDEN
@@ -364,7 +372,7 @@ def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
     return endpoint
 
 
-def _channel(app: App, account: Account, new: NewEndpoint) -> Channel:
+def _channel(app: App, account: Account, new: NewEndpoint) -> DeliveryChannel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
@@ -432,7 +440,7 @@ def _check(app: App, account: Account, url: str) -> None:
         raise refused_address(account, found)
 
 
-def _is_confirmed(app: App, account: Account, channel: Channel) -> bool:
+def _is_confirmed(app: App, account: Account, channel: DeliveryChannel) -> bool:
     """Return whether a channel needs no confirmation, as a user's new mail address does."""
     if account.is_operator or not isinstance(channel, Mail):
         return True
@@ -443,7 +451,7 @@ def _mail_code(app: App, account: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
     assert isinstance(endpoint.channel, Mail)
     outbox, to = app.delivery, endpoint.channel.to
-    user = owner_of(endpoint.subscription)
+    user = owner_number(endpoint.subscription)
     key = user, to.casefold()
     with app.accounts.limits.confirming.hold(account.number):
         if outbox.codes.consume(key, CODES) is not None:
@@ -517,7 +525,7 @@ def unsubscribe(id: Id, token: Token, app: TheApp) -> HTMLResponse:
 
 def _ended(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint without mails; a user cannot enable it, the reader has to agree again."""
-    if owner_of(endpoint.subscription):
+    if owner_number(endpoint.subscription):
         return replace(endpoint.stopped(NOTE), state="unconfirmed")
     return endpoint.stopped(NOTE)
 

@@ -19,7 +19,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from xscl.client.bodies import JsonBody
-from xscl.delivery.message import owner_name
 from xscl.delivery.message_reader import NewestFirst, latest, with_stories
 from xscl.delivery.syndication import atom_feed, json_feed
 from xscl.delivery.syndication.syndicated_feed import (
@@ -32,6 +31,7 @@ from xscl.delivery.syndication.syndicated_feed import (
     is_unchanged,
 )
 from xscl.engine.match_log import Page
+from xscl.language.names import owner_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import DeliveryTime, RequestBody, raw_response

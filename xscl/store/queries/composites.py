@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.store.queries.lists import first_of, is_empty
-from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.numbers import RowNumbers, among, found_numbers
 from xscl.store.queries.rows import delete_rows
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
@@ -44,13 +44,13 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
     return [number for (number,) in rows]
 
 
-def documents_of_composites(store: Store, *, bases: bool = False) -> Numbers:
+def documents_of_composites(store: Store, *, bases: bool = False) -> RowNumbers:
     """Return the documents of all composites, or their `bases`."""
     column = "bases" if bases else "docs"
     return found_numbers(store, f"SELECT value FROM state.composite, json_each({column})")
 
 
-def delete_composites(store: Store, *, but: Numbers) -> None:
+def delete_composites(store: Store, *, but: RowNumbers) -> None:
     """Delete all composites but those of some numbers."""
     numbers = found_numbers(store, "SELECT doc FROM state.composite")
     gone = numbers[~np.isin(numbers, but)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import md5
 from typing import Any
 
@@ -10,25 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.model.join_graph import INFINITE
-from xscl.store.queries.lists import LISTED, any_of, first_of, has_any, is_empty
-from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.queries.lists import any_of, first_of, has_any, is_empty
+from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 _STORED = (
     "doc, id, ts, first, version, history, clock, rank, base, given,"
     f" {first_of('streams')} AS stream"
 )
-
-
-# -- Writing -------------------------------------------------------------------------------
-
-
-def insert_documents(store: Store, rows: Mapping[str, Any]) -> None:
-    """Append documents: the values of all columns by their names."""
-    store.insert("state.document", rows)
-
-
-# -- Reading -------------------------------------------------------------------------------
 
 
 def stored_documents(store: Store, docs: Collection[int]) -> Iterator[dict[str, Any]]:
@@ -38,7 +27,7 @@ def stored_documents(store: Store, docs: Collection[int]) -> Iterator[dict[str, 
     return store.rows(query, parameters)
 
 
-def documents_of_streams(store: Store, prefix: str) -> Numbers:
+def documents_of_streams(store: Store, prefix: str) -> RowNumbers:
     """Return the documents of which all streams have names that begin with a prefix."""
     others = any_of("streams", "instr(value, ?) <> 1")
     query = f"SELECT doc FROM state.document WHERE NOT {is_empty('streams')} AND NOT {others}"
@@ -50,7 +39,7 @@ def latest_document(store: Store) -> int:
     return found_number(store, "SELECT max(doc) FROM state.document") or 0
 
 
-def documents_from(store: Store, time: int) -> Numbers:
+def documents_from(store: Store, time: int) -> RowNumbers:
     """Return the documents of a time or later that have a text, in the order of their numbers."""
     return found_numbers(
         store,
@@ -61,8 +50,8 @@ def documents_from(store: Store, time: int) -> Numbers:
 
 
 def expired_documents(
-    store: Store, before: int, *, kept: Numbers, firsts: Collection[int]
-) -> Numbers:
+    store: Store, before: int, *, kept: RowNumbers, firsts: Collection[int]
+) -> RowNumbers:
     """Return the documents before a number of which no version is needed.
 
     Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
@@ -77,20 +66,12 @@ def expired_documents(
     )
 
 
-def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
+def hashes_of_ids(store: Store) -> tuple[RowNumbers, npt.NDArray[np.uint64]]:
     """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
     given = store.fetch("SELECT doc, given FROM state.document")
     docs = np.fromiter((doc for doc, _ in given), np.int64, len(given))
     digests = (md5(one.encode(), usedforsecurity=False).digest()[8:] for _, one in given)
     return docs, np.frombuffer(b"".join(digests), np.dtype("<u8"))
-
-
-def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Return `id`, `given` and `streams` of the documents that were posted with some ids."""
-    return store.rows(
-        f"SELECT id, given, streams FROM state.document WHERE given IN {LISTED}",
-        [sorted(ids)],
-    )
 
 
 def latest_arrival(store: Store) -> int | None:

@@ -16,14 +16,10 @@ from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
-_POLLED = (
-    *("url", "title", "etag", "last_modified", "validated_by", "unchanged", "ttl", "skip_hours"),
-    *("skip_days", "polled", "polls", "failures", "error", "gone", "domain", "site_url", "format"),
-    *("quality", "note", "failing_since", "code", "moved_to", "moved_polls", "hub", "topic"),
-    *("header_names", "last_item"),
-)
-"""The columns that a poll may change, besides the time of the next one."""
 _EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
+_GIVEN = ("key", "stream", "added", "given_title", "tags", "every", "next_poll")
+_POLLED = tuple(name for name in TABLES["feed"].names if name not in _GIVEN)
+"""The columns that a poll may change, besides the time of the next one."""
 
 
 _TITLE = "coalesce(nullif(given_title, ''), title)"
@@ -194,16 +190,21 @@ def hold_domain(store: Store, domain: str, until: int) -> None:
     )
 
 
-def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
-    """Make a feed due after `now`, at the earliest `least` ticks after its last poll.
+def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = "") -> int:
+    """Make a feed due, or all of an owner, at the earliest `least` ticks after the last poll.
 
-    A feed that is due may just be polled: as its time changes, it is polled once more.
+    A feed that is due may just be polled: as its time changes, it is polled once more.  Return the
+    number of feeds.
     """
-    store.fetch(
-        "UPDATE state.feed SET next_poll = max(?1, coalesce(polled, 0) + ?2)"
-        " WHERE key = ?3 AND next_poll NOT BETWEEN ?1 AND max(?1, coalesce(polled, 0) + ?2)",
-        [now + 1, least, key],
+    which, parameters = ("key = ?3", [key]) if key else (_own(owner), [])
+    rows = store.fetch(
+        "UPDATE state.feed SET next_poll = CASE"
+        " WHEN next_poll <= ?1 THEN max(next_poll + 1, coalesce(polled, 0) + ?2)"
+        " ELSE min(next_poll, max(?1, coalesce(polled, 0) + ?2)) END"
+        f" WHERE NOT gone AND {which} RETURNING key",
+        [now, least, *parameters],
     )
+    return len(rows)
 
 
 def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
@@ -215,20 +216,6 @@ def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
         parameters,
     )
     return dict.fromkeys(docs, "") | {row["doc"]: row["given_title"] or "" for row in rows}
-
-
-def poll_all(store: Store, owner: str, *, now: int, least: int) -> int:
-    """Make all feeds of an owner due, `least` ticks after their last polls; return their number.
-
-    A feed that is due may just be polled: as its time changes, it is polled once more.
-    """
-    rows = store.fetch(
-        "UPDATE state.feed SET next_poll = CASE WHEN next_poll <= ?1 THEN next_poll + 1"
-        " ELSE min(next_poll, max(?1, coalesce(polled, 0) + ?2)) END"
-        f" WHERE NOT gone AND {_own(owner)} RETURNING key",
-        [now, least],
-    )
-    return len(rows)
 
 
 # -- Items -------------------------------------------------------------------------------
@@ -265,16 +252,6 @@ def polls_of(store: Store, key: str, most: int) -> Iterator[dict[str, Any]]:
         " ORDER BY polled DESC, rowid DESC LIMIT ?",
         [key, most],
     )
-
-
-def trim_polls(store: Store, keys: Collection[str], most: int) -> None:
-    """Delete the polls of feeds beyond the newest ones."""
-    beyond = "SELECT rowid FROM state.feed_poll WHERE key = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-    for key in keys:
-        store.fetch(
-            f"DELETE FROM state.feed_poll WHERE key = ? AND rowid <= ({beyond})",
-            [key, key, most],
-        )
 
 
 # -- Leases ------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from xscl.store.store import Store
 
-Numbers: TypeAlias = npt.NDArray[np.int64]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 _FEW = 8  # numbers that a statement names
 
 
-def among(numbers: Collection[int] | Numbers) -> tuple[str, list[object]]:
+def among(numbers: Collection[int] | RowNumbers) -> tuple[str, list[object]]:
     """Return SQL for some numbers, for the brackets after IN, and its parameters."""
     if len(numbers) <= _FEW:
         return ", ".join("?" * len(numbers)) or "NULL", [int(number) for number in numbers]
@@ -24,7 +24,7 @@ def among(numbers: Collection[int] | Numbers) -> tuple[str, list[object]]:
     return "SELECT value FROM carray(?)", [apsw.carray(array)]
 
 
-def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -> Numbers:
+def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -> RowNumbers:
     """Return the numbers that a query of one column finds."""
     rows = store.fetch(query, parameters)
     return np.fromiter((number for (number,) in rows), np.int64, len(rows))

@@ -33,66 +33,45 @@ class OwnedTable(NamedTuple):
 
 
 _QUERY = ("name", "query", "updates", "language", "stories")
+_FEED = ("url", "stream", "tags", "every", "added", "title", "given_title")
 _TAG = ("subscription", "tag")
-_STREAM = ("name", "lateness", "live", "attributes")
+_NAMED = ("account", "name")
+_WHOLE = (
+    *("account", "token", "owned_stream", "stream", "endpoint", "secret_address"),
+    *("subscription_tag", "saved_statement", "preference"),
+)
+"""Tables of which an export has all columns."""
 
-OWNED: Mapping[str, OwnedTable] = {
-    "account": OwnedTable(
-        number="number",
-        shown=("name", "quota", "created"),
-        exported=("number", "name", "quota", "created"),
-        key=("number",),
-    ),
-    "token": OwnedTable(
-        number="account",
-        shown=("id", "label", "created"),
-        exported=("id", "account", "label", "hash", "created", "expires", "session", "parent"),
-    ),
-    "owned_stream": OwnedTable(
-        number="account", shown=("name",), exported=("account", "name"), key=("account", "name")
-    ),
-    "stream": OwnedTable(name="name", shown=_STREAM, exported=_STREAM, key=("name",)),
+_DECLARED = {
+    "account": OwnedTable(number="number", shown=("name", "quota", "created"), key=("number",)),
+    "token": OwnedTable(number="account", shown=("id", "label", "created")),
+    "owned_stream": OwnedTable(number="account", shown=("name",), key=_NAMED),
+    "stream": OwnedTable(name="name", shown=tuple(TABLES["stream"].names), key=("name",)),
     "subscription": OwnedTable(
         name="name", shown=(*_QUERY, "version"), exported=("number", *_QUERY)
     ),
     "retired": OwnedTable(name="name", shown=(*_QUERY, "version")),
     "story": OwnedTable(name="key", shown=("id", "key", "began", "last")),
-    "feed": OwnedTable(
-        name="key",
-        shown=("url", "stream", "tags", "every", "added", "title", "given_title"),
-        exported=(
-            *("key", "url", "stream", "tags", "every", "added", "title", "given_title"),
-            *("site_url", "gone"),
-        ),
-    ),
+    "feed": OwnedTable(name="key", shown=_FEED, exported=("key", *_FEED, "site_url", "gone")),
     "endpoint": OwnedTable(
         name="subscription",
         shown=("id", "subscription", "kind", "config", "state", "created"),
-        exported=(
-            *("id", "subscription", "kind", "config", "state", "position", "failures"),
-            *("next_try", "note", "created"),
-        ),
     ),
     "secret_address": OwnedTable(
-        name="subscription",
-        shown=("id", "subscription", "label", "created"),
-        exported=("hash", "id", "subscription", "label", "created"),
+        name="subscription", shown=("id", "subscription", "label", "created")
     ),
-    "subscription_tag": OwnedTable(name="subscription", shown=_TAG, exported=_TAG, key=_TAG),
+    "subscription_tag": OwnedTable(name="subscription", shown=_TAG, key=_TAG),
     "saved_statement": OwnedTable(
-        number="account",
-        shown=("name", "statement", "saved"),
-        exported=("account", "name", "statement", "saved"),
-        key=("account", "name"),
+        number="account", shown=("name", "statement", "saved"), key=_NAMED
     ),
-    "preference": OwnedTable(
-        number="account",
-        shown=("name", "value"),
-        exported=("account", "name", "value"),
-        key=("account", "name"),
-    ),
+    "preference": OwnedTable(number="account", shown=("name", "value"), key=_NAMED),
     "read_mark": OwnedTable(number="account", shown=("item", "read")),
     "star": OwnedTable(number="account", shown=("match", "subscription", "starred", "view")),
+}
+
+OWNED: Mapping[str, OwnedTable] = {
+    table: one._replace(exported=tuple(TABLES[table].names)) if table in _WHOLE else one
+    for table, one in _DECLARED.items()
 }
 
 _SELECTED = {"token": "NOT session"}
@@ -193,17 +172,6 @@ def read_marks(
         "SELECT item, read FROM state.read_mark WHERE account = ? AND item > ?"
         " ORDER BY item LIMIT ?",
         [account, after, limit],
-    )
-
-
-def trim_marks(store: Store, account: int, most: int) -> None:
-    """Delete the marks of an account beyond the newest ones."""
-    beyond = (
-        "SELECT rowid FROM state.read_mark WHERE account = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-    )
-    store.fetch(
-        f"DELETE FROM state.read_mark WHERE account = ? AND rowid <= ({beyond})",
-        [account, account, most],
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.store.queries.lists import LISTED, has_any
-from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
@@ -25,7 +25,7 @@ def documents_of_past(
     first: int,
     updates: bool,
     besides: Collection[int],
-) -> Numbers:
+) -> RowNumbers:
     """Return the documents of streams in their order, by number.
 
     They are those with `begin` <= timestamp <= `end` and with `first` at least that given that have
@@ -57,7 +57,7 @@ def places_of_kept(
 
 
 def kept_rows(
-    store: Store, docs: Numbers, texts: Mapping[int, bytes] = MappingProxyType({})
+    store: Store, docs: RowNumbers, texts: Mapping[int, bytes] = MappingProxyType({})
 ) -> pa.Table:
     """Return the whole rows of the documents of some numbers that have a text, with it as `xml`.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rows import delete_but_newest
 from xscl.store.store import Store
 
 
@@ -38,28 +39,9 @@ def known_rejected(
     )
 
 
-def delete_rejected_of(store: Store, prefix: str) -> None:
-    """Delete the rejected documents of streams whose names begin with a prefix."""
-    store.fetch("DELETE FROM state.rejected WHERE instr(stream, ?) = 1", [prefix])
-
-
-# -- Too late ------------------------------------------------------------------------------
-
-
-def insert_late(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
-    """Append late documents: number, watermark and lateness."""
-    docs, watermarks, lateness = zip(*rows, strict=True)
-    columns = {"doc": docs, "watermark": watermarks, "lateness": lateness}
-    store.insert("state.late", columns)
-
-
-# -- Both ----------------------------------------------------------------------------------
-
-
 def keep_newest(store: Store, rows: int, *, tolerated: int) -> None:
     """Keep some newest rows of each of the two tables, if it has more than are tolerated."""
-    for table in ("state.late", "state.rejected"):
-        ((there,),) = store.fetch(f"SELECT count(*) FROM {table}")
+    for table in ("late", "rejected"):
+        ((there,),) = store.fetch(f"SELECT count(*) FROM state.{table}")
         if there > tolerated:
-            last = f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-            store.fetch(f"DELETE FROM {table} WHERE rowid <= ({last})", [rows])
+            delete_but_newest(store, table, rows)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.numbers import Numbers, among
+from xscl.store.queries.numbers import RowNumbers, among
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 
@@ -124,19 +124,6 @@ def delete_results_of(store: Store, qid: int) -> None:
     store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid))
 
 
-# -- All -----------------------------------------------------------------------------------
-
-
-def insert_results(store: Store, rows: pa.Table) -> None:
-    """Append results."""
-    store.append("result", rows)
-
-
-def results_since(store: Store, position: int) -> pa.Table:
-    """Return the results from a position on, in the order of positions."""
-    return store.scan("result", position)
-
-
 def results_of(store: Store, qid: int) -> pa.Table:
     """Return the results of a stream of results, in the order of positions."""
     batches = store.batches("result")
@@ -144,7 +131,7 @@ def results_of(store: Store, qid: int) -> pa.Table:
     return pa.Table.from_batches(parts, _SCHEMA)
 
 
-def documents_of_results(store: Store) -> Numbers:
+def documents_of_results(store: Store) -> RowNumbers:
     """Return the two documents or composites of each result, by their numbers."""
     columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
     return np.concatenate([np.zeros(0, np.int64), *(one.to_numpy() for one in columns)])

@@ -14,11 +14,11 @@ from xscl.store.queries.numbers import among
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
-Where: TypeAlias = str | bytes | int | Collection[Any]
+ValueIn: TypeAlias = str | bytes | int | Collection[Any]
 
 
 def rows_of(
-    store: Store, table: str, *columns: str, order: str = "rowid", **wanted: Where
+    store: Store, table: str, *columns: str, order: str = "rowid", **wanted: ValueIn
 ) -> Iterator[dict[str, Any]]:
     """Return some columns, or all, of the rows with some values, in the order of columns."""
     where, parameters = _where(wanted)
@@ -28,7 +28,7 @@ def rows_of(
     )
 
 
-def update_rows(store: Store, table: str, changed: Mapping[str, object], **wanted: Where) -> None:
+def update_rows(store: Store, table: str, changed: Mapping[str, object], **wanted: ValueIn) -> None:
     """Write the changed columns of the rows with some values."""
     where, parameters = _where(wanted)
     written = ", ".join(f'"{name}" = ?' for name in changed)
@@ -37,13 +37,28 @@ def update_rows(store: Store, table: str, changed: Mapping[str, object], **wante
     )
 
 
-def delete_rows(store: Store, table: str, **wanted: Where) -> None:
+def delete_rows(store: Store, table: str, **wanted: ValueIn) -> None:
     """Delete the rows with some values."""
     where, parameters = _where(wanted)
     store.fetch(f"DELETE FROM state.{table} WHERE {where}", parameters)
 
 
-def _where(wanted: Mapping[str, Where]) -> tuple[str, list[object]]:
+def delete_but_newest(store: Store, table: str, most: int, **wanted: ValueIn) -> None:
+    """Delete the rows with some values, but the newest ones."""
+    where, parameters = _where(wanted)
+    last = f"SELECT rowid FROM state.{table} WHERE {where} ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+    store.fetch(
+        f"DELETE FROM state.{table} WHERE {where} AND rowid <= ({last})",
+        [*parameters, *parameters, most],
+    )
+
+
+def delete_prefixed(store: Store, table: str, column: str, prefix: str) -> None:
+    """Delete the rows of which a text begins with a prefix."""
+    store.fetch(f'DELETE FROM state.{table} WHERE instr("{column}", ?) = 1', [prefix])
+
+
+def _where(wanted: Mapping[str, ValueIn]) -> tuple[str, list[object]]:
     """Return the condition that columns have values, and its parameters."""
     conditions, parameters = ["true"], list[object]()
     for name, value in wanted.items():

@@ -56,12 +56,6 @@ def roots_of_documents(store: Store, key: str, docs: Collection[int]) -> dict[in
     return {row["doc"]: row["root"] for row in rows}
 
 
-def founders_of(store: Store, ids: Collection[str]) -> dict[str, int]:
-    """Return the documents that began stories, by id."""
-    rows = store.rows(f"SELECT id, founder FROM state.story WHERE id IN {LISTED}", [list(ids)])
-    return {row["id"]: row["founder"] for row in rows}
-
-
 def insert_story(store: Store, id: str, key: str, founder: int, position: int) -> None:
     """Begin a story at a position, still without documents."""
     row = {"id": id, "key": key, "founder": founder, "began": position, "last": position}

@@ -82,18 +82,3 @@ def count_texts(store: Store, stream: str) -> int:
         [stream],
     )
     return int(count)
-
-
-def newest_texts(store: Store, stream: str, limit: int) -> list[bytes]:
-    """Return the texts of the newest documents of a stream."""
-    rows = store.rows(
-        "SELECT t.xml FROM state.document d JOIN state.text t USING (doc)"
-        f" WHERE {contains('d.streams')} ORDER BY d.doc DESC LIMIT ?",
-        [stream, limit],
-    )
-    return [bytes(row["xml"]) for row in rows]
-
-
-def delete_streams_of(store: Store, prefix: str) -> None:
-    """Delete the streams whose names begin with a prefix."""
-    store.fetch("DELETE FROM state.stream WHERE instr(name, ?) = 1", [prefix])

@@ -116,14 +116,6 @@ def count_of(store: Store, owner: int) -> int:
     return found_number(store, f"SELECT count(*) FROM state.subscription WHERE {own}") or 0
 
 
-def first_of_template(store: Store, template: int) -> str | None:
-    """Return the name of the first subscription of a template, None without one."""
-    rows = store.rows(
-        "SELECT name FROM state.subscription WHERE template = ? ORDER BY number LIMIT 1", [template]
-    )
-    return next((row["name"] for row in rows), None)
-
-
 def streams_read(store: Store, owner: int) -> list[str]:
     """Return the streams that an owner's subscriptions read, each once."""
     rows = store.rows(

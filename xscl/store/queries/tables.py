@@ -33,7 +33,7 @@ VERSION = 26
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
 
-Column: TypeAlias = Sequence[object] | npt.NDArray[Any]
+ColumnValues: TypeAlias = Sequence[object] | npt.NDArray[Any]
 
 _TYPES = {
     "BIGINT": pa.int64(),
@@ -307,7 +307,7 @@ def _stored(row: tuple[object, ...], places: Sequence[int]) -> list[object]:
     return values
 
 
-def stored_column(values: Column, *, encode: bool) -> Sequence[object]:
+def stored_column(values: ColumnValues, *, encode: bool) -> Sequence[object]:
     """Return Python values, or those of NumPy, as SQLite stores them."""
     if isinstance(values, np.ndarray):
         listed: list[object] = values.tolist()

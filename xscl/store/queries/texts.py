@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
 from xscl.store.store import Store
-
-
-def insert_texts(store: Store, docs: Sequence[int], texts: Sequence[bytes]) -> None:
-    """Append the texts of documents."""
-    store.insert("state.text", {"doc": docs, "xml": texts})
 
 
 class TimedText(NamedTuple):
@@ -71,14 +66,14 @@ def count_texts(store: Store, first: int) -> CountedTexts:
     return CountedTexts(**counts)
 
 
-def documents_with_texts(store: Store, *, first: int = 0, before: int) -> Numbers:
+def documents_with_texts(store: Store, *, first: int = 0, before: int) -> RowNumbers:
     """Return the documents with kept texts, from a number to before another one, in order."""
     return found_numbers(
         store, "SELECT doc FROM state.text WHERE doc >= ? AND doc < ? ORDER BY doc", [first, before]
     )
 
 
-def sizes_of_texts(store: Store, docs: Numbers) -> list[int]:
+def sizes_of_texts(store: Store, docs: RowNumbers) -> list[int]:
     """Return the bytes of the texts of some documents, in the order of these."""
     listed, parameters = among(docs)
     sizes = store.fetch(
@@ -92,7 +87,7 @@ def bytes_of_texts(store: Store) -> int:
     return found_number(store, "SELECT sum(octet_length(xml)) FROM state.text") or 0
 
 
-def delete_texts(store: Store, docs: Numbers) -> int:
+def delete_texts(store: Store, docs: RowNumbers) -> int:
     """Delete the texts of some documents, and return how many bytes they had."""
     if not len(docs):
         return 0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import RowNumbers
 from xscl.store.store import Store
 
 _KEPT = (
@@ -57,13 +57,13 @@ def last_nodes(
     return {row["doc"]: row["last"] for row in rows}
 
 
-def documents_of_joins(store: Store) -> Numbers:
+def documents_of_joins(store: Store) -> RowNumbers:
     """Return the documents and composites with witnesses, by their numbers."""
-    docs: Numbers = store.scan("times")["doc"].to_numpy()
+    docs: RowNumbers = store.scan("times")["doc"].to_numpy()
     return docs
 
 
-def documents_of_pairs(store: Store, pairs: Collection[int]) -> Numbers:
+def documents_of_pairs(store: Store, pairs: Collection[int]) -> RowNumbers:
     """Return the documents and composites with witnesses of some pairs, each once."""
     found = store.scan("binding")
     chosen = np.isin(found["pair"].to_numpy(), np.array(list(pairs), np.int64))

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from xscl.drawing.plans import MOST, draw_plan, largest, rate, shares
 from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
-from xscl.store.queries.subscriptions import first_of_template
+from xscl.store.queries.rows import rows_of
 from xscl.web.pages import AskedByOperator, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions
 
@@ -82,8 +82,9 @@ def address_of(node: str) -> str:
 def _explained(asked: PageRequest, template: int) -> str:
     """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
     with asked.app.store() as store:
-        name = first_of_template(store, template)
-    return "" if name is None else asked.app.engine.explain(name, sql=True)
+        rows = rows_of(store, "subscription", "name", order="number", template=template)
+    first = next(rows, None)
+    return "" if first is None else asked.app.engine.explain(first["name"], sql=True)
 
 
 def _path(asked: PageRequest, name: str) -> set[str]:

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from xscl.store.queries.numbers import _FEW, found_number
-from xscl.store.queries.rejected import insert_late, keep_newest
+from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
     documents_with_texts,
-    insert_texts,
     sizes_of_texts,
     texts_of,
 )
@@ -25,7 +24,7 @@ DOCS = range(1, 2_000)
 @pytest.fixture
 def store() -> Iterator[Store]:
     store = Store(None)
-    insert_texts(store, DOCS, [b"x" * (doc % 7) for doc in DOCS])
+    store.insert("text", {"doc": DOCS, "xml": [b"x" * (doc % 7) for doc in DOCS]})
     yield store
     store.close()
 
@@ -58,7 +57,7 @@ def test_the_newest_rows_stay_of_too_many(store: Store) -> None:
     def late() -> list[int]:
         return [doc for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY doc")]
 
-    insert_late(store, [(doc, 0, 0) for doc in range(10)])
+    store.insert("late", {"doc": range(10), "watermark": range(10)})
     keep_newest(store, 5, tolerated=10)
     assert late() == list(range(10))
     keep_newest(store, 5, tolerated=9)
