@@ -19,7 +19,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote_bindings import texts_of
 from xscl.spark.designation import absence_of, designated, reason_against
-from xscl.spark.plan_files import PLAN, PlanFiles, PlanWriter
+from xscl.spark.plan_files import PLAN, PlanFiles
 from xscl.spark.plan_replica import PlanReplica
 
 _STORE, _PLAN = "catalog.sqlite", "plan-"
@@ -37,8 +37,7 @@ def _row(one: Subscription) -> dict[str, object]:
 
 def _subscriptions(files: PlanFiles) -> list[Subscription]:
     """Return the subscribers in the newest version."""
-    replica = PlanReplica(files, 0)
-    replica.advance(files.current())
+    replica = PlanReplica(files, lateness=0, version=0)
     return [*replica.absent.values(), *chain.from_iterable(replica.subscribers.values())]
 
 
@@ -93,9 +92,8 @@ class Catalog:
             own = self.directory / f"{_PLAN}{os.urandom(8).hex()}"
             self.files = PlanFiles(plans[0] if plans else own)
             self._sample = cache(lambda: texts_of(sample))
-            self._writer = PlanWriter(self.files)
             self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
-            if self._writer.version:  # `since` is known to the files only
+            if self.files.current():  # `since` is known to the files only
                 self._known = {one.key: one for one in _subscriptions(self.files)}
             self._write()
         except BaseException:
@@ -161,7 +159,7 @@ class Catalog:
 
     def _write(self) -> None:
         """Write a version of the plan, unless the last one has the same subscriptions."""
-        wanted = {}
+        wanted, version = {}, self.files.current()
         with self._engine.transactions.committed() as state:
             for one in state.subscriptions:
                 old = self._known.get(one.key)
@@ -169,13 +167,13 @@ class Catalog:
                 if old is None and reason_against(state, one, forever=self._forever) is not None:
                     continue
                 if old is None or old.query != one.query:
-                    old = replace(one, since=self._writer.version + 1)
+                    old = replace(one, since=version + 1)
                 wanted[one.key] = replace(one, since=old.since)
             before, after = (
                 {(one.key, one.name, one.query) for one in every.values()}
                 for every in (self._known, wanted)
             )
-            if before == after and self._writer.version:
+            if before == after and version:
                 return
             each = {key: absence_of(state, one) for key, one in wanted.items()}
             absences = {key: absence for key, absence in each.items() if absence is not None}
@@ -189,7 +187,7 @@ class Catalog:
                 "absence": [absence._asdict() for absence in absences.values()],
             }
             tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in relations.items()}
-            self._writer.write(self._engine.state.registry, rows, tables)
+            self.files.write(self._engine.state.registry, rows, tables)
             self._known = wanted
 
 

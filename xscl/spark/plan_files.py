@@ -1,6 +1,6 @@
 """The plan of an engine as a file: what executors need to shred documents and to join them.
 
-    plan         the newest version: two numbers, then an Arrow stream for each relation of `PLAN`
+    newest       the newest version: its number, then an Arrow stream for each relation of `PLAN`
     claims       the versions of the micro-batches of each streaming query
 
 A directory has one writer, which replaces the file with each version: no text of a subscription
@@ -63,8 +63,8 @@ in `witness`: an engine does, of which the witnesses are sent to it."""
 PlanTables: TypeAlias = Mapping[str, pa.Table]
 """Tables of relations of `PLAN`; one that is missing has no rows."""
 
-_NUMBERS = struct.Struct("<qq")
-"""The version, and the first version since which a number has had one meaning."""
+_NUMBER = struct.Struct("<q")
+"""The number of the version."""
 
 CLAIMS = 100
 """Claims of earlier micro-batches that are kept; Spark keeps as many in a checkpoint."""
@@ -79,27 +79,32 @@ class PlanFiles:
     @property
     def path(self) -> Path:
         """The file of the newest version."""
-        return self.directory / "plan"
+        return self.directory / "newest"
 
     def current(self) -> int:
         """Return the number of the newest version; 0 if there is none."""
         try:
             with self.path.open("rb") as file:
-                version, _ = _NUMBERS.unpack(file.read(_NUMBERS.size))
+                (version,) = _NUMBER.unpack(file.read(_NUMBER.size))
         except (FileNotFoundError, NotADirectoryError):
             return 0
         return int(version)
 
-    def write(self, version: int, first: int, relations: PlanTables) -> None:
-        """Write a version; numbers mean the same in all versions from `first` on."""
+    def write(self, registry: Registry, qids: Iterable[int], others: PlanTables) -> int:
+        """Write the next version: rows of R_T that executors need, other relations.
+
+        Return its number.
+        """
+        version, relations = self.current() + 1, {**registry.stored(sorted(qids)), **others}
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(self.path) as file:
-            file.write(_NUMBERS.pack(version, first))
+            file.write(_NUMBER.pack(version))
             for name, schema in PLAN.items():
                 with pa.ipc.new_stream(file, schema) as writer:
                     writer.write_table(relations.get(name, schema.empty_table()))
+        return version
 
-    def read(self) -> tuple[int, int, PlanTables]:
+    def read(self) -> tuple[int, PlanTables]:
         """Return the newest version as it was written; raises StoreError if there is none."""
         try:
             return _read(self.path.read_bytes())
@@ -155,10 +160,10 @@ class PlanImage:
 
     def current(self) -> int:
         """Return the number of the version."""
-        version, _, _ = self.read()
+        version, _ = self.read()
         return version
 
-    def read(self) -> tuple[int, int, PlanTables]:
+    def read(self) -> tuple[int, PlanTables]:
         """Return the version as it was written."""
         return _read(self.data)
 
@@ -166,26 +171,8 @@ class PlanImage:
 ExecutorPlan: TypeAlias = PlanFiles | PlanImage
 
 
-def _read(data: bytes) -> tuple[int, int, PlanTables]:
-    version, first = _NUMBERS.unpack_from(data)
+def _read(data: bytes) -> tuple[int, PlanTables]:
+    (version,) = _NUMBER.unpack_from(data)
     file = pa.BufferReader(data)
-    file.seek(_NUMBERS.size)
-    return version, first, {name: pa.ipc.open_stream(file).read_all() for name in PLAN}
-
-
-class PlanWriter:
-    """Writes the versions of a plan, each with all rows of R_T that executors need."""
-
-    def __init__(self, files: PlanFiles) -> None:
-        self.files = files
-        self.version = files.current()
-        self._first = 0
-        self._registry: Registry | None = None
-
-    def write(self, registry: Registry, qids: Iterable[int], others: PlanTables) -> None:
-        """Write a version with rows of R_T and other relations."""
-        self.version += 1  # also if this one cannot be written
-        if registry is not self._registry:  # loaded again, it may give numbers again
-            self._first, self._registry = self.version, registry
-        relations = {**registry.stored(sorted(qids)), **others}
-        self.files.write(self.version, self._first, relations)
+    file.seek(_NUMBER.size)
+    return version, {name: pa.ipc.open_stream(file).read_all() for name in PLAN}

@@ -1,13 +1,12 @@
 """The plan in a worker: patterns, rows of R_T, their designated equalities and subscribers.
 
 A replica has the numbers of the engine that wrote the plan, so bindings that one worker made, or
-that a state has kept, mean the same to all.
+that a state has kept, mean the same to all.  It is made anew of each version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import pyarrow.compute as pc
 
 from templates.columns.columns import UNBOUNDED, Column, Index, distinct, unpack
 from templates.model.join_graph import INFINITE
-from templates.model.relations import Pair
 from templates.registry.registry import Registry
 from templates.storage import Mask, Numbers
 from xscl.documents.results import Subscription
@@ -48,120 +46,50 @@ class _NoStorage:
 
 
 class PlanReplica:
-    """A version of a plan; `lateness`, in ticks, is added to the retention of its rows."""
+    """The newest version of a plan; `lateness`, in ticks, is added to the retention of its rows.
 
-    def __init__(self, plan: ExecutorPlan, lateness: int) -> None:
-        self.version = 0
+    Raises StoreError if it is older than `version`.
+    """
+
+    def __init__(self, plan: ExecutorPlan, lateness: int, version: int) -> None:
+        self.version, relations = plan.read()
+        if self.version < version:
+            raise StoreError(f"the plan is at version {self.version}, and {version} was written")
+        rows = relations["r_t"]
+        keep = rows["keep"].to_numpy()
+        later = np.where(keep < INFINITE, keep + lateness, keep)
+        rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
+        is_own = pc.is_in(rows["qid"], value_set=relations["witness"]["qid"].combine_chunks())
+        self.registry = _registry(relations, rows.filter(pc.invert(is_own)))
+        self.own = _registry(relations, rows.filter(is_own))
+        """The rows that an engine evaluates."""
         self.subscribers: dict[int, list[Subscription]] = {}
         """The subscribers of each row of R_T; their `since` is a version of the plan."""
-        self.absences: list[EqualityAbsence] = []
+        absences = {row["key"]: _absence(row) for row in relations["absence"].to_pylist()}
+        self.absences = list(absences.values())
         self.absent: dict[int, Subscription] = {}
         """The subscription of each absence, by its number."""
-        self._plan = plan
-        self._lateness = lateness
-        self._clear()
-
-    def _clear(self) -> None:
-        self.registry = Registry(_NoStorage())
-        self.own = Registry(_NoStorage())  # rows that an engine evaluates
-        self.automaton = Automaton()
-        self._compared: set[int] = set()  # pairs whose values absences compare
-        self._rows: dict[int, bool] = {}  # all rows; True: an engine evaluates it
-        self._known: dict[tuple[str, str, int], Subscription] = {}  # by key, name, `since`
-        self.absences.clear()
-
-    def advance(self, version: int) -> None:
-        """Become the newest version, unless this one is not older than that asked for.
-
-        Raises StoreError.
-        """
-        if version <= self.version:
-            return
-        known, self.version = self.version, 0  # a failure leaves no half of a version
-        newest, first, relations = self._plan.read()
-        if newest < version:
-            raise StoreError(f"the plan is at version {newest}, and {version} was written")
-        if known < first:
-            self._clear()
-        self._take_rows(relations)
-        self._take_subscribers(relations)
-        self._index()
-        self.version = newest
-
-    def _take_rows(self, plan: PlanTables) -> None:
-        """Remove the rows of R_T that are not in a plan, or moved, and add the new ones."""
-        rows = plan["r_t"]
-        qids, witnesses = rows["qid"].to_pylist(), set(plan["witness"]["qid"].to_pylist())
-        wanted = {qid: qid in witnesses for qid in qids}
-        known = {qid: is_own for qid, is_own in self._rows.items() if wanted.get(qid) == is_own}
-        for qid in self._rows.keys() - known.keys():
-            for pair in (self.own if self._rows[qid] else self.registry).remove(qid):
-                if not self._described([pair]):
-                    self.automaton.remove(pair)
-        keep = rows["keep"].to_numpy()
-        later = np.where(keep < INFINITE, keep + self._lateness, keep)
-        rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
-        for registry, own in ((self.own, True), (self.registry, False)):
-            is_new = [qid not in known and wanted[qid] == own for qid in qids]
-            added = rows.filter(pa.array(is_new, pa.bool_()))
-            uses = ((qid, 1) for qid in added["qid"].to_pylist())
-            registry.add_stored(_of_rows(plan, added), uses)
-        self._rows = wanted
-
-    def _take_subscribers(self, plan: PlanTables) -> None:
-        """Become the subscribers and absences of a plan."""
-        absences = {row["key"]: _absence(row) for row in plan["absence"].to_pylist()}
-        self._install(set(absences.values()) - set(self.absences))
-        self.absences = list(absences.values())
-        table = plan["subscriber"]
-        columns = (table[name].to_pylist() for name in ("key", "name", "since"))
-        names = [*zip(*columns, strict=True)]
-        new = table.filter(pa.array([name not in self._known for name in names], pa.bool_()))
-        known = dict(self._known)
-        for row in new.to_pylist():
-            known[row["key"], row["name"], row["since"]] = Subscription(
-                number=0,
-                name=row["name"],
-                query=row["query"],
-                template=0 if row["key"] in absences else self.registry.row(row["qid"]).template,
-                qid=row["qid"],
-                outputs=tuple(zip(row["places"], row["outputs"], strict=True)),
-                since=row["since"],
-                distinct=row["is_distinct"],
-                key=row["key"],
-            )
-        self._known = {name: known[name] for name in names}
-        self.subscribers.clear()
-        self.absent.clear()
-        for one in self._known.values():
-            if one.key in absences:
-                self.absent[absences[one.key].number] = one
+        for row in relations["subscriber"].to_pylist():
+            if (absence := absences.get(row["key"])) is not None:
+                self.absent[absence.number] = _subscription(row, 0)
             else:
-                self.subscribers.setdefault(one.qid, []).append(one)
+                template = self.registry.row(row["qid"]).template
+                self.subscribers.setdefault(row["qid"], []).append(_subscription(row, template))
+        self.automaton = Automaton()
+        self._install()
+        self._index()
 
-    def _install(self, absences: Iterable[EqualityAbsence]) -> None:
-        """Install the pairs of new rows; those that absences compare have values."""
-        changed = {
-            pair.number for some in (self.registry, self.own) for pair in some.take_changed()
-        }
-        for one in absences:
+    def _install(self) -> None:
+        """Install the pairs of all rows; those that absences compare have values."""
+        described = [*self.registry.take_changed(), *self.own.take_changed()]
+        valued = {pair.number for pair in described if pair.valued}
+        for one in self.absences:
             for qid, nodes in ((one.left, one.left_nodes), (one.right, one.right_nodes)):
-                compared = self._pairs(qid, nodes)
-                self._compared.update(compared)
-                changed.update(compared)
-        valued = {pair.number for pair in self._described(changed) if pair.valued} | self._compared
-        pairs = {pair.number: pair for pair in self._described(changed)}
+                valued.update(self._pairs(qid, nodes))
+        pairs = {pair.number: pair for pair in described if not is_leaf(pair)}
         self.automaton.install(
-            [
-                one._replace(valued=number in valued)
-                for number, one in sorted(pairs.items())
-                if not is_leaf(one)
-            ]
+            [one._replace(valued=number in valued) for number, one in sorted(pairs.items())]
         )
-
-    def _described(self, numbers: Collection[int]) -> list[Pair]:
-        """Return pairs as each registry that has them needs them."""
-        return [one for some in (self.registry, self.own) for one in some.pairs.described(numbers)]
 
     def _pairs(self, qid: int, nodes: Sequence[int]) -> list[int]:
         """Return the pairs that end in some nodes of a row's results."""
@@ -213,8 +141,8 @@ class PlanReplica:
         return self.registry.retention.horizon().keep
 
 
-def _of_rows(plan: PlanTables, rows: pa.Table) -> dict[str, pa.Table]:
-    """Return rows of R_T with what they refer to."""
+def _registry(plan: PlanTables, rows: pa.Table) -> Registry:
+    """Return a registry of rows of R_T, with what they refer to."""
 
     def chosen(name: str, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
         table = plan[name]
@@ -222,12 +150,15 @@ def _of_rows(plan: PlanTables, rows: pa.Table) -> dict[str, pa.Table]:
 
     pairs = chosen("pair", pc.list_flatten(rows["pairs"]))
     ends = pa.chunked_array([*pairs["var1"].chunks, *pairs["var2"].chunks], pairs["var1"].type)
-    return {
+    relations = {
         "variable": chosen("variable", ends),
         "pair": pairs,
         "template": chosen("template", rows["template"]),
         "r_t": rows,
     }
+    registry = Registry(_NoStorage())
+    registry.add_stored(relations, ((qid, 1) for qid in rows["qid"].to_pylist()))
+    return registry
 
 
 def _absence(row: Mapping[str, Any]) -> EqualityAbsence:
@@ -235,13 +166,32 @@ def _absence(row: Mapping[str, Any]) -> EqualityAbsence:
     return EqualityAbsence(**{**row, **nodes})
 
 
-@lru_cache(maxsize=4)
-def _replica(plan: ExecutorPlan, lateness: int) -> PlanReplica:
-    return PlanReplica(plan, lateness)
+def _subscription(row: Mapping[str, Any], template: int) -> Subscription:
+    return Subscription(
+        number=0,
+        name=row["name"],
+        query=row["query"],
+        template=template,
+        qid=row["qid"],
+        outputs=tuple(zip(row["places"], row["outputs"], strict=True)),
+        since=row["since"],
+        distinct=row["is_distinct"],
+        key=row["key"],
+    )
+
+
+_kept: dict[tuple[ExecutorPlan, int], PlanReplica] = {}
+_MOST = 4
+"""Plans that a process has: at most one version of each."""
 
 
 def replica_of(plan: ExecutorPlan, lateness: int, version: int) -> PlanReplica:
-    """Return a version of a plan, of which a process has one at a time; raises StoreError."""
-    replica = _replica(plan, lateness)
-    replica.advance(version)
+    """Return a version of a plan, or a later one; raises StoreError."""
+    which = plan, lateness
+    replica = _kept.pop(which, None)
+    if replica is None or replica.version < version:
+        replica = PlanReplica(plan, lateness, version)
+    _kept[which] = replica
+    if len(_kept) > _MOST:
+        del _kept[next(iter(_kept))]
     return replica

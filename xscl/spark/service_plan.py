@@ -19,7 +19,7 @@ from xscl.engine.transactions import Transactions
 from xscl.language.parser import parse_block
 from xscl.shredding.remote_bindings import Text
 from xscl.spark.designation import designated, reason_against_row
-from xscl.spark.plan_files import PlanFiles, PlanWriter
+from xscl.spark.plan_files import PlanFiles
 from xscl.store.queries.documents import latest_document
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.texts import documents_with_texts
@@ -45,7 +45,8 @@ class ServicePlan:
     def __init__(self, transactions: Transactions, files: PlanFiles) -> None:
         self.is_behind = False
         self._transactions = transactions
-        self._writer = PlanWriter(files)
+        self._files = files
+        self._version = 0
         self._seen = _Seen(None, None, None)
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
@@ -69,7 +70,7 @@ class ServicePlan:
             state = self._transactions.state
             registry = state.registry
             self._seen = _Seen(registry, registry.elsewhere, state.subscriptions.state)
-        return self._writer.version
+        return self._version
 
     def is_current(self) -> bool:
         """Return True if all rows are where the last version has them, and may stay there."""
@@ -132,7 +133,7 @@ class ServicePlan:
             rows = {qid: qid in elsewhere for qid in _evaluated(state)}
             own = sorted(rows.keys() - elsewhere)
             witness = pa.table({"qid": pa.array(own, pa.int32())})
-            self._writer.write(state.registry, rows, {"witness": witness})
+            self._version = self._files.write(state.registry, rows, {"witness": witness})
             self._rows = rows
 
 

@@ -109,6 +109,44 @@ def test_a_distinct_match_is_whole_in_each_bucket_that_finds_it(
     assert found == expected
 
 
+AMOUNTS = (
+    "<e><k>a</k><p>0.30</p><q>0.20</q><line>0.01</line><line>0.09</line></e>",
+    "<e><k>a</k><p>0.1</p><q>0.10</q><line>0.1</line></e>",
+    "<e><k>b</k><p>1.10</p><q>1.00</q><line>0.30</line></e>",
+    "<e><k>b</k><p>0.3</p><q>99999999999999999.7</q></e>",
+    "<e><k>a</k><p>1E-1</p><q>0.30</q><line>0.2</line><line>-0.10</line></e>",
+    "<e><k>b</k><p>0.100000000000000001</p><q>0.1</q></e>",
+)
+OF_AMOUNTS = {
+    "cast": "S//e[./k->x][./p->u] JOIN{x=y AND xs:decimal(u) = xs:decimal(v), 9}"
+    " S//e[./k->y][./q->v]",
+    "difference": "S//e[./k->x][./p - ./q = 0.1] JOIN{x=y, 9} S//e[./k->y]",
+    "sum": "S//e[sum(line) = 0.10][./k->x] JOIN{x=y, 9} S//e[./k->y][./q->v]",
+    "more": "S//e[./k->x][xs:decimal(./p) > 0.1] FOLLOWED BY{x=y, 9} S//e[./k->y]",
+    "built": "SELECT <s of='{u * 3}'>{u + v} {u - v} {u div 3}</s> FROM"
+    " S//e[./k->x][./p->u] FOLLOWED BY{x=y, 9} S//e[./k->y][./q->v]",
+    "missing": "S//e[./k->x][./p->u] NOT FOLLOWED BY{x=y, 2} S//e[./k->y][./p * 3 = 0.3]",
+}
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 64])
+def test_amounts_are_decimals_in_buckets(buckets: int, tmp_path: Path) -> None:
+    documents = [
+        Document("S", f"d{place}", place, text.encode()) for place, text in enumerate(AMOUNTS)
+    ]
+    end = Document("S", "end", 100, b"<e><k>c</k></e>")  # absences are certain
+    batches = [documents[:2], documents[2:], [end]]
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many(OF_AMOUNTS)
+        found = found_in_buckets(catalog, batches, buckets)
+    assert found == found_in_engine(OF_AMOUNTS, batches, 0)
+    pairs = {
+        name: [one.documents for one in found if one.subscription == name] for name in OF_AMOUNTS
+    }
+    assert pairs.keys() == {one.subscription for one in found}
+    assert set(pairs["difference"]) == {("d0", "d1"), ("d0", "d4"), ("d2", "d3"), ("d2", "d5")}
+
+
 LETTERS = st.sampled_from("uvw")
 LEAVES = st.lists(st.tuples(st.sampled_from("abck"), LETTERS), min_size=1, max_size=4)
 ABSENCES = {

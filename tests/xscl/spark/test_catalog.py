@@ -17,7 +17,7 @@ from xscl.errors import QueryError, StoreError
 from xscl.spark.catalog import Catalog
 from xscl.spark.designation import relaxed
 from xscl.spark.plan_files import CLAIMS, PlanFiles
-from xscl.spark.plan_replica import PlanReplica
+from xscl.spark.plan_replica import PlanReplica, replica_of
 
 DIVIDED = (
     "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
@@ -63,11 +63,9 @@ def known(replica: PlanReplica) -> object:
     )
 
 
-def replica_at(files: PlanFiles, *versions: int) -> PlanReplica:
-    replica = PlanReplica(files, 0)
-    for version in versions:
-        replica.advance(version)
-    return replica
+def replica_at(files: PlanFiles, version: int) -> PlanReplica:
+    """Return a replica that nobody else has."""
+    return PlanReplica(files, 0, version)
 
 
 def test_executors_evaluate_one_join_with_an_equality(tmp_path: Path) -> None:
@@ -138,23 +136,15 @@ def changed(catalog: Catalog) -> Iterator[int]:
             yield catalog.files.current()
 
 
-def test_a_replica_that_changes_is_one_that_begins(tmp_path: Path) -> None:
+def test_a_worker_reads_each_version_once(tmp_path: Path) -> None:
     with Catalog(tmp_path) as catalog:
         files = catalog.files
-        steady, seldom = PlanReplica(files, 0), PlanReplica(files, 0)
-        registries = set()
         for version in changed(catalog):
-            steady.advance(version)
-            registries.add(id(steady.registry))
-            alone = known(replica_at(files, version))
-            assert known(steady) == alone
-            if version % 4 == 0:
-                seldom.advance(version)
-                assert known(seldom) == alone
-            image = PlanReplica(files.image(), 0)
-            image.advance(version)
-            assert known(image) == alone
-        assert len(registries) == 1, "a steady reader takes in the changes only"
+            replica = replica_of(files, 0, version)
+            assert known(replica) == known(PlanReplica(files.image(), 0, version))
+            assert replica_of(files, 0, version) is replica is replica_of(files, 0, version - 1)
+            later = replica_of(files, 1, version)
+            assert known(later) != known(replica), "rows are kept longer for late documents"
         assert version > 12
 
 
@@ -162,14 +152,13 @@ def test_numbers_of_a_writer_that_began_again_mean_other_rows(tmp_path: Path) ->
     """The store has let go of the last number of a row, which the next row gets."""
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("one", DIVIDED[0])
-        steady = replica_at(catalog.files, catalog.files.current())
+        before = replica_of(catalog.files, 0, catalog.files.current())
         catalog.unsubscribe("one")
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("two", DIVIDED[2])
         alone = replica_at(catalog.files, catalog.files.current())
-        assert steady.registry.rows().keys() == alone.registry.rows().keys()
-        steady.advance(alone.version)
-        assert known(steady) == known(alone)
+        assert before.registry.rows().keys() == alone.registry.rows().keys()
+        assert known(replica_of(catalog.files, 0, alone.version)) == known(alone) != known(before)
 
 
 def test_one_version_is_kept(tmp_path: Path) -> None:
@@ -180,7 +169,7 @@ def test_one_version_is_kept(tmp_path: Path) -> None:
         catalog.subscribe("later", DIVIDED[2])
         catalog.unsubscribe("one")
         version = catalog.files.current()
-        assert [path.name for path in catalog.files.directory.iterdir()] == ["plan"]
+        assert [path.name for path in catalog.files.directory.iterdir()] == ["newest"]
         assert replica_at(catalog.files, before).version == version
         with pytest.raises(StoreError, match=f"at version {version}, and {version + 1} was"):
             replica_at(catalog.files, version + 1)
@@ -212,12 +201,10 @@ def test_plans_are_read_while_others_are_written(tmp_path: Path) -> None:
         ended = threading.Event()
 
         def read() -> None:
-            replica, others = PlanReplica(catalog.files, 0), PlanReplica(catalog.files, 0)
             while not ended.is_set():
                 version = catalog.files.current()
-                replica.advance(version)
-                assert replica.version >= version
-                others.advance(max(1, version - 2))
+                assert replica_of(catalog.files, 0, version).version >= version
+                assert replica_of(catalog.files, 1, max(1, version - 2)).version
                 seen.append(version)
 
         with ThreadPoolExecutor() as threads:
@@ -235,8 +222,7 @@ def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> N
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("one", DIVIDED[0])
         first = catalog.files
-        reader = PlanReplica(first, 0)
-        reader.advance(first.current())
+        replica_of(first, 0, first.current())
     with Catalog(tmp_path) as catalog:
         assert catalog.files == first
     for path in tmp_path.glob("catalog.sqlite*"):
@@ -247,7 +233,7 @@ def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> N
         with pytest.raises(StoreError, match="no plan"):
             first.claimed("reader", 1)
         with pytest.raises(StoreError, match="no plan"):
-            reader.advance(9)
+            replica_of(first, 0, 9)
         assert not first.directory.exists()
 
 
@@ -302,7 +288,7 @@ def test_one_process_has_a_catalog_open(tmp_path: Path) -> None:
 
 def test_executors_that_do_not_see_the_directory_say_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no plan") as raised:
-        PlanReplica(PlanFiles(tmp_path / "elsewhere"), 0).advance(3)
+        replica_of(PlanFiles(tmp_path / "elsewhere"), 0, 3)
     assert raised.value.hint is not None
     assert "do not see its directory" in raised.value.hint
 
