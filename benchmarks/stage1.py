@@ -50,7 +50,7 @@ from templates.model.relations import Pair
 from xscl.gc_control import paused
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch import index_view, shape_batch, shred
+from xscl.shredding.batch import shape_batch, shred
 from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
@@ -67,7 +67,7 @@ STAGES = {
     "shape": (shred, "shape_of"),
     "index": (shape_batch.ShapeBatch, "find"),
     "texts": (shape_batch.ShapeBatch, "texts"),
-    "rows": (index_view, "cached_rows"),
+    "rows": (shape_batch, "cached_rows"),
     "tables and other": (shred.WitnessColumns, "tables"),
     "nodes and other": (shred.WitnessColumns, "add"),
 }

@@ -23,9 +23,8 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import FORMS
 from xscl.shredding.automaton.structure import Structure, skeleton
 from xscl.shredding.automaton.subtree import Subtree, Subtrees
-from xscl.shredding.batch import index_view, walk
+from xscl.shredding.batch import shape_batch
 from xscl.shredding.batch.shape import DocumentShapes
-from xscl.shredding.batch.shape_batch import ShapeBatch
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import substrings
 from xscl.shredding.conditions.atoms import demanded, plan
@@ -125,11 +124,11 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
             install(automaton, 100 * place + number, block, block, valued=True)
     tried: list[Condition] = []
 
-    def counted(self: walk.DocumentWalk, condition: Condition, node: int) -> bool:
+    def counted(self: shape_batch.DocumentWalk, condition: Condition, node: int) -> bool:
         tried.append(condition)
         return holds(condition, self.item(node))
 
-    monkeypatch.setattr(walk.DocumentWalk, "_tried", counted)
+    monkeypatch.setattr(shape_batch.DocumentWalk, "_tried", counted)
     assert found(automaton, "<r><a><b>3</b><c/></a><a><b>v</b></a></r>") == []
     assert tried == []
     assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
@@ -165,7 +164,7 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
 def _walks() -> Iterator[object]:
     """Yield the live objects of documents that are being shredded."""
     for one in gc.get_objects():
-        if isinstance(one, (ShapeBatch, walk.DocumentWalk)):
+        if isinstance(one, (shape_batch.ShapeBatch, shape_batch.DocumentWalk)):
             yield one
 
 
@@ -204,7 +203,7 @@ def test_a_question_behind_several_constants_is_answered_for_each_document() -> 
     assert sorted(zip(*rows.values(), strict=True)) == sorted(expected)
 
 
-MANY = index_view.TOO_MANY + 4
+MANY = shape_batch.TOO_MANY + 4
 
 
 def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
@@ -266,7 +265,7 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
         wide = "".join(f"<n{number}/>" for number in range(200))
         assert found(automaton, f"<r>{wide}<a><b/></a></r>") == [(0, 201, 201)]
         assert len([one for one in lineages() if id(one) not in before]) < 50
-        assert len(automaton.subtrees) < 250
+        assert len(automaton.known.subtrees) < 250
     finally:
         gc.enable()
 

@@ -65,8 +65,8 @@ class PatternPlace:
     """
 
     __slots__ = (
-        *("bundle", "changes", "children", "constants", "deeper", "entries", "form", "parent"),
-        *("plain", "spots", "state", "structural", "text", "uses"),
+        *("changes", "children", "constants", "deeper", "entries", "form", "parent", "plain"),
+        *("spots", "state", "structural", "text", "uses"),
     )
 
     def __init__(
@@ -90,7 +90,6 @@ class PatternPlace:
         self.children = _NONE  # those without own conditions; most places have none
         self.spots: tuple[IndexedPlaces, ...] = ()
         self.deeper = 0  # spots here and below
-        self.bundle: object = None  # made when it is first asked for
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
@@ -135,12 +134,6 @@ class PatternPlace:
         """Return the children of some states."""
         children = self.children
         return [children[state] for state in children.keys() & states.keys()] if children else ()
-
-    def bundled(self) -> object:
-        """Return the identity of all entries at the place and below it, until they change."""
-        if self.bundle is None:
-            self.bundle = object()
-        return self.bundle
 
     def path_from(self, ancestor: PatternPlace) -> tuple[PatternPlace, ...]:
         """Return the places from this one up to, and without, an ancestor."""

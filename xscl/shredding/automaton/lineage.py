@@ -10,9 +10,9 @@ A step follows the name of a child and, where conditions are tested, its subtree
 and others (2002), over the documents seen.  After a change of structural conditions the tree grows
 again, as far as documents need it.
 
-A bundle is the set of entries at a place without further conditions on values.  At a node of a
-known structure its rows are equal in all documents, except for the values: they are cached as
-bytes, which a batch concatenates.
+At a node of a known structure the rows of a lineage, and those of a place without further
+conditions on values, are equal in all documents, except for the values: they are cached as bytes,
+which a batch concatenates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from xscl.shredding.automaton.subtree import Subtree, Subtrees
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Symbol, keys_of
 
-Column: TypeAlias = "array[int]"
 Packed: TypeAlias = bytes
 """Rows of four numbers: pair, first and second node, place of its value in `Shape.wanted` or -1."""
 
@@ -269,7 +268,6 @@ class Lineages:
     def __init__(self) -> None:
         self._starts: dict[tuple[PatternPlace, ...], tuple[Lineage, int]] = {}
         self._size = 0
-        self.cleared = 0  # how often
         self.subtrees = Subtrees()
 
     def follow(self, roots: Sequence[PatternPlace], structure: Structure) -> list[Lineage]:
@@ -277,8 +275,6 @@ class Lineages:
 
         `roots` are the places of its streams.
         """
-        if self._size > LIMIT or len(self.subtrees) > SUBTREES:
-            self._clear()
         lines = [self._start(tuple(roots))]
         nodes = zip(structure.symbols, structure.parents, strict=True)
         for number, (symbol, parent) in enumerate(nodes):
@@ -310,12 +306,17 @@ class Lineages:
             self._starts[roots] = start, now
         return start
 
-    def _clear(self) -> None:
+    @property
+    def are_too_many(self) -> bool:
+        """True if they are over their limits, and have to grow afresh."""
+        return self._size > LIMIT or len(self.subtrees) > SUBTREES
+
+    def clear(self) -> None:
+        """Drop all lineages and subtrees."""
         for start, _ in self._starts.values():
             start.cut()
         self._starts.clear()
         self._size = 0
-        self.cleared += 1
         self.subtrees.clear()
 
 

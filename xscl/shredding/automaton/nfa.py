@@ -22,7 +22,6 @@ from xscl.shredding.automaton.automaton_states import (
 from xscl.shredding.automaton.lineage import Lineage, Lineages
 from xscl.shredding.automaton.pattern import FORMS, StepForm
 from xscl.shredding.automaton.structure import Structure
-from xscl.shredding.automaton.subtree import Subtrees
 from xscl.shredding.conditions.constants import QuestionRegistry
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.conditions.unevaluated import ExpressionTallies
@@ -38,7 +37,7 @@ class Automaton:
         self._entries: dict[int, PairEntry] = {}
         self._questions = QuestionRegistry()
         self._places: dict[str, PatternPlace] = {}  # with own conditions, by definitions
-        self._lineages = Lineages()
+        self.known = Lineages()  # and subtrees, of the documents so far
         self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
@@ -82,7 +81,6 @@ class Automaton:
         self.changes += 1
         for place in lower.upward():
             place.uses += 1
-            place.bundle = None
         if lower.structural:
             lower.change()
 
@@ -98,7 +96,6 @@ class Automaton:
             lower.change()
         for place in lower.upward():
             place.uses -= 1
-            place.bundle = None
             if not place.uses and place.parent is not None:
                 self._leave(place, place.parent)
 
@@ -197,22 +194,12 @@ class Automaton:
 
     def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
         """Return the lineage of a document, and that of each of its nodes."""
-        return self._lineages.follow(self._read(streams), structure)
+        return self.known.follow(self._read(streams), structure)
 
     def now(self, streams: tuple[str, ...]) -> int:
         """Return the number of structural changes so far in some streams."""
         roots = self._roots
         return sum([roots[stream].changes for stream in streams if stream in roots])
-
-    @property
-    def cleared(self) -> int:
-        """The number of times that all lineages were dropped, as they were too many."""
-        return self._lineages.cleared
-
-    @property
-    def subtrees(self) -> Subtrees:
-        """The subtrees of the documents so far."""
-        return self._lineages.subtrees
 
     def _read(self, streams: tuple[str, ...]) -> list[PatternPlace]:
         """Return the places of the streams that some pattern reads."""

@@ -4,7 +4,7 @@ The items of a feed have few structures.  A *shape* is a structure with the resu
 on it, assembled from the lineages of its nodes (`xscl.shredding.automaton.lineage`).  It has the
 witnesses of patterns without conditions on values, as columns, and the spots where others may
 match.  The index of a spot is probed for each document.  A shape is cached when it occurs again,
-within a budget, with the rows of bundles at its nodes.
+within a budget, with the rows of places at its nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from xscl.language.syntax import Path
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
     IndexedPlaces,
@@ -25,12 +24,12 @@ from xscl.shredding.automaton.automaton_states import (
 from xscl.shredding.automaton.lineage import Packed, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
-from xscl.shredding.nodes.names import Steps, steps_of
+from xscl.shredding.nodes.names import Steps
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
+ROWS = 15  # what the cached rows of a place at a node count for
 LARGEST = 20_000  # nodes of a structure that is remembered: items are small, others rarely recur
-BUNDLES = 200_000  # bundles whose rows are cached, of all shapes
 SEEN = 100_000  # skeletons of which is known that they were met
 
 
@@ -38,9 +37,8 @@ class DocumentShape:
     """A structure on some streams, with the automaton's results."""
 
     __slots__ = (
-        *("_matched", "_packed", "_paths", "_reached", "_selected", "_start", "_under", "cache"),
-        *("changes", "derived", "lines", "now", "rows", "shown", "spots", "structure", "views"),
-        "wanted",
+        *("_matched", "_packed", "_reached", "_selected", "_start", "_under", "cache", "changes"),
+        *("derived", "lines", "now", "rows", "shown", "spots", "structure", "views", "wanted"),
     )
 
     def __init__(
@@ -48,9 +46,9 @@ class DocumentShape:
     ) -> None:
         self.structure = structure
         self.cache: DocumentShapes | None = None  # that the shape is in
-        self.rows: dict[tuple[object, int], Packed] = {}  # by bundle and node
-        self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `index_view`
-        self.shown = -1  # the changes of the automaton that the views are of
+        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # of places with all below them
+        self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
+        self.shown = -1  # the changes of the automaton that rows and views are of
         self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
         self.learn(automaton, streams)
 
@@ -69,7 +67,6 @@ class DocumentShape:
         self.spots = list(spots.items())
         self._reached: dict[AutomatonState, Sequence[int]] | None = None
         self._matched: dict[PatternPlace, Sequence[int]] = {}
-        self._paths: dict[int, tuple[Path, dict[int, list[int]]]] = {}
         self._selected: dict[tuple[Steps, int], list[int]] = {}
         self._under: dict[tuple[AutomatonState, int], Sequence[int]] = {}
 
@@ -142,16 +139,6 @@ class DocumentShape:
             nodes = self._selected[steps, node] = self.structure.select(steps, node)
         return nodes
 
-    def along(self, path: Path, node: int) -> list[int]:
-        """Return the nodes that a plain path of a condition selects from a node."""
-        known = self._paths.get(id(path))
-        if known is None:
-            known = self._paths[id(path)] = path, {}  # with the path its id remains its own
-        nodes = known[1].get(node)
-        if nodes is None:
-            nodes = known[1][node] = self.select(steps_of(path), node)
-        return nodes
-
 
 def matches(
     shape: DocumentShape, hits: Mapping[PatternPlace, Sequence[int]], place: PatternPlace
@@ -172,80 +159,58 @@ class DocumentShapes:
     """A cache of shapes within a budget.
 
     A shape is cached at its second occurrence: where all documents differ, as
-    deeply nested ones do, a cache is useless.
+    deeply nested ones do, a cache is useless.  What is over the budget goes with all lineages,
+    which shapes share, and grows afresh.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], Skeleton], DocumentShape] = {}
         self._seen: set[int] = set()
-        self._size = self._rows = 0
-        self._cleared = 0  # how often lineages had been
+        self._size = 0
 
     def shape(
         self, automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
     ) -> DocumentShape | None:
         """Return the shape of a document; None if no pattern reads its streams."""
-        if self._cleared != automaton.cleared:
-            self._cleared = automaton.cleared
-            self._drop_old(automaton)
+        if self._size > BUDGET or automaton.known.are_too_many:
+            self._clear()
+            automaton.known.clear()
         key = streams, skeleton
         shape = self._known.get(key)
         if shape is not None:
             if shape.changes != automaton.changes:  # of whatever kind and stream
                 shape.changes = automaton.changes
                 if shape.now != automaton.now(streams):
-                    self._learn(streams, shape, automaton)
+                    self._size -= len(shape)
+                    shape.learn(automaton, streams)
+                    self._size += len(shape)
             return shape
         if not automaton.reads(streams):
             return None
-        shape = DocumentShape(automaton, streams, Structure(skeleton, automaton.subtrees))
+        shape = DocumentShape(automaton, streams, Structure(skeleton, automaton.known.subtrees))
         number = hash(key)
         if len(shape.lines) > LARGEST:
             return shape
         if number in self._seen:
             shape.cache = self
             self._known[key] = shape
-            self._grow(len(shape))
+            self._size += len(shape)
         else:
             if len(self._seen) >= SEEN:
                 self._seen.clear()
             self._seen.add(number)
         return shape
 
-    def _learn(self, streams: tuple[str, ...], shape: DocumentShape, automaton: Automaton) -> None:
-        """Update a shape after a change of the automaton."""
-        before = len(shape)
-        shape.learn(automaton, streams)
-        self._grow(len(shape) - before)
+    def _clear(self) -> None:
+        for shape in self._known.values():
+            shape.cache = None  # who still has it must not bring it back
+        self._known.clear()
+        self._size = 0
 
-    def _grow(self, size: int) -> None:
-        """Count the growth of the cache, and evict the oldest shapes beyond the budget."""
-        self._size += size
-        while self._size > BUDGET:
-            self._drop(next(iter(self._known)))
-
-    def _drop_old(self, automaton: Automaton) -> None:
-        """Drop the shapes that have not occurred since a change: nothing shares their lineages."""
-        streams = {key[0] for key in self._known}
-        now = {each: automaton.now(each) for each in streams}
-        for key in [key for key, shape in self._known.items() if shape.now != now[key[0]]]:
-            self._drop(key)
-
-    def _drop(self, key: tuple[tuple[str, ...], Skeleton]) -> None:
-        shape = self._known.pop(key)
-        shape.cache = None  # who still has it must not bring it back
-        self._size -= len(shape)
-        self._rows -= len(shape.rows)
-
-    def keep(self, shape: DocumentShape, bundle: object, node: int, rows: Packed) -> None:
-        """Cache the rows of a bundle at a node; if they exceed the bound, drop all others."""
-        if self._rows >= BUNDLES:
-            for one in self._known.values():
-                one.rows.clear()
-                one.views.clear()
-            self._rows = 0
-        shape.rows[bundle, node] = rows
-        self._rows += 1
+    def keep(self, shape: DocumentShape, place: PatternPlace, node: int, rows: Packed) -> None:
+        """Cache the rows of a place at a node."""
+        shape.rows[place, node] = rows
+        self._size += ROWS
 
 
 def shape_of(

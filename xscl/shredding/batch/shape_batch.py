@@ -12,19 +12,315 @@ once, and so are the results of one constant for several documents.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xscl.shredding.automaton.automaton_states import IndexedPlaces, PatternPlace
-from xscl.shredding.automaton.lineage import Packed
-from xscl.shredding.batch.index_view import IndexView, ViewQuestion, ViewResult
+from lxml import etree
+
+from cep_core.algebra.function_bounds import Budget, spending
+from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, TextMatch
+from xscl.shredding.automaton.automaton_states import IndexedPlaces, PairEntry, PatternPlace
+from xscl.shredding.automaton.lineage import Packed, bindings
+from xscl.shredding.automaton.subtree import is_structural
 from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
-from xscl.shredding.batch.shape import DocumentShape
-from xscl.shredding.batch.walk import DocumentWalk
-from xscl.shredding.conditions.atoms import Constant
-from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import string_value
+from xscl.shredding.batch.shape import DocumentShape, matches
+from xscl.shredding.conditions.atoms import Constant, is_plain
+from xscl.shredding.conditions.constants import ConstantSet
+from xscl.shredding.conditions.index import Branch, ConditionIndex, Level
+from xscl.shredding.conditions.navigate import evaluate, select, text_holds
+from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.conditions.unevaluated import NotEvaluated
+from xscl.shredding.nodes.names import steps_of
+from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
+
+if TYPE_CHECKING:
+    from xscl.shredding.conditions.xpath import Evaluation
+
+# -- Views: the answers of an index at one node of a shape -----------------------------------
+# The constants that a node satisfies are computed for each document.  Their results are not: the
+# places whose conditions they prove have equal rows in all documents of a shape, and are assembled
+# once, until the automaton changes.
+
+TOO_MANY = 64  # branches of a place from which on its rows are not remembered
+
+
+ConditionalPlace: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
+"""A place that matches if conditions hold, and its rows if they are the same everywhere."""
+
+ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | None]"
+"""What a constant leads to: rows of places that match, other places, more to be asked."""
+
+
+class ViewQuestion:
+    """A question to a node, with the results of the constants that have satisfied it so far.
+
+    `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
+    of one `key` have one answer; with `equal` it is the text of the only node.
+    """
+
+    __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
+
+    def __init__(
+        self,
+        constants: ConstantSet,
+        level: Level[PatternPlace],
+        node: int,
+        nodes: Sequence[int] | None,
+    ) -> None:
+        self.constants = constants
+        self.level = level
+        self.node = node
+        self.nodes = nodes
+        asks = constants.question.kind == "=" and constants.question.through is None
+        self.equal = asks and nodes is not None and len(nodes) == 1
+        self.key: tuple[Hashable, ...] = constants, node
+        if nodes is not None and constants.ordered:  # for all bounds of one kind the same
+            self.key = constants.numeric, constants.question.through, *nodes
+        self.found: dict[Constant, ViewResult] = {}
+
+
+class IndexView:
+    """An index at a node: its unconditional results, and the questions to ask.
+
+    With `alone` no other node of a document can match a place of the index.
+    """
+
+    __slots__ = ("_alone", "asked", "here", "node", "shape")
+
+    def __init__(
+        self, shape: DocumentShape, index: ConditionIndex[PatternPlace], node: int, alone: bool
+    ) -> None:
+        self.shape = shape
+        self.node = node
+        self._alone = alone and shape.cache is not None
+        self.here: list[ViewResult] = []
+        self.asked: list[ViewQuestion] = []
+        if index.here:
+            self.here.append(self.found(index.here))
+        for constants, level in index.levels.items():
+            kind = constants.question.kind
+            if kind == "child" or kind == "below":
+                names = shape.structure.subtrees[node].answer(kind)
+                assert isinstance(level, dict), "names are looked up by hash"
+                self.here += [self.found(level[name]) for name in level.keys() & names]
+            elif not constants.plain:
+                self.asked.append(ViewQuestion(constants, level, node, None))
+            elif (nodes := shape.select(constants.steps, node)) or constants.unconditional:
+                if constants.question.first and constants.question.through is None:
+                    nodes = nodes[:1]
+                self.asked.append(ViewQuestion(constants, level, node, nodes))
+
+    def behind(self, asked: ViewQuestion, constant: Constant) -> ViewResult:
+        """Return the results of a constant that satisfies a question."""
+        found = asked.found.get(constant)
+        if found is None:
+            branch = asked.level.get(constant)
+            assert branch is not None, "constants that suit are those of the level"
+            found = self.found(branch)
+            if self._alone or isinstance(branch, ConditionIndex):
+                asked.found[constant] = found
+        return found
+
+    def found(self, branch: Branch[PatternPlace]) -> ViewResult:
+        """Return the results of a branch of the index."""
+        if isinstance(branch, ConditionIndex):
+            return b"", (), IndexView(self.shape, branch, self.node, self._alone)
+        places = branch if isinstance(branch, list) else [(branch, ())]
+        if not self._alone:
+            return b"", [(place, todo, None) for place, todo in places], None
+        rows: list[Packed] = []
+        candidates: list[ConditionalPlace] = []
+        for place, todo in places:
+            packed = self._rows(place)
+            if packed is None or todo:
+                candidates.append((place, todo, packed))
+            else:
+                rows.append(packed)
+        return b"".join(rows), candidates or (), None
+
+    def _rows(self, place: PatternPlace) -> Packed | None:
+        """Return the rows of a place that matches a document at most once; or None."""
+        assert place.form is not None, "only places with conditions are looked up"
+        if place.deeper or place.form.alternatives:
+            return None
+        return cached_rows(self.shape, place, self.node)
+
+
+def cached_rows(shape: DocumentShape, place: PatternPlace, node: int) -> Packed | None:
+    """Return the rows of the entries at a place that matches one node, and below it.
+
+    None if they differ within this structure, or are too many.
+    """
+    cache = shape.cache
+    assert place.parent is not None, "a stream's own place has no conditions"
+    if cache is None or not place.parent.structural or len(place.children) >= TOO_MANY:
+        return None
+    packed = shape.rows.get((place, node))
+    if packed is None:
+        matching = partial(matches, shape, {place: (node,)})
+        packed, derived = packed_rows(shape, matching, place, (node,))
+        if derived:
+            return None
+        cache.keep(shape, place, node, packed)
+    return packed
+
+
+def packed_rows(
+    shape: DocumentShape,
+    matching: Callable[[PatternPlace], Sequence[int]],
+    place: PatternPlace,
+    nodes: Sequence[int],
+) -> tuple[Packed, list[PairEntry]]:
+    """Return the rows of a place that matches some nodes and of those below it.
+
+    The entries for derived nodes are apart.
+    """
+    rows, derived = array("i"), list[PairEntry]()
+    parents, wanted = shape.structure.parents, shape.wanted
+    below = [(place, nodes)]
+    while below:
+        place, nodes = below.pop()
+        for entry in place.entries:
+            if entry.derived is not None:
+                derived.append(entry)
+                continue
+            for first, second in bindings(entry, nodes, parents, matching):
+                value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
+                rows.extend((entry.pair, first, second, value))
+        for child in place.children_at(shape.reached):
+            if under := shape.under(child.state, nodes):
+                below.append((child, under))
+    return rows.tobytes(), derived
+
+
+# -- One document apart from others of its shape ---------------------------------------------
+# Most matches are found for many documents at once.  The rest is here: conditions that have to be
+# tested, places that match several nodes or have further conditions below, and derived nodes.
+
+
+class DocumentWalk:
+    """One document, by its place among others of its shape, and the places that match it."""
+
+    __slots__ = (
+        *("_alike", "_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place"),
+        *("shape", "unevaluated"),
+    )
+
+    def __init__(self, alike: ShapeBatch, place: int) -> None:
+        self.shape: DocumentShape = alike.shape
+        self.place = place
+        self.hits: dict[PatternPlace, Sequence[int]] = {}  # with the nodes that match, ascending
+        self.doc = alike.docs[place]
+        self._alike = alike
+        self.unevaluated: list[NotEvaluated] = []
+        self._held: dict[tuple[int, int], bool | NotEvaluated] = {}
+        self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
+        self._budgets: dict[Operand, Budget] = {}
+        self._made = 0
+        self._residuals: Evaluation | None = None  # made with the first one
+
+    def item(self, number: int) -> etree._Element | AttributeNode:
+        """Return a node by its number."""
+        place, name = self.shape.structure.places[number]
+        node = self._alike.read[self.place].nodes[place]
+        return node if name is None else AttributeNode(node, name, str(node.get(name)))
+
+    def text(self, number: int) -> str:
+        """Return the string value of a node."""
+        (text,) = self._alike.texts(number, (self.place,))
+        return text
+
+    def matching(self, place: PatternPlace) -> Sequence[int]:
+        """Return the nodes that match a place."""
+        return matches(self.shape, self.hits, place)
+
+    def hit(self, place: PatternPlace, node: int) -> bool:
+        """Record that a node matches a place, in ascending order; return True if it is new."""
+        known = self.hits.get(place)
+        if known is None:
+            self.hits[place] = (node,)
+            return True
+        if known[-1] != node:  # found by two alternatives of an OR
+            self.hits[place] = (*known, node)
+        return False
+
+    def hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
+        """Evaluate conditions at a node, each once; what cannot be evaluated does not hold."""
+        failed: list[NotEvaluated] = []
+        for condition in conditions:
+            key = id(condition), node
+            held = self._held.get(key)
+            if held is None:
+                held = self._held[key] = self._tried(condition, node)
+            if isinstance(held, NotEvaluated):
+                failed.append(held)
+            elif not held:
+                return False
+        self.unevaluated += failed
+        return not failed
+
+    def _tried(self, condition: Condition, node: int) -> bool | NotEvaluated:
+        """Evaluate a condition at a node."""
+        try:
+            if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
+                return text_holds(condition, self._texts(condition.path, node))
+            if isinstance(condition, Residual):
+                return self._residual(condition, self.item(node))
+            if is_structural(condition):
+                return self.shape.structure.subtrees[node].holds(condition)
+            return evaluate(condition, self.item(node), self._residual)
+        except NotEvaluated as error:
+            return error
+
+    @property
+    def one_sided(self) -> list[NotEvaluated]:
+        """The expressions that have compared a number with a text, as those without a value."""
+        if self._residuals is None:
+            return []
+        return [NotEvaluated(one, "") for one in self._residuals.one_sided]
+
+    def _residual(self, condition: Residual, item: Item) -> bool:
+        assert not isinstance(item, str), "conditions are tested at elements and attributes"
+        return self._evaluation().holds(condition, item)
+
+    def _evaluation(self) -> Evaluation:
+        """Return the evaluation of residual conditions in the document."""
+        if self._residuals is None:
+            from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
+
+            self._residuals = evaluation(self._alike.read[self.place].nodes[0])
+        return self._residuals
+
+    def _texts(self, path: Path, node: int) -> Iterator[str]:
+        """Yield the string values of the nodes that a plain path selects from a node."""
+        return map(self.text, self.shape.select(steps_of(path), node))
+
+    def bindings(self, entry: PairEntry) -> Iterable[tuple[int, int]]:
+        """Return the bindings of a pair of variables."""
+        nodes = self.matching(entry.second)
+        return bindings(entry, nodes, self.shape.structure.parents, self.matching)
+
+    def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
+        """Return the derived nodes of an operand at a node, numbered after all others.
+
+        The number of a derived node depends on the order of demand.  It is in no match, since no
+        user names such a node, and in joins only beside its pair: only `R_bin` and `R_doc` show
+        it.
+        """
+        known = self._derived.get((operand, node))
+        if known is None:
+            with spending(self._budgets.setdefault(operand, Budget())):
+                texts = texts_of(operand)(self.item(node))
+            first = len(self.shape.structure) + self._made
+            known = self._derived[operand, node] = list(enumerate(texts, first))
+            self._made += len(known)
+        return known
+
+
+# -- Documents together ----------------------------------------------------------------------
 
 
 class ShapeBatch:
@@ -82,6 +378,7 @@ class ShapeBatch:
         if self.shape.cache is not None:
             if self.shape.shown != changes:
                 self.shape.views.clear()
+                self.shape.rows.clear()
                 self.shape.shown = changes
             self._views = self.shape.views
         every = range(len(self.docs))

@@ -24,11 +24,14 @@ from xscl.shredding.automaton.automaton_states import PairEntry
 from xscl.shredding.automaton.lineage import WIDTH
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import skeleton
-from xscl.shredding.batch.index_view import cached_rows, packed_rows
 from xscl.shredding.batch.known_markup import ParsedDocument, ReadDocument, SplitDocument
 from xscl.shredding.batch.shape import DocumentShape, shape_of
-from xscl.shredding.batch.shape_batch import ShapeBatch
-from xscl.shredding.batch.walk import DocumentWalk
+from xscl.shredding.batch.shape_batch import (
+    DocumentWalk,
+    ShapeBatch,
+    cached_rows,
+    packed_rows,
+)
 
 _TYPES = tuple(BINDINGS.types)
 NODES = 30_000  # of documents that are evaluated together, as far as they have one shape

@@ -118,7 +118,7 @@ class ConditionIndex(Generic[O]):
         """Yield the owners at a node, each with the untested conditions; for name questions only.
 
         `names` returns those at the node.  An owner may be repeated, found by another alternative
-        of an OR.  (Where conditions ask for values see `xscl.shredding.batch.index_view`.)
+        of an OR.  (Where conditions ask for values see `xscl.shredding.batch.shape_batch`.)
         """
         yield from self.here
         for constants, level in self.levels.items():
