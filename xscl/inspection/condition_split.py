@@ -19,7 +19,7 @@ from xscl.planning.compile import compile_query
 from xscl.planning.dataflow import Dataflow
 from xscl.plurals import counted
 from xscl.shredding.automaton.pattern import pattern
-from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import plan
 from xscl.shredding.conditions.unevaluated import Tally
 

@@ -21,8 +21,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import FORMS
-from xscl.shredding.automaton.structure import Structure, skeleton
-from xscl.shredding.automaton.subtree import Subtree, Subtrees
+from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees, skeleton
 from xscl.shredding.batch import shape_batch
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns

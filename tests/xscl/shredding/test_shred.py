@@ -9,8 +9,7 @@ from tests.xscl.shredding.patterns import install
 from xscl.language.parser import parse_block
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import pattern
-from xscl.shredding.automaton.structure import Structure, skeleton
-from xscl.shredding.automaton.subtree import Subtrees
+from xscl.shredding.automaton.structure import Structure, Subtrees, skeleton
 from xscl.shredding.nodes.tree import number_nodes
 
 

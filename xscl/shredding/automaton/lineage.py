@@ -6,7 +6,7 @@ conditions on structure.  Lineages form a tree, because the nodes above matter: 
 the first variable is a fixed number of levels above the second, in all documents.
 
 A step follows the name of a child and, where conditions are tested, its subtree
-(`xscl.shredding.automaton.subtree`).  Both together are the forward and backward index of Kaushik
+(`xscl.shredding.automaton.structure`).  Both together are the forward and backward index of Kaushik
 and others (2002), over the documents seen.  After a change of structural conditions the tree grows
 again, as far as documents need it.
 
@@ -31,8 +31,7 @@ from xscl.shredding.automaton.automaton_states import (
     PairEntry,
     PatternPlace,
 )
-from xscl.shredding.automaton.structure import Structure
-from xscl.shredding.automaton.subtree import Subtree, Subtrees
+from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Symbol, keys_of
 

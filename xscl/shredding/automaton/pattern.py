@@ -37,7 +37,7 @@ from xscl.language.syntax import (
     TextMatch,
 )
 from xscl.language.unparse import unparse
-from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
 from xscl.shredding.nodes.names import key_of
 

@@ -24,7 +24,7 @@ from cep_core.algebra.function_bounds import Budget, spending
 from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, TextMatch
 from xscl.shredding.automaton.automaton_states import IndexedPlaces, PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import Packed, bindings
-from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
 from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import Constant, is_plain

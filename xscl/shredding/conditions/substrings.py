@@ -1,4 +1,6 @@
-"""Search for a changing set of words in a text: incremental Aho-Corasick automata.
+"""Search in a text for words of a changing set: anywhere, at an end, as regular expressions.
+
+Words anywhere are found by incremental Aho-Corasick automata.
 
 An automaton is built for all its words at once, so one new word would rebuild all.
 Words are therefore spread over automata of growing sizes, each at least eight times
@@ -6,16 +8,24 @@ that of the next (Bentley and Saxe 1980).  A word is built into a few of them in
 life, a text is read by a few, and the newest words, not yet in any, are searched one
 by one.  After as many texts as words all become one automaton, so that a text is read
 once.
+
+A regular expression can match only a text that contains its factor (`xscl.language.regex`).  The
+factors of all expressions are found as words; then each candidate is tested.  Expressions without a
+factor are tested on every text.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import chain
 from operator import itemgetter
+from typing import TypeAlias
 
 import ahocorasick
+
+from xscl.language.regex import RegularExpression, expression
 
 RECENT = 32  # words that are looked for one by one
 GROWTH = 8
@@ -80,3 +90,86 @@ class SubstringIndex:
         if len(automaton):
             automaton.make_automaton()
             self._built.append(automaton)
+
+
+class AffixIndex:
+    """A set of prefixes, or `at_end` of suffixes, none of them empty.
+
+    They are found by hash, for each length that one with the first (last) character of a text has.
+    """
+
+    __slots__ = ("_at_end", "_lengths", "_live")
+
+    def __init__(self, *, at_end: bool) -> None:
+        self._at_end = at_end
+        self._live: dict[str, str] = {}  # to themselves: the stored objects are returned
+        self._lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)
+
+    def _lengths_like(self, text: str) -> Counter[int]:
+        return self._lengths[text[-1:] if self._at_end else text[:1]]
+
+    def add(self, word: str) -> None:
+        """Insert a new word."""
+        self._live[word] = word
+        self._lengths_like(word)[len(word)] += 1
+
+    def remove(self, word: str) -> None:
+        """Remove a word."""
+        del self._live[word]
+        lengths = self._lengths_like(word)
+        lengths[len(word)] -= 1
+        if not lengths[len(word)]:
+            del lengths[len(word)]
+
+    def within(self, text: str) -> set[str]:
+        """Return the words with which a text begins, or ends."""
+        live, lengths = self._live, self._lengths.get(text[-1:] if self._at_end else text[:1], ())
+        ends = (text[-n:] if self._at_end else text[:n] for n in lengths)
+        return {live[one] for one in ends if one in live}
+
+
+class ExpressionIndex:
+    """A set of regular expressions with the same flags."""
+
+    __slots__ = ("_by_factor", "_factors", "_flags")
+
+    def __init__(self, flags: str) -> None:
+        self._flags = flags
+        self._factors = SubstringIndex()
+        self._by_factor: dict[str, dict[str, RegularExpression]] = {}
+
+    def add(self, pattern: str) -> None:
+        """Insert a new expression."""
+        compiled = expression(pattern, self._flags)
+        known = self._by_factor.setdefault(compiled.factor, {})
+        if not known and compiled.factor:
+            self._factors.add(compiled.factor)
+        known[pattern] = compiled
+
+    def remove(self, pattern: str) -> None:
+        """Remove an expression."""
+        factor = expression(pattern, self._flags).factor
+        known = self._by_factor[factor]
+        del known[pattern]
+        if not known:
+            del self._by_factor[factor]
+            if factor:
+                self._factors.remove(factor)
+
+    def within(self, text: str) -> set[str]:
+        """Return the expressions that match a text."""
+        factors = self._factors.within(text.casefold()) if len(self._factors) else set()
+        if "" in self._by_factor:
+            factors = {*factors, ""}
+        if not factors:
+            return set()
+        encoded = text.encode()
+        return {
+            pattern
+            for factor in factors
+            for pattern, compiled in self._by_factor[factor].items()
+            if compiled.within_bytes(encoded)
+        }
+
+
+TextSearch: TypeAlias = "SubstringIndex | AffixIndex | ExpressionIndex"
