@@ -24,12 +24,13 @@ from xscl.language.normalform import (
     Folding,
     Following,
     Joined,
+    NormalForm,
     OverTime,
     Scan,
 )
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledForm, CompiledJoin, CompiledQuery
+from xscl.planning.compile import CompiledJoin, CompiledQuery
 from xscl.time_format import window
 
 MARGIN = 12.0
@@ -73,7 +74,7 @@ def draw_query(compiled: CompiledQuery) -> Picture:
     """Return the picture of a query's join graphs and operators."""
     elements: list[etree._Element] = []
     y, width = MARGIN, 0.0
-    for band in _bands(compiled.root, compiled.normal.blocks):
+    for band in _bands(compiled.normal.form, compiled):
         drawn, band_width, band_height = band
         for each in drawn:
             each.set("transform", f"translate(0 {y:.1f})")
@@ -86,29 +87,30 @@ def draw_query(compiled: CompiledQuery) -> Picture:
 
 _Band: TypeAlias = "tuple[list[etree._Element], float, float]"
 """Elements, and the width and height of what they draw."""
-_Form: TypeAlias = "OverTime[CompiledJoin]"
 
 
-def _bands(part: CompiledForm, blocks: Sequence[Block]) -> Iterator[_Band]:
+def _bands(part: NormalForm, compiled: CompiledQuery) -> Iterator[_Band]:
     """Yield the drawing of a part of a query, with its width and height."""
     match part:
-        case Scan(_, join):
-            if join is not None:
-                yield _filter(join)
+        case Scan(_, number):
+            if number is not None:
+                yield _filter(compiled.joins[number])
         case CalendarForm(component):
-            block = blocks[component]
+            block = compiled.normal.blocks[component]
             yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
-        case Joined(left, right, disjuncts=disjuncts):
-            yield from _bands(left, blocks)
-            yield from _bands(right, blocks)
-            for number, join in enumerate(disjuncts):
-                yield _join(join, "or " if number else "")
+        case Joined(left, right, joins=numbers):
+            yield from _bands(left, compiled)
+            yield from _bands(right, compiled)
+            for number in numbers:
+                yield _join(compiled.joins[number], "or " if number > numbers[0] else "")
         case Following(left, right) | Folded(left, right) | AbsenceForm(left, right):
-            if isinstance(left, Scan) and isinstance(right, Scan) and left.join and right.join:
-                yield _beside(part, left.join, right.join)
+            both = [one.join for one in (left, right) if isinstance(one, Scan)]
+            joins = [compiled.joins[number] for number in both if number is not None]
+            if len(joins) == 2:
+                yield _beside(part, *joins)
             else:
-                yield from _bands(left, blocks)
-                yield from _bands(right, blocks)
+                yield from _bands(left, compiled)
+                yield from _bands(right, compiled)
                 yield _timed(part)
         case _:
             assert_never(part)
@@ -233,7 +235,7 @@ def _comparison(left: _Side, right: _Side, edge: Edge) -> Iterator[etree._Elemen
 # -- An operator over time -------------------------------------------------------------------
 
 
-def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
+def _beside(form: OverTime, left: CompiledJoin, right: CompiledJoin) -> _Band:
     """Return a temporal operator between two blocks."""
     one = _side(left, LEFT, MARGIN)
     other = _side(right, LEFT, MARGIN + one.width + GAP)
@@ -241,7 +243,7 @@ def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
     return _two_sides(one, other, (name, window), (), [words])
 
 
-def _timed(form: _Form) -> _Band:
+def _timed(form: OverTime) -> _Band:
     """Return a temporal operator alone, below its inputs."""
     name, window, words = _operator(form)
     return _alone(f"{name} {window}", words)
@@ -258,7 +260,7 @@ def _alone(title: str, words: str) -> _Band:
     return elements, MARGIN + width, 50
 
 
-def _operator(form: _Form) -> tuple[str, str, str]:
+def _operator(form: OverTime) -> tuple[str, str, str]:
     """Return the name of a temporal operator, its window, and its predicates."""
     match form:
         case Following(predicate=predicate):

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import Pair, Witnesses
-from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.pattern import form_of
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.witnesses import last_nodes
 from xscl.store.store import Store
@@ -35,7 +35,7 @@ def witnesses(
     automaton, pairs = Automaton(), list(pairs)
     automaton.install(pairs)  # one may be named twice
     numbers = [pair.number for pair in pairs]
-    derived = [p.number for p in pairs if parse_block(p.second).steps[-1].derived is not None]
+    derived = [p.number for p in pairs if form_of(p.second).derived is not None]
     every = np.concatenate(documents)
     last = last_nodes(store, every, apart_from=numbers) if derived else {}
     for docs in documents:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TypeAlias
 
 from cep_core import EDGE_RULES, EdgeRule, is_calendar
@@ -222,37 +221,35 @@ def _time(
 
     `places` are those of the joins, None without executors.
     """
-    root = compiled.root
-    following = iter(places or [JoinEvaluator() for _ in compiled.joins])
+    root = compiled.normal.form
+    evaluated = places or [JoinEvaluator() for _ in compiled.joins]
     for part in forms(root):
         match part:
-            case Scan(_, join):
-                if join is None:  # the input of the join above it
-                    continue
-                (place,) = islice(following, 1)
-                if part is root:
-                    where = "automaton" if places is None else "automaton, on executors"
-                    yield "filter: every document that the block matches, once"
-                    yield (
-                        f"evaluated by: stage 1 ({where}), {evaluators(registry, [join], [place])}"
-                    )
+            case Scan(_, number) if part is root and number is not None:
+                where = "automaton" if places is None else "automaton, on executors"
+                told = evaluators(registry, compiled.joins, evaluated)
+                yield "filter: every document that the block matches, once"
+                yield f"evaluated by: stage 1 ({where}), {told}"
+            case Scan():
+                pass  # an input of the operator above it
             case CalendarForm() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
             case CalendarForm():
                 pass  # an input of the operator above it
-            case Joined(relation=relation, disjuncts=disjuncts):
+            case Joined(relation=relation, joins=numbers):
                 operator = relation.operator
                 yield str(EdgeRule(operator.name, relation.condition, operator.meaning))
                 yield f"window {window(relation.least, relation.window)}"
-                own = list(islice(following, len(disjuncts)))
-                yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
+                own = [evaluated[number] for number in numbers]
+                joins = [compiled.joins[number] for number in numbers]
+                yield f"evaluated by: {evaluators(registry, joins, own)}"
                 yield from reasons(own)
             case Following() | Folded() | AbsenceForm():
                 yield from _over_time(part)
 
 
-def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
+def _over_time(form: OverTime) -> Iterator[str]:
     match form:
         case Following():
             yield str(EDGE_RULES["NEXT"])

@@ -35,7 +35,7 @@ from templates.storage import RELATIONS, Mask, Numbers, scan
 from xscl.errors import SqlError
 from xscl.inspection.backfill import witnesses
 from xscl.inspection.witness_reach import Reach
-from xscl.language.parser import parse_block
+from xscl.shredding.automaton.pattern import form_of
 from xscl.store.queries.join_storage import JoinStorage, designated_rows
 from xscl.store.queries.past import documents_of_past
 from xscl.store.store import Store
@@ -161,7 +161,7 @@ def rebuilt(
 
 def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
     """Return the kept documents from a time and a number on that pairs are about."""
-    streams = {parse_block(pair.first).stream for pair in pairs}
+    streams = {form_of(pair.first).stream for pair in pairs}
     return documents_of_past(
         store,
         sorted(streams),

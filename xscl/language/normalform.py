@@ -8,9 +8,9 @@ has a name of its own (`scope`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
@@ -49,16 +49,12 @@ LONGEST = 1 << 60
 """The longest window, in ticks, of an operator that waits for its end."""
 
 
-J = TypeVar("J")
-K = TypeVar("K")
-
-
 @dataclass(frozen=True, slots=True)
-class Scan(Generic[J]):
-    """A block: its component, and once compiled its join, unless it is the input of a join."""
+class Scan:
+    """A block: its component, and the number of its join, unless it is the input of a join."""
 
     component: int
-    join: J | None = None
+    join: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,44 +69,44 @@ class CalendarForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Generic[J]):
-    """A JOIN or FOLLOWED BY."""
+class Joined:
+    """A JOIN or FOLLOWED BY; `joins` are the numbers of its disjuncts."""
 
-    left: FormOf[J]
-    right: FormOf[J]
+    left: NormalForm
+    right: NormalForm
     predicate: Predicate | None
     relation: TemporalRelation
-    disjuncts: tuple[J, ...]
+    joins: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Following(Generic[J]):
+class Following:
     """NEXT."""
 
-    left: FormOf[J]
-    right: FormOf[J]
+    left: NormalForm
+    right: NormalForm
     predicate: Predicate | None
 
 
 @dataclass(frozen=True, slots=True)
-class Folded(Generic[J]):
+class Folded:
     """FOLD."""
 
-    left: FormOf[J]
-    right: FormOf[J]
+    left: NormalForm
+    right: NormalForm
     folding: Folding
 
 
 @dataclass(frozen=True, slots=True)
-class AbsenceForm(Generic[J]):
+class AbsenceForm:
     """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY or JOIN ... ELSE, and pairs are results, too.
 
     An answer is in the `relation` of its left side.  `alone` says which sides, the left and the
     right one, are results without an answer.
     """
 
-    left: FormOf[J]
-    right: FormOf[J]
+    left: NormalForm
+    right: NormalForm
     predicate: Predicate | None
     relation: TemporalRelation
     otherwise: bool
@@ -127,11 +123,10 @@ class AbsenceForm(Generic[J]):
         return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 
-OverTime: TypeAlias = "Following[J] | Folded[J] | AbsenceForm[J]"
+OverTime: TypeAlias = "Following | Folded | AbsenceForm"
 """An operator over time."""
-FormOf: TypeAlias = "Scan[J] | CalendarForm | Joined[J] | OverTime[J]"
-"""An expression whose joins are in the form of `J`."""
-NormalForm: TypeAlias = "FormOf[Disjunct]"
+NormalForm: TypeAlias = "Scan | CalendarForm | Joined | OverTime"
+"""An expression; its joins have numbers, in the order of `forms`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +137,11 @@ class NormalQuery:
     one each variable is bound, in order of appearance.  `variables` are those of a
     match; `outputs` are the variables that occur in a predicate.
     `made` are the constructors of sub-queries, each with its first and last component.
+    `joins` are disjuncts, or components of blocks that are no input of a join, by their numbers.
     """
 
     form: NormalForm
+    joins: tuple[Disjunct | int, ...]
     blocks: tuple[Block, ...]
     places: Mapping[str, int]
     variables: tuple[str, ...]
@@ -171,6 +168,7 @@ def normalise(query: Query, source: str) -> NormalQuery:
     covered = components(form)
     return NormalQuery(
         form,
+        tuple(reader.joins),
         tuple(reader.blocks),
         reader.places,
         tuple(name for name, place in reader.places.items() if place in covered),
@@ -182,42 +180,7 @@ def normalise(query: Query, source: str) -> NormalQuery:
     )
 
 
-def with_joins(
-    form: FormOf[J],
-    read: Callable[[Scan[J]], K],
-    joined: Callable[[Joined[J], J], K],
-    *,
-    is_input: bool = False,
-) -> FormOf[K]:
-    """Return a form with its joins in another form, made in the order of `forms`.
-
-    `read` makes that of a block that is no input of a join.
-    """
-    match form:
-        case Scan(component):
-            return Scan(component, None if is_input else read(form))
-        case CalendarForm():
-            return form
-        case _:
-            below = isinstance(form, Joined)
-            left = with_joins(form.left, read, joined, is_input=below)
-            right = with_joins(form.right, read, joined, is_input=below)
-    match form:
-        case Joined():
-            disjuncts = tuple([joined(form, disjunct) for disjunct in form.disjuncts])
-            return Joined(left, right, form.predicate, form.relation, disjuncts)
-        case Following(predicate=predicate):
-            return Following(left, right, predicate)
-        case Folded(folding=folding):
-            return Folded(left, right, folding)
-        case AbsenceForm():
-            relation, otherwise = form.relation, form.otherwise
-            return AbsenceForm(left, right, form.predicate, relation, otherwise, form.alone)
-        case _:
-            assert_never(form)
-
-
-def forms(form: FormOf[J]) -> Iterator[FormOf[J]]:
+def forms(form: NormalForm) -> Iterator[NormalForm]:
     """Yield a form and all forms below it, the inner ones first."""
     if not isinstance(form, Scan | CalendarForm):
         yield from forms(form.left)
@@ -225,12 +188,12 @@ def forms(form: FormOf[J]) -> Iterator[FormOf[J]]:
     yield form
 
 
-def read_components(form: FormOf[J]) -> tuple[int, ...]:
+def read_components(form: NormalForm) -> tuple[int, ...]:
     """Return the components that a form reads, from left to right."""
     return tuple(one.component for one in forms(form) if isinstance(one, Scan | CalendarForm))
 
 
-def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
+def results_of(form: NormalForm) -> Iterator[NormalForm]:
     """Yield the forms that the results of a form come from, the inner ones first.
 
     NOT FOLLOWED BY has the results of its left input.
@@ -242,7 +205,7 @@ def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
     yield form
 
 
-def components(form: FormOf[J]) -> tuple[int, ...]:
+def components(form: NormalForm) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
     return tuple(one.component for one in results_of(form) if isinstance(one, Scan | CalendarForm))
 
@@ -286,12 +249,13 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.source = source
         self.blocks: list[Block] = []
+        self.joins: list[Disjunct | int] = []
         self.places: dict[str, int] = {}
         self.mentioned: list[str] = []
         self.made: list[tuple[int, int, Element]] = []
 
-    def form(self, expression: StreamExpression) -> NormalForm:
-        """Return the normal form of an expression."""
+    def form(self, expression: StreamExpression, *, is_input: bool = False) -> NormalForm:
+        """Return the normal form of an expression, perhaps of the input of a join."""
         match expression:
             case Block(steps=(*_, step)) if expression.is_calendar:
                 self.blocks.append(expression)
@@ -300,9 +264,10 @@ class _Reader:
                 for name, _ in bound_names(expression):
                     self.places[name] = len(self.blocks)
                 self.blocks.append(expression)
-                return Scan(len(self.blocks) - 1)
+                component = len(self.blocks) - 1
+                return Scan(component, None if is_input else self._numbered(component))
             case Query():
-                return self._subquery(expression)
+                return self._subquery(expression, is_input)
             case Join(otherwise="") | FollowedBy(negated=False, otherwise=False):
                 return self._joined(expression)
             case Join() | FollowedBy():
@@ -334,14 +299,18 @@ class _Reader:
                     message = f"the variable {name!r} is not bound"
                     raise fault(self.source, embedded.span, message, near_miss(name, known))
 
-    def _subquery(self, query: Query) -> NormalForm:
+    def _numbered(self, join: Disjunct | int) -> int:
+        self.joins.append(join)
+        return len(self.joins) - 1
+
+    def _subquery(self, query: Query, is_input: bool) -> NormalForm:
         if query.distinct:
             hint = "write it outside"
             raise unsupported(self.source, query.span, "SELECT DISTINCT in a sub-query", hint)
         if query.publish is not None:
             hint = "subscribe the sub-query by itself, and read the stream that it publishes"
             raise unsupported(self.source, query.span, "PUBLISH in a sub-query", hint)
-        form = self.form(query.expression)
+        form = self.form(query.expression, is_input=is_input)
         if query.select is not None:
             self.check(query.select, self.names(form))
             covered = components(form)
@@ -349,9 +318,10 @@ class _Reader:
         return form
 
     def _inputs(
-        self, expression: Join | FollowedBy | Next | Fold
+        self, expression: Join | FollowedBy | Next | Fold, *, are_joined: bool = False
     ) -> tuple[NormalForm, NormalForm, JoinScope]:
-        left, right = self.form(expression.left), self.form(expression.right)
+        left = self.form(expression.left, is_input=are_joined)
+        right = self.form(expression.right, is_input=are_joined)
         return left, right, JoinScope(self.source, self.names(left), self.names(right))
 
     def names(self, form: NormalForm) -> tuple[str, ...]:
@@ -367,13 +337,13 @@ class _Reader:
         return found
 
     def _joined(self, expression: Join | FollowedBy) -> NormalForm:
-        left, right, scope = self._inputs(expression)
+        left, right, scope = self._inputs(expression, are_joined=True)
         predicate = self._resolved(expression.predicate, scope, paths=True)
         if isinstance(expression, Join) and expression.symmetric:
             expect_symmetry(expression, predicate, self.source)
-        sides, finite = (self._side(left), self._side(right)), expression.window.ticks is not None
-        found = value_joins(predicate, sides, self.source, expression.span, finite=finite)
-        return Joined(left, right, predicate, expression.relation, found)
+        sides, relation = (self._side(left), self._side(right)), expression.relation
+        found = value_joins(predicate, sides, relation, self.source, expression.span)
+        return Joined(left, right, predicate, relation, tuple(map(self._numbered, found)))
 
     def _side(self, form: NormalForm) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None

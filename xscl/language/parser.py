@@ -17,7 +17,6 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from xscl.errors import QueryError, TooComplex
-from xscl.language.constants import ShapeMemo, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
 from xscl.language.functions import (
@@ -105,25 +104,13 @@ def parse(text: str) -> Query:
 
 
 def parse_block(text: str) -> Block:
-    """Return a block, as it is printed in the definition of a variable; perhaps a derived one.
-
-    It is read once for all texts of its shape, which then share what no constant is in.
-    """
-    return _BLOCKS(text)
-
-
-def _block(text: str) -> Block:
+    """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
     block, *derived = read(text, "block_start").children
     made = Queries(text).block(block)
     if derived:
         step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
         made = replace(made, steps=(*made.steps, step))
     return made
-
-
-MOST_BLOCKS = 10_000
-"""Shapes of blocks that are remembered."""
-_BLOCKS = ShapeMemo(_block, MOST_BLOCKS, filler)
 
 
 def parse_operand(text: str) -> Operand:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 
 from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
-from templates.model.join_graph import EXCHANGED
+from templates.model.join_graph import EXCHANGED, TemporalRelation
 from xscl.language.faults import fault
 from xscl.language.functions import (
     COMPARED_BY,
@@ -178,6 +178,7 @@ class Disjunct:
     `never`: the predicate contradicts itself, so that nothing is a candidate.
     """
 
+    relation: TemporalRelation
     blocks: tuple[Block | None, ...]
     leaves: tuple[tuple[tuple[str, Operand], ...], ...]
     equalities: tuple[tuple[str, str], ...]
@@ -196,24 +197,23 @@ class Disjunct:
 def value_joins(
     predicate: Predicate | None,
     sides: tuple[JoinInput, JoinInput],
+    relation: TemporalRelation,
     source: str,
     span: Span,
-    *,
-    finite: bool,
 ) -> tuple[Disjunct, ...]:
-    """Return the disjuncts of a predicate.
+    """Return the disjuncts of a predicate between sides in a relation of time.
 
     An index of texts chooses candidates where no equality does.  A predicate that can never hold is
-    a join of different constants.  Raises QueryError if a disjunct has no equality and the window
-    is not `finite`.
+    a join of different constants.  Raises QueryError if a disjunct has no equality and there is no
+    window.
     """
     unbound = sides[0].unbound | sides[1].unbound
     found = ((),) if predicate is None else disjuncts(predicate, source, unbound)
     if not found:
-        return (_Conjunction(sides).never(),)
-    made = tuple(_Conjunction(sides).take(literals) for literals in found)
+        return (_Conjunction(sides, relation).never(),)
+    made = tuple(_Conjunction(sides, relation).take(literals) for literals in found)
     for one in made:
-        if one.needs_window and not finite:
+        if one.needs_window and relation.window is None:
             raise fault(
                 source,
                 span,
@@ -232,8 +232,9 @@ def _example(sides: tuple[JoinInput, JoinInput]) -> str:
 class _Conjunction:
     """The blocks and comparisons while the literals of one disjunct are taken apart."""
 
-    def __init__(self, sides: tuple[JoinInput, JoinInput]) -> None:
+    def __init__(self, sides: tuple[JoinInput, JoinInput], relation: TemporalRelation) -> None:
         self._sides = sides
+        self._relation = relation
         self._blocks = [side.block for side in sides]
         self._leaves: list[list[tuple[str, Operand]]] = [[], []]
         self._equalities: list[tuple[str, str]] = []
@@ -253,6 +254,7 @@ class _Conjunction:
             self._join_constants("", "")
         residual = self._residuals[0] if len(self._residuals) == 1 else And(tuple(self._residuals))
         return Disjunct(
+            self._relation,
             tuple(self._blocks),
             tuple(map(tuple, self._leaves)),
             tuple(dict.fromkeys(self._equalities)),

@@ -13,10 +13,10 @@ So `QueryPlans` compiles a query once for all of its shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, count
+from itertools import combinations
 from typing import TypeAlias
 
 from templates.model.join_graph import (
@@ -36,19 +36,17 @@ from xscl.language.limits import admit
 from xscl.language.normalform import (
     AbsenceForm,
     CalendarForm,
-    FormOf,
     Joined,
+    NormalForm,
     NormalQuery,
     Scan,
     aggregates,
     components,
-    forms,
     normalise,
-    with_joins,
 )
 from xscl.language.parser import parse
 from xscl.language.scope import here, rewritten, variables
-from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Query, Step, VariablePath
+from xscl.language.syntax import Call, Exists, Operand, Predicate, Query, Step, VariablePath
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.shredding.automaton.pattern import Pattern, definitions, pattern
@@ -189,13 +187,9 @@ class CompiledJoin:
         return sorted(number for where, number in places if where == side)
 
 
-CompiledForm: TypeAlias = "FormOf[CompiledJoin]"
-"""A part of a compiled query."""
-
-
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A query: its components' tree patterns, and its operators with their join graphs.
+    """A query: its components' tree patterns, and its join graphs by the numbers of the form.
 
     A match has documents of `components`, and `values`: instants and aggregates, in their order.
     """
@@ -203,7 +197,7 @@ class CompiledQuery:
     source: str
     normal: NormalQuery
     patterns: tuple[Pattern, ...]
-    root: CompiledForm
+    joins: tuple[CompiledJoin, ...]
     components: tuple[int, ...]
     values: tuple[str, ...]
 
@@ -211,17 +205,6 @@ class CompiledQuery:
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
         return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
-
-    @property
-    def joins(self) -> tuple[CompiledJoin, ...]:
-        """The join graphs of the parts, the inner ones first."""
-        found: list[CompiledJoin] = []
-        for part in forms(self.root):
-            if isinstance(part, Scan) and part.join is not None:
-                found.append(part.join)
-            elif isinstance(part, Joined):
-                found.extend(part.disjuncts)
-        return tuple(found)
 
     @property
     def calendars(self) -> tuple[str, ...]:
@@ -248,69 +231,64 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)
-    compiler = _Compiler(normal, source)
-    root = with_joins(normal.form, compiler.scan, compiler.join)
+    joins = tuple(
+        _filter(patterns[one], normal.outputs)
+        if isinstance(one, int)
+        else _join(one, normal.outputs, source)
+        for one in normal.joins
+    )
     covered = components(normal.form)
-    return CompiledQuery(source, normal, patterns, root, covered, aggregates(normal.form))
+    return CompiledQuery(source, normal, patterns, joins, covered, aggregates(normal.form))
 
 
-class _Compiler:
-    def __init__(self, normal: NormalQuery, source: str) -> None:
-        self._normal = normal
-        self._source = source
+def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
+    """Return the graph of one side whose output are the variables in predicates.
 
-    def scan(self, form: Scan[Disjunct]) -> CompiledJoin:
-        """Return the graph of one side whose output are the variables in predicates.
-
-        Without any, all that counts is whether the main path matches.
-        """
-        found = pattern(self._normal.blocks[form.component])
-        nodes = tuple(
-            Node(LEFT, node.parent, node.variable in self._normal.outputs) for node in found.nodes
-        )
-        graph = JoinGraph(nodes)
-        side = (GraphSide(found),)
-        if any(node.output for node in nodes):
-            reduced, kept = minor(graph)
-        else:
-            reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
-        return CompiledJoin(side, None, graph, reduced, kept)
-
-    def join(self, form: Joined[Disjunct], disjunct: Disjunct) -> CompiledJoin:
-        sides = tuple(
-            GraphSide(None if block is None else self._pattern(block), leaves)
-            for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)
-        )
-        nodes: list[Node] = []
-        numbers: dict[str, int] = {}
-        for side, each in enumerate(sides):
-            first = len(nodes)
-            for name, parent in zip(each.names, each.parents, strict=True):
-                if name is not None:
-                    numbers[name] = len(nodes)
-                above = None if parent is None else first + parent
-                nodes.append(Node(side, above, name in self._normal.outputs))
-        edges = [Edge(numbers[a], numbers[b]) for a, b in disjunct.equalities]
-        edges.extend(Edge(numbers[a], numbers[b], "!=") for a, b in disjunct.inequalities)
-        if disjunct.compared is not None:
-            left, right, operator = disjunct.compared
-            edges.append(Edge(numbers[left], numbers[right], operator))
-        graph = JoinGraph(tuple(nodes), tuple(edges))
+    Without any, all that counts is whether the main path matches.
+    """
+    nodes = tuple(Node(LEFT, node.parent, node.variable in outputs) for node in found.nodes)
+    graph = JoinGraph(nodes)
+    side = (GraphSide(found),)
+    if any(node.output for node in nodes):
         reduced, kept = minor(graph)
-        return CompiledJoin(
-            sides,
-            form.relation,
-            graph,
-            reduced,
-            kept,
-            disjunct.residual,
-            disjunct.crossed,
-            disjunct.never,
-        )
+    else:
+        reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
+    return CompiledJoin(side, None, graph, reduced, kept)
 
-    def _pattern(self, block: Block) -> Pattern:
-        _refuse_impossible(block.steps, self._source)
-        return pattern(block)
+
+def _join(disjunct: Disjunct, outputs: Collection[str], source: str) -> CompiledJoin:
+    for block in filter(None, disjunct.blocks):
+        _refuse_impossible(block.steps, source)
+    sides = tuple(
+        GraphSide(None if block is None else pattern(block), leaves)
+        for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)
+    )
+    nodes: list[Node] = []
+    numbers: dict[str, int] = {}
+    for side, each in enumerate(sides):
+        first = len(nodes)
+        for name, parent in zip(each.names, each.parents, strict=True):
+            if name is not None:
+                numbers[name] = len(nodes)
+            above = None if parent is None else first + parent
+            nodes.append(Node(side, above, name in outputs))
+    edges = [Edge(numbers[a], numbers[b]) for a, b in disjunct.equalities]
+    edges.extend(Edge(numbers[a], numbers[b], "!=") for a, b in disjunct.inequalities)
+    if disjunct.compared is not None:
+        left, right, operator = disjunct.compared
+        edges.append(Edge(numbers[left], numbers[right], operator))
+    graph = JoinGraph(tuple(nodes), tuple(edges))
+    reduced, kept = minor(graph)
+    return CompiledJoin(
+        sides,
+        disjunct.relation,
+        graph,
+        reduced,
+        kept,
+        disjunct.residual,
+        disjunct.crossed,
+        disjunct.never,
+    )
 
 
 def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
@@ -340,12 +318,10 @@ DocumentVariable: TypeAlias = tuple[int, str]
 class PlannedJoin:
     """A disjunct of a join, or a block that is read by itself, in the form for R_T.
 
-    `number` is that of its definitions in the plan, `names` are the variables of the minor's nodes,
-    "" of one that has none.  Of a side that is a composite `leaves` has the operands that its nodes
-    stand for, None for its root.
+    `names` are the variables of the minor's nodes, "" of one that has none.  Of a side that is a
+    composite `leaves` has the operands that its nodes stand for, None for its root.
     """
 
-    number: int
     reduced: JoinGraph
     relation: TemporalRelation
     apart: bool
@@ -361,10 +337,6 @@ class PlannedJoin:
         return [_leaf(stream, operand, names) for operand in self.leaves[side]]
 
 
-PlannedPart: TypeAlias = "FormOf[PlannedJoin]"
-"""A part of a plan."""
-
-
 @dataclass(frozen=True)  # no slots: `streams` and `row` are remembered
 class PlanShape:
     """A plan without its text and definitions, the same object for queries of one shape.
@@ -376,7 +348,8 @@ class PlanShape:
     places: Mapping[str, int]
     distinct: bool
     publish: str | None
-    root: PlannedPart
+    form: NormalForm
+    joins: tuple[PlannedJoin, ...]
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
@@ -388,11 +361,11 @@ class PlanShape:
         """The join of a query that is one row of R_T over blocks, and no more; None of others."""
         if self.publish is not None:
             return None
-        match self.root:
-            case Scan(_, join):
-                return join
-            case Joined(Scan(), Scan(), disjuncts=(join,)) if join.residual is None:
-                return join
+        match self.form:
+            case Scan():
+                return self.joins[0]
+            case Joined(Scan(), Scan(), joins=(_,)) if self.joins[0].residual is None:
+                return self.joins[0]
             case _:
                 return None
 
@@ -434,14 +407,14 @@ class QueryPlan:
     def delays(self) -> tuple[tuple[str, int], ...]:
         """Return the streams, each with the time of the deadlines that its documents wait for."""
 
-        def of(part: PlannedPart, time: int) -> Iterator[tuple[str, int]]:
+        def of(part: NormalForm, time: int) -> Iterator[tuple[str, int]]:
             if isinstance(part, Scan | CalendarForm):
                 yield self.shape.blocks[part.component], time
                 return
             later = time + part.window if isinstance(part, AbsenceForm) else time
             yield from (*of(part.left, later), *of(part.right, later))
 
-        return tuple(dict.fromkeys(of(self.shape.root, 0)))
+        return tuple(dict.fromkeys(of(self.shape.form, 0)))
 
 
 class QueryPlans:
@@ -464,28 +437,20 @@ class QueryPlans:
 def _shape_and_definitions(
     query: CompiledQuery,
 ) -> tuple[PlanShape, tuple[tuple[str, ...], ...]]:
-    normal, numbers = query.normal, count()
-
-    def joined(_: Joined[CompiledJoin], join: CompiledJoin) -> PlannedJoin:
-        return _join(join, next(numbers))
-
-    def read(scan: Scan[CompiledJoin]) -> PlannedJoin:
-        assert scan.join is not None
-        return _join(scan.join, next(numbers))
-
+    normal = query.normal
     shape = PlanShape(
         tuple(block.stream for block in normal.blocks),
         normal.places,
         normal.distinct,
         normal.publish,
-        with_joins(query.root, read, joined),
+        normal.form,
+        tuple(map(_planned, query.joins)),
     )
     return shape, tuple(join.definitions() for join in query.joins)
 
 
-def _join(join: CompiledJoin, number: int) -> PlannedJoin:
+def _planned(join: CompiledJoin) -> PlannedJoin:
     return PlannedJoin(
-        number,
         join.reduced,
         join.relation or UNBOUNDED,
         join.apart,

@@ -71,10 +71,10 @@ def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
 
 
 def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
-    for part in forms(query.root):
+    for part in forms(query.normal.form):
         match part:
-            case Joined(disjuncts=joins):
-                for join in joins:
+            case Joined(joins=numbers):
+                for join in map(query.joins.__getitem__, numbers):
                     for edge in join.graph.edges:
                         both = [*_node(join, edge.left), *_node(join, edge.right)]
                         yield both, edge.operator == "="

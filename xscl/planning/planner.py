@@ -32,6 +32,7 @@ from xscl.language.normalform import (
     Folded,
     Following,
     Joined,
+    NormalForm,
     OverTime,
     Scan,
     read_components,
@@ -39,7 +40,7 @@ from xscl.language.normalform import (
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
-from xscl.planning.compile import PlannedJoin, PlannedPart, QueryPlan, too_deep
+from xscl.planning.compile import QueryPlan, too_deep
 from xscl.planning.operators.events import CompositeLayout, EventColumns
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
@@ -136,7 +137,7 @@ class Planner:
         """
         lowering = _Lowering(self, query, since, updates, bound_to)
         try:
-            lowering.planned.root = lowering.lower(query.shape.root)
+            lowering.planned.root = lowering.lower(query.shape.form)
         except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
             raise too_deep(query.source) from None
         return lowering.planned
@@ -229,7 +230,7 @@ class _Lowering:
         self._updates = updates
         self._bound_to = bound_to
 
-    def lower(self, part: PlannedPart) -> PlannedStream:
+    def lower(self, part: NormalForm) -> PlannedStream:
         """Return a part of the query in the plan."""
         match part:
             case Scan():
@@ -245,7 +246,7 @@ class _Lowering:
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Scan[PlannedJoin]) -> PlannedStream:
+    def _read(self, part: Scan) -> PlannedStream:
         assert part.join is not None, "the input of a join is a stream of documents"
         documents = self._documents(part.component)
         placed, names = self._place(part.join, [documents], 0)
@@ -266,7 +267,7 @@ class _Lowering:
     def _documents(self, component: int) -> PlannedStream:
         return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: Joined[PlannedJoin]) -> PlannedStream:
+    def _joined(self, part: Joined) -> PlannedStream:
         inner = [
             side if isinstance(side, Scan) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -278,33 +279,34 @@ class _Lowering:
         waits = any(side.waits for side in sides)
         late = self._lateness(part.left, part.right)
         found: list[tuple[Operator, RowOfRT, tuple[str, ...]]] = []
-        for row in part.disjuncts:
-            placed, own = self._place(row, sides, late)
+        for number in part.joins:
+            placed, own = self._place(number, sides, late)
             operator = self._planner.join(self.planned, placed, sides)
             found.append((operator, placed, _in_order(sides, own, self._query)))
         operator, placed, names = found[0]
-        if len(found) == 1 and part.disjuncts[0].residual is None:
+        if len(found) == 1 and self._query.shape.joins[part.joins[0]].residual is None:
             plain = not any(side.number for side in sides)
             return PlannedStream(operator, placed.qid, covered, names, values, waits, plain)
         return self._refined(part, found, covered, values, waits)
 
     def _refined(
         self,
-        part: Joined[PlannedJoin],
+        part: Joined,
         found: list[tuple[Operator, RowOfRT, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
         waits: bool,
     ) -> PlannedStream:
         nodes = found[0][2]
+        residuals = [self._query.shape.joins[number].residual for number in part.joins]
         positions = {name: str(at) for at, name in enumerate((*nodes, *values))}
         definition = tuple(
             Refinement(
                 tuple(names.index(name) for name in nodes),
-                None if row.residual is None else _positioned(row.residual, positions),
+                None if residual is None else _positioned(residual, positions),
                 OneSidedNumbers(),
             )
-            for row, (_, _, names) in zip(part.disjuncts, found, strict=True)
+            for residual, (_, _, names) in zip(residuals, found, strict=True)
         )
         asked = Wanted("refine", definition, tuple(one for one, _, _ in found), width=1)
         operator = self._planner.insert(self.planned, asked)
@@ -316,15 +318,16 @@ class _Lowering:
         return PlannedStream(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: PlannedJoin, sides: Sequence[PlannedStream], lateness: int
+        self, number: int, sides: Sequence[PlannedStream], lateness: int
     ) -> tuple[RowOfRT, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
+        row = self._query.shape.joins[number]
         leaves = [
             row.composite_definitions(side, one.number, one.names) if one.number else ()
             for side, one in enumerate(sides)
         ]
         # Those of blocks stay together: beside a composite there is one block at the most.
-        definitions = [*leaves[0], *self._query.definitions[row.number], *chain(*leaves[1:])]
+        definitions = [*leaves[0], *self._query.definitions[number], *chain(*leaves[1:])]
         placed = self._planner.registry.add(
             row.reduced, definitions, row.relation, lateness, apart=row.apart
         )
@@ -340,7 +343,7 @@ class _Lowering:
         self.planned.numbers.append(number)
         return number
 
-    def _lateness(self, *parts: PlannedPart) -> int:
+    def _lateness(self, *parts: NormalForm) -> int:
         """Return the largest lateness of the streams that some parts read."""
         read = (component for part in parts for component in read_components(part))
         return max(
@@ -349,7 +352,7 @@ class _Lowering:
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: OverTime[PlannedJoin]) -> PlannedStream:
+    def _timed(self, part: OverTime) -> PlannedStream:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
@@ -394,7 +397,7 @@ class _Lowering:
 
     def _collected(
         self,
-        part: OverTime[PlannedJoin],
+        part: OverTime,
         left: PlannedStream,
         right: PlannedStream,
         made: Timing,
@@ -429,7 +432,7 @@ class _Lowering:
 
 
 def _definition(
-    part: OverTime[PlannedJoin], left: PlannedStream, right: PlannedStream, made: Timing, bound: str
+    part: OverTime, left: PlannedStream, right: PlannedStream, made: Timing, bound: str
 ) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"

@@ -21,7 +21,7 @@ from templates.model.join_graph import Measure, TemporalRelation
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
-from xscl.language.normalform import AbsenceForm, Folded, Following, J, OverTime
+from xscl.language.normalform import AbsenceForm, Folded, Following, OverTime
 from xscl.language.syntax import Decorated, Predicate, VariablePath
 from xscl.language.valuejoin import is_untyped
 
@@ -76,7 +76,7 @@ class Timing:
 
 
 def timing(
-    form: OverTime[J],
+    form: OverTime,
     left: tuple[str, ...],
     right: tuple[str, ...],
     *,
@@ -123,7 +123,7 @@ class _Writer:
         node = SequenceNode(left, right, _all(rest), self._paired())
         return self._made(node, (0, len(self._left.schema)), ())
 
-    def absent(self, form: AbsenceForm[J]) -> Timing:
+    def absent(self, form: AbsenceForm) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY or JOIN ... ELSE."""
         if not form.relation.operator.follows:
             return self._outer(form)
@@ -135,7 +135,7 @@ class _Writer:
         node = Absence(left, right, holds, length, otherwise, schema)
         return self._made(node, (0, len(self._left.schema)) if otherwise else (0,), ())
 
-    def _outer(self, form: AbsenceForm[J]) -> Timing:
+    def _outer(self, form: AbsenceForm) -> Timing:
         relation = form.relation
         # Without an order between them both rows may be of one document.
         conditions = [*self._conjuncts(form.predicate), self._differ(0)]
@@ -147,7 +147,7 @@ class _Writer:
         node = OuterJoin(left, right, _all(conditions), lower, upper, form.alone, schema)
         return self._made(node, (0, len(self._left.schema)), ())
 
-    def folded(self, form: Folded[J]) -> Timing:
+    def folded(self, form: Folded) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""
         for _ in range(2):
             self._lowering.literals.clear()
@@ -156,7 +156,7 @@ class _Writer:
         aggregates = range(first + len(self._right.schema), len(node.schema))
         return self._made(node, (0, first), tuple(aggregates))
 
-    def _iterate(self, form: Folded[J]) -> Iterate:
+    def _iterate(self, form: Folded) -> Iterate:
         folding = form.folding
         begins = dict(folding.begins)
         for name, operand in folding.aggregates:

@@ -16,7 +16,7 @@ from templates.registry.registry import DesignatedRows, Registry
 from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.language.parser import parse_block
+from xscl.shredding.automaton.pattern import form_of
 from xscl.shredding.remote_bindings import Text
 from xscl.spark.designation import designated, reason_against_row
 from xscl.spark.plan_files import PlanFiles
@@ -146,7 +146,7 @@ def _evaluated(state: EngineState) -> set[int]:
 def _streams(state: EngineState, qid: int) -> frozenset[str]:
     """Return the streams that a row of R_T reads."""
     pairs = map(state.registry.pairs.describe, state.registry.row(qid).pairs)
-    return frozenset(parse_block(pair.first).stream for pair in pairs)
+    return frozenset(form_of(pair.first).stream for pair in pairs)
 
 
 def forget_witnesses(state: EngineState) -> None:

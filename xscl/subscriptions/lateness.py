@@ -105,7 +105,7 @@ def _of_query(
     query: CompiledQuery, streams: list[str], lateness: Callable[[str], int]
 ) -> Iterator[tuple[int, int]]:
     """Yield components, each with a bound."""
-    for part in forms(query.root):
+    for part in forms(query.normal.form):
         if isinstance(part, Joined) and part.relation.window is not None:
             late = max(lateness(streams[component]) for component in read_components(part))
             delays = part.relation.delays(part.relation.keep(late))

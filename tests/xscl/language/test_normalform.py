@@ -28,14 +28,21 @@ def normal(text: str) -> NormalQuery:
     return normalise(parse(text), text)
 
 
-def joined(text: str) -> Joined[Disjunct]:
-    form = normal(text).form
-    assert isinstance(form, Joined)
-    return form
+def joined(text: str) -> tuple[Joined, tuple[Disjunct, ...]]:
+    """Return a form, and the disjuncts of its outermost join."""
+    query = normal(text)
+    assert isinstance(query.form, Joined)
+    return query.form, tuple(disjunct(query, number) for number in query.form.joins)
+
+
+def disjunct(query: NormalQuery, number: int) -> Disjunct:
+    found = query.joins[number]
+    assert isinstance(found, Disjunct)
+    return found
 
 
 def disjuncts(predicate: str) -> tuple[Disjunct, ...]:
-    return joined(f"S//a->x[./c->z] JOIN{{{predicate}, 10}} S//b->y[./d->w]").disjuncts
+    return joined(f"S//a->x[./c->z] JOIN{{{predicate}, 10}} S//b->y[./d->w]")[1]
 
 
 def conjunction(predicate: str) -> Disjunct:
@@ -54,7 +61,8 @@ def residual(disjunct: Disjunct) -> str | None:
 def test_q1_is_in_normal_form_already() -> None:
     query = normal(TABLE_6_2["Q1"])
     assert isinstance(query.form, Joined)
-    (only,) = query.form.disjuncts
+    (number,) = query.form.joins
+    only = disjunct(query, number)
     assert printed(only) == (
         "S//book->x1[./author->x2][./title->x3]",
         "S//blog->x4[./author->x5][./title->x6]",
@@ -68,7 +76,7 @@ def test_q1_is_in_normal_form_already() -> None:
 
 def test_a_single_block() -> None:
     query = normal("SELECT DISTINCT * FROM S//a->x PUBLISH T")
-    assert query.form == Scan(0)
+    assert query.form == Scan(0, 0)
     assert (query.variables, query.outputs) == (("x",), ())
     assert (query.select, query.distinct, query.publish) == (None, True, "T")
 
@@ -193,9 +201,9 @@ def test_without_an_equality_everything_within_the_window_is_a_candidate() -> No
 
 
 def test_a_chain_compares_composites_by_their_leaves() -> None:
-    form = joined("A//a->x JOIN{x=y, 1 d} B//b->y JOIN{lower-case(x)=z AND y=z, 1 d} C//c->z")
+    text = "A//a->x JOIN{x=y, 1 d} B//b->y JOIN{lower-case(x)=z AND y=z, 1 d} C//c->z"
+    form, (outer,) = joined(text)
     assert isinstance(form.left, Joined)
-    (outer,) = form.disjuncts
     assert printed(outer) == ("composite", "C//c->z")
     left, right = outer.leaves
     assert [(name, unparse(operand)) for name, operand in left] == [

@@ -39,7 +39,6 @@ from xscl.language.normalform import (
 )
 from xscl.language.syntax import Predicate
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import Disjunct
 
 
 class Examination:
@@ -129,7 +128,7 @@ class Examination:
         late = self._question.lateness[block.stream]
         return QuerySide(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(self, form: Joined[Disjunct], left: QuerySide, right: QuerySide) -> QuerySide:
+    def _joined(self, form: Joined, left: QuerySide, right: QuerySide) -> QuerySide:
         self._edges.extend(repeated(left, right))
         near = list(in_relation(form.relation, left, right))
         self._edges.extend(near)
@@ -162,7 +161,7 @@ class Examination:
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: AbsenceForm[Disjunct], left: QuerySide) -> QuerySide:
+    def _absent(self, form: AbsenceForm, left: QuerySide) -> QuerySide:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
@@ -177,7 +176,7 @@ class Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.waits[0])
 
-    def _answering(self, form: AbsenceForm[Disjunct], left: QuerySide) -> QuerySide:
+    def _answering(self, form: AbsenceForm, left: QuerySide) -> QuerySide:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -195,7 +194,7 @@ class Examination:
 
     def _answers(
         self,
-        form: AbsenceForm[Disjunct],
+        form: AbsenceForm,
         left: QuerySide,
         right: QuerySide,
         predicate: tuple[TestedConjunct, ...],

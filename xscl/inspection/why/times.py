@@ -19,7 +19,6 @@ from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm,
 from xscl.language.parser import parse
 from xscl.language.syntax import FollowedBy, Join, Query, StreamExpression
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import Disjunct
 from xscl.store.queries.tables import EARLIEST
 from xscl.time_format import UNITS, written
 
@@ -275,7 +274,7 @@ def _pending(question: Question) -> str | None:
     return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
 
 
-def _is_answer(question: Question, form: AbsenceForm[Disjunct]) -> bool:
+def _is_answer(question: Question, form: AbsenceForm) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
     both = (*covered(form.left), *covered(form.right))
     return form.otherwise and all(question.documents[place] is not None for place in both)

@@ -264,3 +264,8 @@ def _defined(text: str) -> VariableDefinition:
 
 FORMS = ShapeMemo(_defined, MOST, DefinitionForm)
 """The forms of definitions, which know their constants."""
+
+
+def form_of(definition: str) -> DefinitionForm:
+    """Return the form of a definition."""
+    return FORMS.find(definition)[0]
