@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
@@ -26,6 +26,22 @@ from xscl.subscriptions.subscriptions import Beginning
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationOptions:
+    """Options of queries that are registered together, as `Engine.subscribe` has them."""
+
+    updates: bool = False
+    stories: bool = False
+    language: str = XSCL
+    since: str | int | None = None
+    history: bool = False
+
+    @property
+    def from_past(self) -> bool:
+        """True if they begin with what is kept."""
+        return self.history or self.since is not None
 
 
 class EngineCatalog:
@@ -106,66 +122,45 @@ class EngineCatalog:
 
     def subscribe(
         self,
-        name: str,
-        query: str,
-        *,
-        updates: bool = False,
-        stories: bool = False,
-        language: str = XSCL,
-        since: str | int | None = None,
-        history: bool = False,
-        seconds: float | None = None,
-    ) -> None:
-        """Register a query as `Engine.subscribe` does."""
-        until = None if seconds is None else time.monotonic() + seconds
-        from_past = since is not None or history
-        with self._transactions.between_batches():
-            if language == XSCL and from_past:
-                begun = self._begin([(name, query)], updates, since, stories=stories)
-                self._complete(begun, until)
-            elif language == XSCL:
-                self.subscribe_many(
-                    [(name, query)], updates=updates, stories=stories, numbered=False
-                )
-            elif from_past:
-                with self.backfills.exclusive():
-                    number = self._begin_events(name, query, language, updates, stories, since)
-                    self._complete([number], until)
-            else:
-                with self._transactions.committed():
-                    now = Beginning(self._state.documents.next, updates, stories=stories)
-                    plan = self._state.registration.planned(name, query, language, now)
-                    with self._transactions.change() as state:
-                        state.registration.register_query(name, query, language, plan, now)
-
-    def subscribe_many(
-        self,
         pairs: Iterable[tuple[str, str]],
+        wanted: RegistrationOptions,
         *,
-        updates: bool = False,
-        stories: bool = False,
-        history: bool = False,
-        numbered: bool = True,
+        seconds: float | None = None,
+        numbered: bool = False,
     ) -> None:
-        """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
+        """Register queries by name, all or none, as `Engine.subscribe` does; one of events alone.
+
+        Errors name the row, from 1, if `numbered`.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        pairs = list(pairs)
         with self._transactions.between_batches():
-            pairs = list(pairs)
-            if history:
-                begun = self._begin(pairs, updates, None, stories=stories, numbered=numbered)
-                self._complete(begun, None)
-                return
-            with self._transactions.committed(), self._transactions.paused():
-                compiled = dict(self._compiled(pairs, stories, numbered))
-                self._register(compiled, updates, stories)
-                self._transactions.freeze()
+            if wanted.language != XSCL:
+                self._subscribe_to_events(*pairs, wanted, until)
+            elif wanted.from_past:
+                self._complete(self._begin(pairs, wanted, numbered=numbered), until)
+            else:
+                with self._transactions.committed(), self._transactions.paused():
+                    ready = self._state.registration.compiled(pairs, numbered, wanted.stories)
+                    self._register(dict(ready), wanted)
+                    self._transactions.freeze()
+
+    def _subscribe_to_events(
+        self, named: tuple[str, str], wanted: RegistrationOptions, until: float | None
+    ) -> None:
+        name, query = named
+        if wanted.from_past:
+            with self.backfills.exclusive():
+                self._complete([self._begin_events(name, query, wanted)], until)
+            return
+        with self._transactions.committed():
+            now = Beginning(self._state.documents.next, wanted.updates, stories=wanted.stories)
+            plan = self._state.registration.planned(name, query, wanted.language, now)
+            with self._transactions.change() as state:
+                state.registration.register_query(name, query, wanted.language, plan, now)
 
     def subscribe_each(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        *,
-        updates: bool = False,
-        stories: bool = False,
-        language: str = XSCL,
+        self, pairs: Sequence[tuple[str, str]], wanted: RegistrationOptions
     ) -> list[XsclError | None]:
         """Register queries of different users in order; return the error of each, None for none.
 
@@ -178,37 +173,26 @@ class EngineCatalog:
             with self._transactions.committed(), self._transactions.paused():
                 for place, (name, text) in enumerate(pairs):
                     try:
-                        if language == XSCL:
-                            ready = self._state.registration.compiled_one(name, text, together)
-                            if stories:
-                                self._state.registration.refuse_stories(ready)
+                        if wanted.language == XSCL:
+                            ready = self._state.registration.compiled_one(
+                                name, text, together, stories=wanted.stories
+                            )
                             if ready.publish is None:
                                 together[name] = ready
                                 continue
-                        self._register(together, updates, stories)
+                        self._register(together, wanted)
                         together = {}
-                        self.subscribe(
-                            name, text, updates=updates, stories=stories, language=language
-                        )
+                        self.subscribe([(name, text)], wanted)
                     except XsclError as error:
                         answers[place] = error
-                self._register(together, updates, stories)
+                self._register(together, wanted)
                 self._transactions.freeze()
             return answers
 
-    def _compiled(
-        self, pairs: Iterable[tuple[str, str]], stories: bool, numbered: bool
-    ) -> Iterator[tuple[str, QueryPlan]]:
-        """Yield names and queries, compiled for registration."""
-        for name, query in self._state.registration.compiled(pairs, numbered):
-            if stories:
-                self._state.registration.refuse_stories(query)
-            yield name, query
-
-    def _register(self, compiled: Mapping[str, QueryPlan], updates: bool, stories: bool) -> None:
+    def _register(self, compiled: Mapping[str, QueryPlan], wanted: RegistrationOptions) -> None:
         if compiled:
             with self._transactions.change() as state:
-                now = Beginning(state.documents.next, updates, stories=stories)
+                now = Beginning(state.documents.next, wanted.updates, stories=wanted.stories)
                 state.registration.register([*compiled.items()], now)
 
     def edit(
@@ -328,16 +312,6 @@ class EngineCatalog:
 
     # -- With the past ---------------------------------------------------------------------
 
-    def subscribe_many_from(
-        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False, stories: bool = False
-    ) -> None:
-        """Register queries durably, all or none, whose histories are still to be read."""
-        with self._transactions.between_batches():
-            for number in self._begin(
-                pairs, updates, None, stories=stories, acknowledged=True, numbered=True
-            ):
-                self.backfills.completion(number)
-
     def has_past(self, query: str) -> bool:
         """Return whether documents of the streams of a query in XSCL are kept."""
         if self._state.documents.next == 1:
@@ -348,37 +322,34 @@ class EngineCatalog:
 
     def subscribe_from(
         self,
-        name: str,
-        query: str,
+        pairs: Sequence[tuple[str, str]],
+        wanted: RegistrationOptions,
         *,
-        updates: bool = False,
-        stories: bool = False,
-        language: str = XSCL,
-        since: str | int | None = None,
-    ) -> int | None:
-        """Register a query durably whose matches of what is kept are still to be found.
+        numbered: bool = False,
+    ) -> list[int]:
+        """Register queries durably, all or none, whose matches of what is kept are to be found.
 
-        They are those of `since`, or of a history.  Returns the number of the backfill to complete;
-        None if it is complete, as it is for a query of events whose rows others may read.
+        Returns the numbers of the backfills to complete: none of a query of events whose rows
+        others may read, which is complete.
         """
-        if language != XSCL:
-            self._expect_valid(name, query, language)
+        if wanted.language != XSCL:
+            self._expect_valid(*pairs, wanted.language)
             self.backfills.await_running()  # documents do not wait for it
         with self._transactions.between_batches():
-            if language == XSCL:
-                (number,) = self._begin(
-                    [(name, query)], updates, since, stories=stories, acknowledged=True
-                )
+            if wanted.language == XSCL:
+                numbers = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
             else:
+                ((name, query),) = pairs
                 with self.backfills.exclusive():
-                    number = self._begin_events(name, query, language, updates, stories, since)
+                    numbers = [self._begin_events(name, query, wanted)]
                     if self._state.subscriptions[name].publish is not None:
-                        self._complete([number], None)
-                        return None
+                        self._complete(numbers, None)
+                        return []
                     with self._transactions.change() as state:
-                        state.subscriptions.acknowledge_backfill(number)
-            self.backfills.completion(number)
-            return number
+                        state.subscriptions.acknowledge_backfill(*numbers)
+            for number in numbers:
+                self.backfills.completion(number)
+            return numbers
 
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
@@ -393,52 +364,43 @@ class EngineCatalog:
     def _begin(
         self,
         pairs: Sequence[tuple[str, str]],
-        updates: bool,
-        since: str | int | None,
+        wanted: RegistrationOptions,
         *,
-        stories: bool = False,
         acknowledged: bool = False,
         numbered: bool = False,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
         with self._transactions.committed(), self._transactions.paused():
-            compiled = list(self._compiled(pairs, stories, numbered))
-            past = self._beginning(self._first(since), updates, stories)
+            compiled = list(self._state.registration.compiled(pairs, numbered, wanted.stories))
+            past = self._beginning(self._first(wanted.since), wanted)
             with self._transactions.change() as state:
                 state.registration.register(compiled, past)
                 return [
-                    _begin_backfill(state, name, since, acknowledged=acknowledged)
+                    _begin_backfill(state, name, wanted, acknowledged=acknowledged)
                     for name, _ in pairs
                 ]
 
-    def _expect_valid(self, name: str, text: str, language: str) -> None:
+    def _expect_valid(self, named: tuple[str, str], language: str) -> None:
         """Refuse a query of events that is wrong before it waits for the backfills of others."""
         with self._transactions.committed():
-            self._state.registration.read_by(name, text, language)
+            self._state.registration.read_by(*named, language)
 
-    def _begin_events(
-        self,
-        name: str,
-        text: str,
-        language: str,
-        updates: bool,
-        stories: bool,
-        since: str | int | None,
-    ) -> int:
+    def _begin_events(self, name: str, text: str, wanted: RegistrationOptions) -> int:
         """Register a query of events that waits for its history; return its number."""
+        language = wanted.language
         with self._transactions.committed():
             reads = self._state.registration.read_by(name, text, language)
-            first = max(self._first(since), _published_from(self._state, reads))
-            past = self._beginning(first, updates, stories)
+            first = max(self._first(wanted.since), _published_from(self._state, reads))
+            past = self._beginning(first, wanted)
             plan = self._state.registration.planned(name, text, language, past)
             with self._transactions.change() as state:
                 state.registration.register_query(name, text, language, plan, past)
-                return _begin_backfill(state, name, since, acknowledged=False)
+                return _begin_backfill(state, name, wanted, acknowledged=False)
 
-    def _beginning(self, first: int, updates: bool, stories: bool) -> Beginning:
+    def _beginning(self, first: int, wanted: RegistrationOptions) -> Beginning:
         """Return the beginning of a subscription that waits for its history from a document on."""
         apart = bound_to(self._state.subscriptions, first)
-        return Beginning(first, updates, apart, suspended=True, stories=stories)
+        return Beginning(first, wanted.updates, apart, suspended=True, stories=wanted.stories)
 
     def _first(self, since: str | int | None) -> int:
         """Return the first document of a history."""
@@ -499,10 +461,10 @@ def _published_from(state: EngineState, reads: Iterable[str]) -> int:
 
 
 def _begin_backfill(
-    state: EngineState, name: str, since: str | int | None, *, acknowledged: bool
+    state: EngineState, name: str, wanted: RegistrationOptions, *, acknowledged: bool
 ) -> int:
     """Record that the history of a subscription is to be read; return its number."""
-    one, most = state.subscriptions[name], MATCHES if since is None else None
+    one, most = state.subscriptions[name], MATCHES if wanted.since is None else None
     # Only this engine reads the past.
     elsewhere = set(state.registry.elsewhere.rows.tolist())
     if shared := elsewhere.intersection(state.dataflow.subscribed.qids(one)):

@@ -26,7 +26,7 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
-from xscl.engine.catalog import EngineCatalog
+from xscl.engine.catalog import EngineCatalog, RegistrationOptions
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.engine.match_log import LIMIT, MatchLog, Page
 from xscl.engine.queries import EngineQueries
@@ -270,16 +270,8 @@ class Engine:
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
         _expect("history", history, bool)
-        self.catalog.subscribe(
-            name,
-            query,
-            updates=updates,
-            stories=stories,
-            language=language,
-            since=since,
-            history=history,
-            seconds=seconds,
-        )
+        wanted = RegistrationOptions(updates, stories, language, since, history)
+        self.catalog.subscribe([(name, query)], wanted, seconds=seconds)
 
     def subscribe_many(
         self,
@@ -295,9 +287,8 @@ class Engine:
         the first one that is wrong, with its `row` (from 1).
         """
         _expect("history", history, bool)
-        self.catalog.subscribe_many(
-            _checked_pairs(pairs), updates=updates, stories=stories, history=history
-        )
+        wanted = RegistrationOptions(updates, stories, history=history)
+        self.catalog.subscribe(_checked_pairs(pairs), wanted, numbered=True)
 
     def edit(
         self,

@@ -32,6 +32,7 @@ from xscl.delivery.endpoint import EndpointState, File, Mail, read
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
 from xscl.engine.backup import read_backup, unpack
+from xscl.engine.catalog import RegistrationOptions
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, XsclError
 from xscl.ingestion.data_directory import DataDirectory
@@ -273,9 +274,8 @@ def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Ref
         pairs = [(row["name"], row["query"]) for row in alike]
         for start in range(0, len(pairs), _TOGETHER):
             some = pairs[start : start + _TOGETHER]
-            errors = engine.catalog.subscribe_each(
-                some, updates=updates, stories=stories, language=language
-            )
+            options = RegistrationOptions(updates, stories, language)
+            errors = engine.catalog.subscribe_each(some, options)
             for (name, _), error in zip(some, errors, strict=True):
                 if isinstance(error, StoreError):
                     raise error

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from cep_core import refuse_bare_windows
 from xscl.client.answers import History
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
+from xscl.engine.catalog import RegistrationOptions
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.planning.event_queries import translated
 from xscl.service.accounts import Account
@@ -120,13 +121,10 @@ async def _register(
 def _register_in_engine(app: App, known: str, query: str, wanted: SubscriptionRequest) -> None:
     """Register a query durably; without kept documents there is no past to begin with."""
     catalog, language, since = app.engine.catalog, wanted.language, wanted.since
-    begins_with_past = since is not None or (
-        wanted.history and (language != XSCL or catalog.has_past(query))
-    )
-    if begins_with_past:
-        catalog.subscribe_from(known, query, **wanted.options, language=language, since=since)
-    else:
-        app.engine.subscribe(known, query, **wanted.options, language=language)
+    history = wanted.history and (language != XSCL or catalog.has_past(query))
+    options = RegistrationOptions(**wanted.options, language=language, since=since, history=history)
+    register = catalog.subscribe_from if options.from_past else catalog.subscribe
+    register([(known, query)], options)
 
 
 def subscribe_all(
@@ -181,10 +179,8 @@ def subscribe_all(
         pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
         try:
             catalog = app.engine.catalog
-            if history:
-                catalog.subscribe_many_from(pairs, **options)
-            else:
-                catalog.subscribe_many(pairs, **options)
+            register = catalog.subscribe_from if history else catalog.subscribe
+            register(pairs, RegistrationOptions(**options, history=history), numbered=True)
         except XsclError as error:
             if error.row is None:
                 raise

@@ -47,16 +47,16 @@ class Registration:
     # -- Before any change -----------------------------------------------------------------
 
     def compiled(
-        self, pairs: Iterable[tuple[str, str]], numbered: bool
+        self, pairs: Iterable[tuple[str, str]], numbered: bool, stories: bool = False
     ) -> Iterator[tuple[str, QueryPlan]]:
-        """Yield names and queries, compiled for registration.
+        """Yield names and queries, compiled for registration, perhaps with stories.
 
         Errors name the row if rows are `numbered`.
         """
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
             try:
-                yield name, self.compiled_one(name, text, names)
+                yield name, self.compiled_one(name, text, names, stories=stories)
             except XsclError as error:
                 if numbered:
                     error.row = row
@@ -64,10 +64,15 @@ class Registration:
                 raise
             names.add(name)
 
-    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> QueryPlan:
+    def compiled_one(
+        self, name: str, text: str, others: Container[str] = (), *, stories: bool = False
+    ) -> QueryPlan:
         """Return a query compiled for registration; `others` are names about to be registered."""
         self._subscriptions.expect_free(name, others)
-        return self.checked(name, text)
+        query = self.checked(name, text)
+        if stories:
+            self.refuse_stories(query)
+        return query
 
     def checked(self, name: str, text: str) -> QueryPlan:
         """Return a query compiled for a new or a registered name."""

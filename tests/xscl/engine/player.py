@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
@@ -23,6 +23,14 @@ from tests.oracle.evaluation import Match, identity, named, outputs, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
+from xscl.engine.catalog import RegistrationOptions
+
+
+def begin_history(engine: xscl.Engine, name: str, query: str, **options: Any) -> int | None:
+    """Register a query whose history is still to be read; return the number of its backfill."""
+    numbers = engine.catalog.subscribe_from([(name, query)], RegistrationOptions(**options))
+    return numbers[0] if numbers else None
+
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe

@@ -26,7 +26,7 @@ from tests.oracle.queries import Case, Push
 from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
 from tests.waiting import PATIENCE, eventually
-from tests.xscl.engine.player import pushed
+from tests.xscl.engine.player import begin_history, pushed
 from tests.xscl.failing_commits import POINTS, failing_commit, unread_after_commit
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
@@ -81,7 +81,7 @@ def found_with_history(
         engine.push(documents[late // 2 : late])
         catalog = engine.catalog
         begun = [
-            catalog.subscribe_from(one.name, one.query.text(), updates=one.updates, since=LONG)
+            begin_history(engine, one.name, one.query.text(), updates=one.updates, since=LONG)
             for one in _chosen(case, names)
         ]
         for document in documents[late : late + meanwhile]:
@@ -276,7 +276,7 @@ def test_a_history_of_events_makes_no_difference(query: str, late: int) -> None:
                 engine.subscribe("too", text, language=language)
             engine.push(documents[begun // 2 : begun])
             catalog = engine.catalog
-            number = catalog.subscribe_from("q", text, language=language, since=LONG)
+            number = begin_history(engine, "q", text, language=language, since=LONG)
             engine.push(documents[begun : begun + 2])
             if number is not None:
                 catalog.backfills.complete(number)
@@ -456,7 +456,7 @@ def test_composites_of_a_twin_are_older_than_what_arrives_after_them() -> None:
     documents = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
     with xscl.Engine(retention=KEPT) as engine:
         engine.push(documents[:2])
-        number = engine.catalog.subscribe_from("q", query, since=LONG)
+        number = begin_history(engine, "q", query, since=LONG)
         assert number is not None
         engine.push(documents[2:])
         engine.catalog.backfills.complete(number)
@@ -473,7 +473,7 @@ def test_two_histories_of_one_join_are_read_at_the_same_time() -> None:
         for number in range(6):
             engine.push(item(number, number, "a"))
             if number in (2, 4):
-                begun.append(catalog.subscribe_from(f"q{number}", NEXT, since=LONG))
+                begun.append(begin_history(engine, f"q{number}", NEXT, since=LONG))
         for one in begun:
             assert one is not None
             catalog.backfills.complete(one)
@@ -506,7 +506,7 @@ def test_histories_one_after_the_other_hold_back_no_eviction(size: int) -> None:
             engine.push(Document("S", f"d{number}", number * SECOND, text))
             if not number % 5:
                 query = "S//a->x FOLLOWED BY{x=y, 3 s} S//a->y"
-                pending.append(engine.catalog.subscribe_from(f"q{number}", query))
+                pending.append(begin_history(engine, f"q{number}", query))
             if len(pending) > 2:
                 one = pending.pop(0)
                 assert one is not None
@@ -525,7 +525,7 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(9)])
         catalog = engine.catalog
-        number = catalog.subscribe_from("q", NEXT, since=LONG)
+        number = begin_history(engine, "q", NEXT, since=LONG)
         assert number is not None
         engine.push([item(10 + one, 10 + one, "a") for one in range(9)])
 
@@ -550,7 +550,7 @@ def test_a_history_waits_for_the_disk_as_documents_do(
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(9)])
         catalog, tried = engine.catalog, 0
-        assert catalog.subscribe_from("q", NEXT, since=LONG) is not None
+        assert begin_history(engine, "q", NEXT, since=LONG) is not None
         run = Backfills._run
 
         def fail(*arguments: Any) -> None:
@@ -590,7 +590,7 @@ def reading_another(
                 catalog.backfills.serve(lambda: None, catalog.begin_without_past)
 
     monkeypatch.setattr(Backfills, "_run", run_when_allowed)
-    catalog.subscribe_from("another", "T//a->x FOLLOWED BY{x = y, 1 h} T//a->y", since=LONG)
+    begin_history(engine, "another", "T//a->x FOLLOWED BY{x = y, 1 h} T//a->y", since=LONG)
     ended, thread = threading.Event(), threading.Thread(target=serve)
     thread.start()
     try:
@@ -616,19 +616,19 @@ def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(POINTS, fail)
         with pytest.raises(StoreError, match="planted"):
-            engine.catalog.subscribe_from("q", NEXT, since=LONG)
+            begin_history(engine, "q", NEXT, since=LONG)
 
 
 def _edit(engine: xscl.Engine, _: threading.Event) -> None:
     """Replace a query whose history is not read yet."""
-    engine.catalog.subscribe_from("q", "S//a->x FOLLOWED BY{x = y, 1 h} S//b->y", since=LONG)
+    begin_history(engine, "q", "S//a->x FOLLOWED BY{x = y, 1 h} S//b->y", since=LONG)
     engine.edit("q", NEXT)
 
 
 def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
     """Remove it, which fails, while another history ends."""
     backfills = engine.catalog.backfills
-    number = engine.catalog.subscribe_from("q", NEXT, since=LONG)
+    number = begin_history(engine, "q", NEXT, since=LONG)
     assert number is not None
     future = backfills.completion(number)
     ends = threading.Thread(target=backfills._resolve)
@@ -646,7 +646,7 @@ def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
 def _fail_to_remove_and_lose(engine: xscl.Engine, _: threading.Event) -> None:
     """Remove it, after which the state cannot be read, while another history ends."""
     backfills = engine.catalog.backfills
-    number = engine.catalog.subscribe_from("q", NEXT, since=LONG)
+    number = begin_history(engine, "q", NEXT, since=LONG)
     assert number is not None
     future = backfills.completion(number)
     with unread_after_commit(engine):

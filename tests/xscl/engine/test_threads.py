@@ -12,6 +12,7 @@ import pytest
 
 import xscl
 from tests.examples import usually
+from tests.xscl.engine.player import begin_history
 from xscl.errors import StoreError, XsclError
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -260,7 +261,7 @@ def test_a_wrong_query_of_events_does_not_wait_for_the_histories_of_others(langu
         assert entered.wait(60)
         try:
             with pytest.raises(xscl.QueryError):
-                catalog.subscribe_from("q", "SELECT EVENT (", language=language)
+                begin_history(engine, "q", "SELECT EVENT (", language=language)
         finally:
             refused.set()
             other.join()

@@ -25,6 +25,7 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.xscl.engine.player import begin_history
 from tests.xscl.failing_commits import POINTS
 from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
@@ -278,7 +279,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
             engine.push(documents(1, 2, 3))
             following.finish()
             eventually(lambda: engine.log.acknowledged == 3)
-            number = engine.catalog.subscribe_from("pairs", PAIRS, since="900 s")
+            number = begin_history(engine, "pairs", PAIRS, since="900 s")
             assert number is not None
 
             def fail_beside_the_tail(point: str) -> None:
