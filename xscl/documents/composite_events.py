@@ -9,7 +9,7 @@ lies within its window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xscl.documents.document_ids import StoredDocument
@@ -68,6 +68,13 @@ def stored_composite(row: Mapping[str, Any]) -> Composite:
     return composite_of({**row, "values": row["vals"]}[name] for name in Composite._fields)
 
 
+def composites_of(store: Store, numbers: Collection[int] | None = None) -> dict[int, Composite]:
+    """Return the composites of a store by their numbers: all, or those of some."""
+    wanted = {} if numbers is None else {"doc": numbers}
+    rows = rows_of(store, "composite", order="doc", **wanted)
+    return {row["doc"]: stored_composite(row) for row in rows}
+
+
 def kept_parts(
     store: Store, numbers: set[int], recent: Callable[[int], StoredDocument | None]
 ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
@@ -79,8 +86,7 @@ def kept_parts(
     composites = {n: of_document(document) for n, document in documents.items()}
     missing = sorted(numbers - composites.keys())
     if missing:
-        rows = rows_of(store, "composite", order="doc", doc=missing)
-        composites.update((row["doc"], stored_composite(row)) for row in rows)
+        composites.update(composites_of(store, missing))
     sources = {doc for one in composites.values() for doc in one.sources}
     documents.update(stored_in(store, sources - documents.keys(), recent))
     return composites, documents
@@ -235,12 +241,8 @@ class CompositeEvents:
         found.update((n, of_document(document)) for n, document in documents.items())
         missing.difference_update(documents)
         if missing:
-            found.update(self._stored(missing))
+            found.update(composites_of(self._store, missing))
         return found
-
-    def _stored(self, numbers: set[int]) -> dict[int, Composite]:
-        rows = rows_of(self._store, "composite", order="doc", doc=numbers)
-        return {row["doc"]: stored_composite(row) for row in rows}
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
         """Return the relational rows, each with its stream, that are results already."""

@@ -75,6 +75,10 @@ class Subscription:
         """Return True if a result at a position can be one of its results."""
         return position > self.after and (self.until is None or position <= self.until)
 
+    def is_backfilled(self, position: int) -> bool:
+        """Return True if a result at a position is one of those that it began with."""
+        return position <= self.backfilled and position not in self.live
+
     @property
     def relational(self) -> bool:
         """True if the query is in an event language, such as CEL."""

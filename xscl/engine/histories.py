@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from cep_core.plan import Operator
 from templates.model.join_graph import INFINITE
-from xscl.documents.composite_events import Composite, stored_composite
+from xscl.documents.composite_events import composites_of
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
@@ -126,10 +126,12 @@ def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -
 
     That of a result which exists keeps its number.
     """
-    kept = _composites(state.store, _in_results(state.store, subscription))
+    kept = composites_of(state.store, _in_results(state.store, subscription))
     known = {(one.docs, one.nodes, one.values): number for number, one in kept.items()}
     numbers = _Numbers()
-    for number, composite in _composites(own.store, _in_results(own.store, subscription)).items():
+    for number, composite in composites_of(
+        own.store, _in_results(own.store, subscription).tolist()
+    ).items():
         if composite.rank > 0:
             parts = state.documents.stored(set(composite.docs)).values()
             composite = composite._replace(clock=max(parts, key=lambda one: one.rank).clock)
@@ -150,18 +152,11 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
     leaves = state.dataflow.subscribed.pairs(subscription)
     bound = documents_of_pairs(state.store, leaves)
     kept = np.concatenate((_in_results(state.store, subscription), bound))
-    known = {composite: number for number, composite in _composites(state.store, kept).items()}
+    known = {composite: number for number, composite in composites_of(state.store, kept).items()}
     numbers = _Numbers()
-    for number, composite in _composites(twin.store).items():
+    for number, composite in composites_of(twin.store).items():
         numbers[number] = known.get(composite) or state.composites.number(composite)
     return numbers
-
-
-def _composites(store: Store, numbers: RowNumbers | None = None) -> dict[int, Composite]:
-    """Return the composites of a store by their numbers: all, or those of some."""
-    wanted = {} if numbers is None else {"doc": numbers}
-    rows = rows_of(store, "composite", order="doc", **wanted)
-    return {row["doc"]: stored_composite(row) for row in rows}
 
 
 def _in_results(store: Store, subscription: Subscription) -> RowNumbers:
@@ -173,7 +168,7 @@ def _in_results(store: Store, subscription: Subscription) -> RowNumbers:
 def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:
     """Add the composites of inner joins to the state of joins."""
     kept = pairs_from(twin.store, twin.composites)
-    composites = _composites(twin.store)
+    composites = composites_of(twin.store)
     arrived = {
         (numbers[doc], int(state.registry.pairs.describe(pair).second[1:].partition("/")[0])): (
             composites[doc]

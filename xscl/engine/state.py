@@ -26,7 +26,7 @@ from xscl.inspection.relations import Relations
 from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery, QueryPlans
 from xscl.planning.dataflow import Dataflow
-from xscl.planning.readers import PublishedMatches
+from xscl.planning.operators.joins import PublishedMatches
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.consumed_note import expect_consumed

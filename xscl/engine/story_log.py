@@ -64,13 +64,6 @@ class StoryLog:
             )
             return [self._story(store, one, row) for row in list(rows)]
 
-    def by_id(self, name: str, id: str) -> Story | None:
-        """Return the story of an id, None without one; raises UnknownSubscription."""
-        one = self._log.versions(name)[-1]
-        with self._log.snapshot() as store:
-            row = story_of_id(store, one.key, id)
-            return None if row is None else self._story(store, one, row)
-
     def having(self, match: Match) -> Story | None:
         """Return the story of a match; None without one."""
         one = match.found_by
@@ -156,5 +149,5 @@ def _growth(store: Store, one: Subscription, id: str, position: int) -> Growth:
         tuple(row["name"] for row in added),
         tuple(taken_at(store, one.key, position, ADDED)),
         history=bool(added) and all(row["history"] for row in added),
-        backfilled=position <= one.backfilled and position not in one.live,
+        backfilled=one.is_backfilled(position),
     )

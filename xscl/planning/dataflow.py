@@ -37,10 +37,17 @@ from xscl.documents.results import Subscription
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
 from xscl.planning.operators.events import COMPOSITE, Attributes, Collect, Instants, Record, Records
-from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
+from xscl.planning.operators.joins import (
+    JoinDefinition,
+    Joins,
+    PublishedMatches,
+    PublishQueue,
+    ResultCollector,
+    TemplateJoin,
+    XPathScan,
+)
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.refine import Refine
-from xscl.planning.operators.scan import XPathScan
 from xscl.planning.plan_graph import template_name
 from xscl.planning.planned_subscriptions import (
     InstalledPairs,
@@ -48,7 +55,6 @@ from xscl.planning.planned_subscriptions import (
     StreamScans,
 )
 from xscl.planning.planner import RULES, Planner
-from xscl.planning.readers import PublishedMatches, PublishQueue, ResultCollector
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals, shred

@@ -16,9 +16,9 @@ from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.compile import QueryPlan
 from xscl.planning.event_queries import Relational, composite_of_row
+from xscl.planning.operators.joins import PublishQueue, ResultCollector, composite_in
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.planner import PlannedQuery, Planner, one_sided_numbers
-from xscl.planning.readers import PublishQueue, ResultCollector, composite_in
 from xscl.planning.truncations import Cuts, Truncation
 from xscl.shredding.automaton.nfa import Automaton
 

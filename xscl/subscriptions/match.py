@@ -241,8 +241,7 @@ class Match:
     @property
     def backfilled(self) -> bool:
         """True if it is one of the matches that its subscription began with."""
-        one = self._subscription
-        return self.position <= one.backfilled and self.position not in one.live
+        return self._subscription.is_backfilled(self.position)
 
     @property
     def found_by(self) -> Subscription:

@@ -8,11 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -93,17 +90,15 @@ class MatchList(MatchSequence):
         self._matches = list(matches)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultAges:
-    """Columns of rows: stream, oldest part's arrival, whether a part is an update.
+class ResultAge(NamedTuple):
+    """The arrival of a result's oldest part, and whether a part is an update.
 
-    `repeats` says whether a row has the stream and the documents of the row before it.
+    `repeats` says whether it has the stream and the documents of the result before it.
     """
 
-    qids: npt.NDArray[np.int32]
-    firsts: npt.NDArray[np.int64]
-    updated: npt.NDArray[np.bool_]
-    repeats: npt.NDArray[np.bool_]
+    first: int
+    updated: bool
+    repeats: bool
 
 
 class Matches(MatchSequence):
@@ -145,24 +140,22 @@ class Matches(MatchSequence):
         return self._read(self._numbers)
 
     @lazy
-    def _ages(self) -> ResultAges:
+    def _ages(self) -> Sequence[ResultAge]:
         """The ages of all results; that of evicted ones is `GONE`."""
-        qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
-        numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
-        kept = [(number, self._kept[0].get(number)) for number in numbers.tolist()]
-        firsts = np.array([part.first if part else GONE for _, part in kept], np.int64)
-        updated = np.array([part is not None and part.version > 1 for _, part in kept], np.bool_)
-        docs = [part.docs if part else (number,) for number, part in kept]
-        known: dict[tuple[int, ...], int] = {}
-        groups = np.array([known.setdefault(one, len(known)) for one in docs], np.int64)
-        one, two = at[: len(qids)], at[len(qids) :]
-        repeats = np.zeros(len(qids), np.bool_)
-        repeats[1:] = np.diff(qids) == 0
-        for side in (groups[one], groups[two]):
-            repeats[1:] &= np.diff(side) == 0
-        return ResultAges(
-            qids, np.minimum(firsts[one], firsts[two]), updated[one] | updated[two], repeats
-        )
+        ages: list[ResultAge] = []
+        before: tuple[object, ...] = ()
+        columns = (self._columns[name] for name in ("qid", "doc1", "doc2"))
+        for qid, *numbers in zip(*columns, strict=True):
+            parts = [self._kept[0].get(number) for number in numbers]
+            docs = (
+                part.docs if part else number for part, number in zip(parts, numbers, strict=True)
+            )
+            grouped = qid, *docs
+            first = min(part.first if part else GONE for part in parts)
+            updated = any(part is not None and part.version > 1 for part in parts)
+            ages.append(ResultAge(first, updated, grouped == before))
+            before = grouped
+        return ages
 
     @property
     def positions(self) -> list[int]:
@@ -172,8 +165,7 @@ class Matches(MatchSequence):
     @property
     def repeats(self) -> list[bool]:
         """For each result whether it has the stream and the documents of the one before it."""
-        repeats: list[bool] = self._ages.repeats.tolist()
-        return repeats
+        return [one.repeats for one in self._ages]
 
     def results(self) -> Iterator[tuple[int, list[StoredDocument]]]:
         """Yield the position of each result with its documents."""
@@ -248,27 +240,11 @@ class Matches(MatchSequence):
         return self.positions[-1] if self.positions else 0
 
     def received(self) -> Counter[str]:
-        """Return the number of matches of each subscription, by name, without expanding them."""
+        """Return the number of matches of each subscription, by name; not of evicted results."""
         found = Counter[str]()
-        if not self._rows.num_rows:
-            return found
-        ages, every = self._ages, self._rows["position"].to_numpy()
-        order = np.argsort(ages.qids, kind="stable")
-        ends = np.flatnonzero(np.diff(ages.qids[order])) + 1
-        for rows in np.split(order, ends):
-            firsts, updated, repeats = ages.firsts[rows], ages.updated[rows], ages.repeats[rows]
-            positions = every[rows]
-            for one in self._subscribers.get(int(ages.qids[rows[0]]), ()):
-                seen = firsts >= one.since
-                if not one.updates:
-                    seen &= ~updated
-                if one.distinct:
-                    seen &= ~repeats
-                if one.is_bounded:
-                    seen &= positions > one.after
-                    seen &= positions <= (INFINITE if one.until is None else one.until)
-                if count := int(seen.sum()):
-                    found[one.name] += count
+        for index, age in enumerate(self._ages):
+            if age.first != GONE:
+                found.update(one.name for one in self._receivers(index))
         return found
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
@@ -277,8 +253,7 @@ class Matches(MatchSequence):
         A DISTINCT subscription receives the first result of each group of
         documents only.
         """
-        ages = self._ages
-        qid, first, updated = self._columns["qid"][index], ages.firsts[index], ages.updated[index]
+        qid, (first, updated, repeats) = self._columns["qid"][index], self._ages[index]
         if first == GONE:
             raise evicted()
         sharers = self._subscribers.get(qid, ())
@@ -290,7 +265,7 @@ class Matches(MatchSequence):
             if s.since <= first
             and s.covers(self.positions[index])
             and (s.updates or not updated)
-            and not (s.distinct and ages.repeats[index])
+            and not (s.distinct and repeats)
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
@@ -305,7 +280,7 @@ class Matches(MatchSequence):
     def _match(self, index: int, subscription: Subscription) -> Match:
         """Return the match of a result; that of a distinct subscription has its whole group."""
         end = index + 1
-        while subscription.distinct and end < self._rows.num_rows and self._ages.repeats[end]:
+        while subscription.distinct and end < self._rows.num_rows and self._ages[end].repeats:
             end += 1
         found = [self._composite(one) for one in range(index, end)]
         position = self.positions[index]

@@ -93,12 +93,10 @@ class StoryGroups:
             sharers = [one for one in versions if one.qid == qid]
             for found in self._edges(results_of(self._store, qid), {qid: sharers}).values():
                 edges += found
-        past = [
-            one.position <= current.backfilled and one.position not in current.live for one in edges
-        ]
         for is_past in (True, False):
             self._add(
-                current.key, [one for one, old in zip(edges, past, strict=True) if old == is_past]
+                current.key,
+                [one for one in edges if current.is_backfilled(one.position) == is_past],
             )
 
     def _edges(

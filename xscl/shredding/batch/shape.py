@@ -172,18 +172,20 @@ class DocumentShapes:
         self, automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
     ) -> DocumentShape | None:
         """Return the shape of a document; None if no pattern reads its streams."""
+        key = streams, skeleton
+        shape = self._known.get(key)
+        if shape is not None and shape.changes == automaton.changes and self._size <= BUDGET:
+            return shape
         if self._size > BUDGET or automaton.known.are_too_many:
             self._clear()
             automaton.known.clear()
-        key = streams, skeleton
-        shape = self._known.get(key)
-        if shape is not None:
-            if shape.changes != automaton.changes:  # of whatever kind and stream
-                shape.changes = automaton.changes
-                if shape.now != automaton.now(streams):
-                    self._size -= len(shape)
-                    shape.learn(automaton, streams)
-                    self._size += len(shape)
+            shape = None
+        if shape is not None:  # the automaton has changed, of whatever kind and stream
+            shape.changes = automaton.changes
+            if shape.now != automaton.now(streams):
+                self._size -= len(shape)
+                shape.learn(automaton, streams)
+                self._size += len(shape)
             return shape
         if not automaton.reads(streams):
             return None
