@@ -293,7 +293,8 @@ def _lowered(kind: type) -> type:
     return float if kind in NUMERIC else kind
 
 
-def _divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
+def divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
+    """Return a quotient; by zero it is infinite, or NaN."""
     if divisor:
         return dividend / divisor
     if not dividend or math.isnan(dividend):
@@ -301,7 +302,7 @@ def _divided(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDo
     return math.copysign(math.inf, dividend) * math.copysign(1, divisor)
 
 
-def _modulo(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
+def modulo(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDouble:
     """Return the remainder of a division that truncates: it has the sign of the dividend."""
     if math.isinf(dividend) or not divisor:
         return math.nan
@@ -361,8 +362,8 @@ LOWERED: Mapping[str, Function] = MappingProxyType(
         TEXT: Function(text_of, (float,), str),
         NUMBER: Function(_number_of, (str,), float),
         OPERAND: Function(_operand_of, (object,), float),
-        name_of("div"): Function(_divided, (float, float), float),
-        name_of("mod"): Function(_modulo, (float, float), float),
+        name_of("div"): Function(divided, (float, float), float),
+        name_of("mod"): Function(modulo, (float, float), float),
         **{
             name: Function(_ordered(holds), (str, str, OneSidedNumbers), bool)
             for name, holds in _ORDERS.values()

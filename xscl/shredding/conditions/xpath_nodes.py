@@ -2,12 +2,11 @@
 
 Nodes are made when a step first reaches them.  The first step that needs document order makes all
 of them and numbers them; `last` is the number of a node's last descendant.  Then the axes are
-slices of one list, and those with a name test slices of the places of that name.
+slices of one list.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -77,13 +76,11 @@ class Node:
 class Tree:
     """The nodes of a document, as far as they are made."""
 
-    __slots__ = ("_elements", "_named", "_nodes", "_top", "root")
+    __slots__ = ("_elements", "_nodes", "root")
 
     def __init__(self, root: etree._Element) -> None:
         self.root = Node("document", "", None, root)
-        self._top = root
         self._elements: dict[etree._Element, Node] = {}
-        self._named: dict[str, list[int]] = {}
         self._nodes: list[Node] = []
 
     def __del__(self) -> None:
@@ -99,16 +96,20 @@ class Tree:
             known = self._made(element, self.root if above is None else self.element(above))
         return known
 
-    def named(self, node: Node, name: str) -> list[Node]:
-        """Return the child elements with a name in Clark notation, in document order.
+    def elements(self, node: Node, name: str, *, deep: bool) -> list[Node]:
+        """Return the elements of a name, or of any (`*`), that are children of a node or below it.
 
-        Nodes are made of these alone, for most conditions ask for one child of many.
+        libxml2 finds them in document order, and no other nodes are made: most conditions ask for
+        few of many.
         """
-        if node._children is not None or node.kind != "element":
-            return [
-                one for one in self.children(node) if one.name == name and one.kind == "element"
-            ]
-        return [self._made(one, node) for one in node.value.iterchildren(name)]
+        found: Iterable[etree._Element] = ()
+        if node.kind == "element":
+            element = node.value
+            found = element.iterdescendants(name) if deep else element.iterchildren(name)
+        elif node.kind == "document":
+            root = node.value
+            found = root.iter(name) if deep else [root] if name in ("*", root.tag) else []
+        return list(map(self.element, found))
 
     def _made(self, element: etree._Element, parent: Node) -> Node:
         """Return the one node of an element, given the node above it."""
@@ -160,28 +161,9 @@ class Tree:
     def _number(self, node: Node) -> None:
         node.at = len(self._nodes)
         self._nodes.append(node)
-        if node.kind == "element":
-            self._named.setdefault(node.name, []).append(int(node.at))
         for child in self.children(node):
             self._number(child)
         node.last = len(self._nodes) - 1
-
-    def elements_below(self, node: Node, name: str) -> list[Node] | None:
-        """Return the elements of a name, or of any (`*`), below the document or its root.
-
-        libxml2 finds them, and no other nodes are made; None where the tree is numbered.
-        """
-        if self._nodes or (node is not self.root and node.value is not self._top):
-            return None
-        found = self._top.iter(name) if node is self.root else self._top.iterdescendants(name)
-        return [self.element(one) for one in found]
-
-    def elements_between(self, name: str, first: int, last: int) -> list[Node]:
-        """Return the elements of a name with places from `first` to `last`."""
-        nodes = self.nodes
-        places = self._named.get(name, [])
-        found = places[bisect_left(places, first) : bisect_right(places, last)]
-        return [nodes[place] for place in found]
 
     def in_order(self, given: Iterable[Node]) -> list[Node]:
         """Return nodes in document order, each once."""
@@ -283,39 +265,6 @@ AXES: Mapping[str, Callable[[Node, Tree], list[Node]]] = MappingProxyType(
     }
 )
 """The nodes of each axis, in the order of their positions; the caller changes no list."""
-
-
-def named_on(axis: str, name: str) -> Callable[[Node, Tree], list[Node]] | None:
-    """Return the elements of a name on an axis that is long; None for any other axis.
-
-    The name is `*` for any element below.
-    """
-
-    def below(node: Node, tree: Tree) -> list[Node]:
-        found = tree.elements_below(node, name)
-        if found is not None:
-            return found
-        at, last = _span(node, tree)
-        if name == "*":
-            return [one for one in tree.nodes[at + 1 : last + 1] if one.kind == "element"]
-        return tree.elements_between(name, at + 1, last)
-
-    def from_here(node: Node, tree: Tree) -> list[Node]:
-        here = node.kind == "element" and name in ("*", node.name)
-        return [node, *below(node, tree)] if here else below(node, tree)
-
-    def after(node: Node, tree: Tree) -> list[Node]:
-        return tree.elements_between(name, _span(node, tree)[1] + 1, len(tree.nodes))
-
-    def before(node: Node, tree: Tree) -> list[Node]:
-        at, _ = _span(node, tree)
-        found = reversed(tree.elements_between(name, 0, at - 1))
-        return [one for one in found if one.last < at]
-
-    walks = {"descendant": below, "descendant-or-self": from_here}
-    if name != "*":
-        walks |= {"following": after, "preceding": before}
-    return walks.get(axis)
 
 
 def path_of(node: Node, tree: Tree) -> str:

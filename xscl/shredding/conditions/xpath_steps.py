@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xscl.language.xpath import Token
-from xscl.shredding.conditions.xpath_nodes import AXES, Node, named_on
+from xscl.shredding.conditions.xpath_nodes import AXES, Node
 from xscl.shredding.conditions.xpath_operators import Focus, Walk, anything, spent
 from xscl.shredding.conditions.xpath_values import Items, kind_of
 
@@ -117,36 +117,23 @@ REVERSED = frozenset(("ancestor", "ancestor-or-self", "preceding", "preceding-si
 
 
 def candidates(axis: str, test: Callable[[Node], bool], name: str | None) -> Walk:
-    """Return the nodes on an axis that pass a test, in the order of their positions."""
-    named = named_on(axis, name) if name is not None else None
-    if named is not None:
+    """Return the nodes on an axis that pass a test, in the order of their positions.
 
-        def of_name(node: Node, focus: Focus) -> list[Node]:
-            return spent(focus, named(node, focus.work.tree))
-
-        return of_name
-    if axis == "child" and name is not None and name != "*":
-
-        def children(node: Node, focus: Focus) -> list[Node]:
-            tree = focus.work.tree
-            focus.work.spend(len(node.value) if node.kind == "element" else 1)
-            return tree.named(node, name)
-
-        return children
-    nodes = AXES[axis]
-    if name not in (None, "*") and axis != "attribute":
+    Child elements of a `name`, and those below, are found without making nodes of others.
+    """
+    if axis in ("child", "descendant") and name is not None:
+        deep = axis == "descendant"
 
         def elements(node: Node, focus: Focus) -> list[Node]:
-            found = nodes(node, focus.work.tree)
-            focus.work.spend(len(found))
-            return [one for one in found if one.name == name and one.kind == "element"]
+            if node.kind == "element" and not deep:
+                focus.work.spend(len(node.value))
+            return spent(focus, focus.work.tree.elements(node, name, deep=deep))
 
         return elements
+    nodes = AXES[axis]
 
     def passing(node: Node, focus: Focus) -> list[Node]:
-        found = nodes(node, focus.work.tree)
-        focus.work.spend(len(found))
-        return [one for one in found if test(one)]
+        return [one for one in spent(focus, nodes(node, focus.work.tree)) if test(one)]
 
     return passing
 

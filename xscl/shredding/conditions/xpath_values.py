@@ -36,19 +36,19 @@ from cep_core.algebra import (
     DIGITS_BEFORE,
     WHITE_SPACE,
     BoundedDecimal,
+    DecimalOrDouble,
     comparands,
     compared_number,
     decimal_of,
     number_of,
     operand_of,
-    remainder,
 )
 from cep_core.algebra.function_bounds import LONGEST as LONGEST_TEXT
 from cep_core.algebra.function_bounds import Budget
+from xscl.language.lowering import divided, modulo
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
 from xscl.shredding.nodes.tree import COMPARISONS
 
-Item: TypeAlias = Any
 Items: TypeAlias = "list[Any]"
 
 STEPS = 200_000
@@ -99,7 +99,7 @@ class Work:
         if self.left < 0:
             raise OverBudget(f"over {STEPS:,} steps in one document")
 
-    def text(self, item: Item) -> str:
+    def text(self, item: Any) -> str:
         """Return the string value of an item."""
         if isinstance(item, Node):
             found = item.text()
@@ -110,7 +110,7 @@ class Work:
             return found
         return item if isinstance(item, str) else text_of(item)
 
-    def atom(self, item: Item) -> Any:
+    def atom(self, item: Any) -> Any:
         """Return the typed value of an item."""
         if not isinstance(item, Node):
             return item
@@ -232,59 +232,33 @@ def arithmetic(sign: str, one: Any, other: Any) -> Any:
     if not (is_number(one) and is_number(other)):
         return _of_times(sign, one, other)
     if type(one) is type(other) is int and sign in _OF_INTEGERS:
-        found = _OF_INTEGERS[sign](one, other)
+        found = _OPERATORS[sign](one, other)
         return found if -_LARGEST < found < _LARGEST else float(found)
     left, right = decimal(one), decimal(other)
     if isinstance(left, float) or isinstance(right, float) or not (right or sign == "idiv"):
-        return _of_doubles(sign, float(left), float(right))
-    found = _of_decimals(sign, left, right)
+        left, right = float(left), float(right)
+    found = _OPERATORS[sign](left, right)
     if isinstance(one, int) and isinstance(other, int) and sign != "div":
         return found if isinstance(found, float) else int(found)
     return found
 
 
+def _whole_quotient(one: DecimalOrDouble, other: DecimalOrDouble) -> int:
+    if isinstance(one, BoundedDecimal) and isinstance(other, BoundedDecimal):
+        return int(CONTEXT.divide_int(one, other))
+    if not other or not math.isfinite(one) or math.isnan(other):
+        raise Failure("idiv has no result")
+    return int(one / other)
+
+
 _LARGEST = 10**DIGITS_BEFORE
-_OF_INTEGERS: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
-    {"+": add, "-": sub, "*": mul}
+_OF_INTEGERS = frozenset("+-*")
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        **{"+": add, "-": sub, "*": mul},
+        **{"div": divided, "mod": modulo, "idiv": _whole_quotient},
+    }
 )
-
-
-def _of_decimals(sign: str, one: BoundedDecimal, other: BoundedDecimal) -> Any:
-    match sign:
-        case "+":
-            return one + other
-        case "-":
-            return one - other
-        case "*":
-            return one * other
-        case "div":
-            return one / other
-        case "idiv":
-            return int(CONTEXT.divide_int(one, other))
-        case _:
-            return remainder(one, other)
-
-
-def _of_doubles(sign: str, one: float, other: float) -> Any:
-    match sign:
-        case "+":
-            return one + other
-        case "-":
-            return one - other
-        case "*":
-            return one * other
-        case "div" if other:
-            return one / other
-        case "div":
-            if not one or math.isnan(one) or math.isnan(other):
-                return math.nan
-            return math.copysign(math.inf, one) * math.copysign(1, other)
-        case "idiv":
-            if not other or not math.isfinite(one) or math.isnan(other):
-                raise Failure("idiv has no result")
-            return int(one / other)
-        case _:
-            return math.nan if math.isinf(one) or not other else math.fmod(one, other)
 
 
 # -- Times ---------------------------------------------------------------------------------
@@ -514,9 +488,6 @@ def key_of(value: Any) -> Any:
     if isinstance(value, AbstractDateTime):
         return type(value).__name__, instant(value)
     return "truth", value
-
-
-Compare: TypeAlias = "Callable[[Any, Any], bool]"
 
 
 def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
