@@ -75,6 +75,11 @@ class Subscription:
         """Return True if a result at a position can be one of its results."""
         return position > self.after and (self.until is None or position <= self.until)
 
+    @property
+    def is_row(self) -> bool:
+        """True if it is one join over blocks and no more: a row of R_T, without operators."""
+        return self.template > 0 and self.publish is None
+
     def is_backfilled(self, position: int) -> bool:
         """Return True if a result at a position is one of those that it began with."""
         return position <= self.backfilled and position not in self.live

@@ -29,8 +29,7 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
-from xscl.inspection.backfill import witnesses
-from xscl.inspection.replay import kept_documents
+from xscl.inspection.replay import kept_documents, witnesses
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import has_history

@@ -93,16 +93,11 @@ class EngineCatalog:
         a relational query reads them.  This is one transaction for any number of streams.
         """
         with self._transactions.committed():
-            streams = self._state.streams
-            raised, fixed = streams.too_short(needed)
-            loose = needed.keys() - fixed
-            bare = streams.without_attributes(loose) if attributes else []
-            if raised or bare:
+            schema = schema_of(attributes) if attributes else None
+            raised, fixed = self._state.streams.raised(needed, schema)
+            if raised:
                 with self._transactions.change() as state:
-                    if raised:
-                        state.streams.make_late(raised)
-                    if attributes and bare:
-                        state.streams.give_attributes(bare, schema_of(attributes))
+                    state.streams.declare(*raised)
         return fixed
 
     def forget_streams(self, names: Collection[str]) -> None:
@@ -136,7 +131,8 @@ class EngineCatalog:
         pairs = list(pairs)
         with self._transactions.between_batches():
             if wanted.language != XSCL:
-                self._subscribe_to_events(*pairs, wanted, until)
+                ((name, query),) = pairs
+                self._subscribe_to_events(name, query, wanted, until)
             elif wanted.from_past:
                 self._complete(self._begin(pairs, wanted, numbered=numbered), until)
             else:
@@ -146,9 +142,8 @@ class EngineCatalog:
                     self._transactions.freeze()
 
     def _subscribe_to_events(
-        self, named: tuple[str, str], wanted: RegistrationOptions, until: float | None
+        self, name: str, query: str, wanted: RegistrationOptions, until: float | None
     ) -> None:
-        name, query = named
         if wanted.from_past:
             with self.backfills.exclusive():
                 self._complete([self._begin_events(name, query, wanted)], until)
@@ -333,13 +328,13 @@ class EngineCatalog:
         others may read, which is complete.
         """
         if wanted.language != XSCL:
-            self._expect_valid(*pairs, wanted.language)
+            ((name, query),) = pairs
+            self._expect_valid(name, query, wanted.language)
             self.backfills.await_running()  # documents do not wait for it
         with self._transactions.between_batches():
             if wanted.language == XSCL:
                 numbers = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
             else:
-                ((name, query),) = pairs
                 with self.backfills.exclusive():
                     numbers = [self._begin_events(name, query, wanted)]
                     if self._state.subscriptions[name].publish is not None:
@@ -380,10 +375,10 @@ class EngineCatalog:
                     for name, _ in pairs
                 ]
 
-    def _expect_valid(self, named: tuple[str, str], language: str) -> None:
+    def _expect_valid(self, name: str, query: str, language: str) -> None:
         """Refuse a query of events that is wrong before it waits for the backfills of others."""
         with self._transactions.committed():
-            self._state.registration.read_by(*named, language)
+            self._state.registration.read_by(name, query, language)
 
     def _begin_events(self, name: str, text: str, wanted: RegistrationOptions) -> int:
         """Register a query of events that waits for its history; return its number."""

@@ -20,7 +20,7 @@ from templates.model.result_bound import Cut
 from xscl.documents.document_log import AcceptedDocuments
 from xscl.engine.state import EngineState
 from xscl.errors import XsclError
-from xscl.inspection.backfill import witnesses
+from xscl.inspection.replay import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.arrivals import Arrivals, RemoteWitnesses
 from xscl.store.queries.documents import documents_from

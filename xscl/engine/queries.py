@@ -22,7 +22,7 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import TrialResult, run_trial
+from xscl.engine.twin import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
@@ -32,7 +32,7 @@ from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
-from xscl.inspection.why import Question, TextReader, Visible, Why, question_of, why
+from xscl.inspection.why import TextReader, Visible, Why, WhyQuestion, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.operators.events import instances
@@ -140,13 +140,13 @@ class EngineQueries:
 
     def _questions(
         self, query: str, documents: Sequence[str], read: TextReader | None, visible: Visible
-    ) -> list[Question]:
+    ) -> list[WhyQuestion]:
         """Return the question about documents, and what to ask if it has no answer."""
         known, compiled = self._compiled(query)
         store = self._transactions.store
         if known is None:
             return [question_of(store, self._question(None, compiled), documents, read, visible)]
-        asked, failure = list[Question](), list[XsclError]()
+        asked, failure = list[WhyQuestion](), list[XsclError]()
         versions = self._state.subscriptions.of_name(known.name)
         for one in reversed([one for one in versions if not one.relational]):
             asking = self._question(one, self._transactions.compiled(one.query))
@@ -165,11 +165,11 @@ class EngineQueries:
 
     def _question(
         self, known: Subscription | None, compiled: CompiledQuery, until: float | None = None
-    ) -> Question:
+    ) -> WhyQuestion:
         """Return the question about a query without documents; its trials end at a time."""
         streams, documents = self._state.streams, self._state.documents
         lateness = {one: streams.lateness(one) for one in compiled.streams}
-        return Question(
+        return WhyQuestion(
             compiled,
             known,
             lateness,
@@ -178,7 +178,7 @@ class EngineQueries:
             streams.not_live(compiled.streams),
         )
 
-    def _lost(self, one: Subscription, question: Question) -> str:
+    def _lost(self, one: Subscription, question: WhyQuestion) -> str:
         """Return why a subscription does not have a match of which all conditions hold."""
         state, docs = self._state, [known.stored.doc for known in question.parts]
         if one.number in state.subscriptions.backfills:

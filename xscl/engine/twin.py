@@ -4,24 +4,35 @@ It replays the kept documents up to the engine's clock, as if the subscription h
 they arrived.  Its tables of registrations are copies of the engine's rows of that subscription, so
 rows of R_T, pairs of variables, streams of composites and documents have the same numbers in both,
 and so do the results.  Only its composites are numbered apart, from `composites` on.
+
+A trial is a query that the engine does not have, evaluated over kept documents by a twin.  The
+engine does not change, and its lock is free meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from types import MappingProxyType
+from typing import NamedTuple
+from weakref import finalize
 
+import numpy as np
 import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.results import Subscription
+from xscl.engine.batch_size import FEWEST, BatchSize
 from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.inspection.replay import TrialScope
+from xscl.errors import Stopping, TooLong
+from xscl.inspection.replay import BATCH, TrialScope, first, past
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.lateness import count_late
@@ -32,6 +43,8 @@ from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 from xscl.subscriptions.subscriptions import Beginning, Subscriptions
 
+SLICE = 0.5
+"""Seconds that a trial works on a batch: it can be ended between two of them."""
 MOST = 1 << 31
 """The numbers of documents are below it: stage 2 packs two of them into 64 bits."""
 
@@ -216,3 +229,73 @@ def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subsc
                 found[one.number] = one
                 pending += one.reads
     return [found[number] for number in sorted(found)]
+
+
+# -- Trials ----------------------------------------------------------------------------------
+
+
+class TrialResult(NamedTuple):
+    """The matches of a trial, and the ids of documents at which the bound of results cut it.
+
+    `late` documents came too late for its query, whose streams have a `lateness` in ticks.
+    `close` frees the private engine that the matches are read from; it is called at the latest when
+    the last of them is.  The collector of cycles would come late: an engine has threads of DuckDB.
+    """
+
+    matches: Matches
+    cut: set[str]
+    close: Callable[[], None]
+    late: int
+    lateness: int
+
+
+def run_trial(
+    transactions: Transactions,
+    trial: TrialScope,
+    until: float | None = None,
+    dropped: threading.Event | None = None,
+) -> TrialResult:
+    """Evaluate a trial on the past of an engine; any thread may.
+
+    `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
+    TooLong after either, Stopping when the process ends.
+    """
+    with ExitStack() as failing:
+        twin = Twin(transactions)
+        failing.callback(twin.close)
+        with transactions.lock:
+            store = transactions.connect()
+            lateness = {one: transactions.state.streams.lateness(one) for one in trial.streams}
+            clock = transactions.state.documents.clock
+            latest = max(lateness.values(), default=0)
+            watermark = transactions.state.dataflow.watermark(clock, latest)
+        twin.register(trial, lateness)
+        behind: list[int] = []
+        size = BatchSize(SLICE, BATCH, SLICE / FEWEST)
+        with closing(store):
+            if any(map(is_calendar, trial.streams)) and (begin := first(store, trial)):
+                twin.occur(begin, min(trial.end, clock))
+            docs = past(store, trial)
+            while len(docs):
+                began = time.monotonic()
+                if transactions.ending.is_set():
+                    raise Stopping
+                if until is not None and began > until:
+                    raise TooLong
+                if dropped is not None and dropped.is_set():
+                    raise TooLong
+                some, docs = np.split(docs, [size.documents])
+                behind += twin.replay(
+                    store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
+                )
+                size.learn(len(some), time.monotonic() - began)
+        # An absence whose deadline is later is no match yet.
+        twin.end_own_time(watermark, clock)
+        dataflow = twin.state.dataflow
+        qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
+        matches = twin.matches()
+        close = finalize(matches.source, twin.close)
+        close.atexit = False
+        late = twin.count_late(behind)
+        failing.pop_all()
+        return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)

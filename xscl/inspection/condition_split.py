@@ -23,14 +23,14 @@ from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import plan
 from xscl.shredding.conditions.unevaluated import Tally
 
-Where: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
+EvaluatedAt: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
 
 
 class SplitCondition(NamedTuple):
     """A condition, where it is evaluated, and what would be faster."""
 
     text: str
-    where: Where
+    where: EvaluatedAt
     how: str = ""
     hint: str = ""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xscl.errors import TooLong
 from xscl.inspection.names_seen import NearName
 from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
-from xscl.inspection.why import NONE, Edge, Question, Why, why
+from xscl.inspection.why import NONE, Edge, Why, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks
 from xscl.inspection.why.values import Choices
@@ -101,7 +101,7 @@ class Diagnosis:
 
 
 def diagnose(
-    store: Store, question: Question, *, updates: bool, begin: int, match: Why | None = None
+    store: Store, question: WhyQuestion, *, updates: bool, begin: int, match: Why | None = None
 ) -> Diagnosis:
     """Return why a query has no match among the kept documents.
 
@@ -115,7 +115,7 @@ def diagnose(
 class _Diagnosis:
     """One diagnosis while documents are examined."""
 
-    def __init__(self, store: Store, question: Question, updates: bool, begin: int) -> None:
+    def __init__(self, store: Store, question: WhyQuestion, updates: bool, begin: int) -> None:
         self._store = store
         self._asked = question
         self._updates = updates
@@ -173,7 +173,7 @@ class _Diagnosis:
 
     def _closest(self, matching: Mapping[int, Sequence[Known]]) -> Why | None:
         """Explain the combination of documents with the fewest failing conditions."""
-        best: tuple[tuple[int, int], Question] | None = None
+        best: tuple[tuple[int, int], WhyQuestion] | None = None
         closeness = Closeness(self._asked.query)
         for at, chosen in enumerate(closeness.combinations(matching)):
             if at == EXAMINED or (best is not None and time.thread_time() > self._until):
@@ -192,7 +192,7 @@ class _Diagnosis:
         except TooLong:
             return None
 
-    def _question(self, chosen: Mapping[int, Known]) -> Question:
+    def _question(self, chosen: Mapping[int, Known]) -> WhyQuestion:
         documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
         names = [NONE if one is None else one.stored.id for one in documents]
         return self._asked.about(names, documents, False, self._lost())

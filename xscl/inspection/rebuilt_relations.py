@@ -33,7 +33,7 @@ from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.storage import RELATIONS, Mask, Numbers, scan
 from xscl.errors import SqlError
-from xscl.inspection.backfill import witnesses
+from xscl.inspection.replay import witnesses
 from xscl.inspection.witness_reach import Reach
 from xscl.shredding.automaton.pattern import form_of
 from xscl.store.queries.join_storage import JoinStorage, designated_rows

@@ -51,7 +51,6 @@ from xscl.language.syntax import (
     And,
     Arithmetic,
     Block,
-    Bound,
     Call,
     Comparison,
     ComparisonSign,
@@ -76,6 +75,7 @@ from xscl.language.syntax import (
     StreamExpression,
     VariablePath,
     Window,
+    WindowBound,
 )
 from xscl.language.unparse import unparse
 from xscl.time_format import UNITS
@@ -332,7 +332,7 @@ class Queries(Paths):
             if one.ticks and one.unit is None and other.unit is not None:
                 hint = f"write {one.ticks} {other.unit}, or both in ticks"
                 raise self.fault(one.span, f"the bound {one.ticks} has no unit", hint)
-        return replace(upper, lower=Bound(lower.ticks, lower.unit, lower.span))
+        return replace(upper, lower=WindowBound(lower.ticks, lower.unit, lower.span))
 
     def _length(self, tree: Tree[Token], *, signed: bool = False) -> Window:
         tokens = {token.type: token for token in tree.children if isinstance(token, Token)}

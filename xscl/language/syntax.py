@@ -234,7 +234,7 @@ Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class WindowBound:
     """The lower bound of a window in ticks, perhaps below 0."""
 
     ticks: int
@@ -251,7 +251,7 @@ class Window:
 
     ticks: int | None = None
     unit: str | None = None
-    lower: Bound | None = None
+    lower: WindowBound | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     def of(self, operator: TemporalOperator) -> TemporalRelation:

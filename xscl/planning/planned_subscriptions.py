@@ -161,7 +161,7 @@ class PlannedSubscriptions:
 
         A row of R_T stays, so that the state of the join does.
         """
-        if subscription.template:
+        if subscription.is_row:
             self.mute(subscription)
             self._refused.add(subscription.key)
         else:
@@ -197,15 +197,9 @@ class PlannedSubscriptions:
     def attach_row(self, subscription: Subscription) -> None:
         """Make a subscription read the results of a row of R_T over blocks.
 
-        Unless it publishes them no operator reads the row, so all that the plan needs is a scan of
-        its streams, one for all such rows.
+        No operator reads the row, so all that the plan needs is a scan of its streams, one for all
+        such rows.
         """
-        if subscription.publish is not None:
-            placed = RowOfRT(subscription.template, subscription.qid, ())
-            graph = self._registry.members[placed.template].template.graph
-            streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
-            self.attach(subscription, self._planner.plan_row(placed, streams))
-            return
         self._scans.acquire(subscription.reads)
         self._count(subscription, 1)
         self._collect(subscription)
@@ -274,7 +268,7 @@ class PlannedSubscriptions:
                 self._log.hold(_STREAMS, self._relational.adopted())
             return ()
         planned = self._planned.pop(subscription.key, None)
-        if planned is None and not subscription.template:  # refused since the start
+        if planned is None and not subscription.is_row:  # refused since the start
             pairs: tuple[int, ...] = ()
         elif planned is None:
             if not is_suspended:
@@ -313,7 +307,7 @@ class PlannedSubscriptions:
         if subscription.relational:
             held = list(self._relational.operators(subscription.key)) if works else []
             return PlannedQuery(held=held, numbers=[subscription.qid])
-        if not subscription.template:  # refused since the start
+        if not subscription.is_row:  # refused since the start
             return PlannedQuery()
         scans = self._scans.operators
         # Of a removed one `why` asks this, too: nobody may read its streams any more.

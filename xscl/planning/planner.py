@@ -142,13 +142,6 @@ class Planner:
             raise too_deep(query.source) from None
         return lowering.planned
 
-    def plan_row(self, placed: RowOfRT, streams: Sequence[str]) -> PlannedQuery:
-        """Put a row of R_T whose sides are blocks of these streams into the plan."""
-        planned = PlannedQuery(placed=[placed])
-        operator = self.join(planned, placed, [self.documents(stream) for stream in streams])
-        planned.root = PlannedStream(operator, placed.qid, (), ())
-        return planned
-
     def release(self, planned: PlannedQuery) -> tuple[int, ...]:
         """Take a query out of the plan; return the pairs of variables that nothing uses now."""
         self.release_operators(planned)
@@ -178,7 +171,7 @@ class Planner:
             known.lateness = self.lateness(name)
         return known
 
-    def documents(self, stream: str, component: int = 0) -> PlannedStream:
+    def documents(self, stream: str, component: int) -> PlannedStream:
         """Return a stream of documents as the input of a join."""
         return PlannedStream(self.source(stream), 0, (component,), ())
 

@@ -180,7 +180,11 @@ def subscribe_all(
         try:
             catalog = app.engine.catalog
             register = catalog.subscribe_from if history else catalog.subscribe
-            register(pairs, RegistrationOptions(**options, history=history), numbered=True)
+            register(
+                pairs,
+                RegistrationOptions(**options, language=XSCL, since=None, history=history),
+                numbered=True,
+            )
         except XsclError as error:
             if error.row is None:
                 raise

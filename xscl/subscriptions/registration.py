@@ -337,7 +337,7 @@ class Registration:
             self._suspend_again(subscription)
         elif subscription.relational:
             self._planned.attach_query(subscription, self._query_again(subscription))
-        elif subscription.template:
+        elif subscription.is_row:
             self._planned.attach_row(subscription)
         else:
             self._planned.attach(subscription, self._planned_again(subscription))
@@ -346,7 +346,7 @@ class Registration:
         planned = None
         if subscription.relational:
             self._query_again(subscription)
-        elif not subscription.template:
+        elif not subscription.is_row:
             planned = self._planned_again(subscription)
         self._planned.suspend(subscription, planned)
 

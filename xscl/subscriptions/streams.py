@@ -6,7 +6,7 @@ the attributes that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -121,38 +121,30 @@ class StreamDefinitions:
         """Return the declaration of a stream, or a new one without lateness and attributes."""
         return self._declared.get(name) or StreamDeclaration(name, 0, live, None)
 
-    def too_short(self, needed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
-        """Return the streams whose lateness has to grow, and those where it cannot any more.
+    def raised(
+        self, needed: Mapping[str, int], schema: Schema | None
+    ) -> tuple[list[StreamDeclaration], list[str]]:
+        """Return the declarations that make streams live, with latenesses that they need.
 
-        A stream's lateness is fixed as soon as a subscription reads it.
+        Those without attributes that no event query reads get a schema, if there is one.  With them
+        come the streams that would have to be later, but are read: their lateness is fixed.
         """
-        shorter = [name for name, ticks in needed.items() if self._own(name) < ticks]
-        fixed = [name for name in shorter if self._subscriptions.readers(name)]
-        return {name: needed[name] for name in shorter if name not in fixed}, fixed
-
-    def make_late(self, needed: Mapping[str, int]) -> None:
-        """Make streams live and set their latenesses; their attributes stay."""
-        self.declare(
-            *(
-                replace(self._declaration(name, live=True), lateness=ticks, live=True)
-                for name, ticks in needed.items()
-            )
-        )
-
-    def without_attributes(self, streams: Iterable[str]) -> list[str]:
-        """Return the streams without declared attributes that no event query reads."""
-        bare = (name for name in set(streams) if self.declared(name) is None)
-        return sorted(name for name in bare if not self._is_read_as_events(name))
-
-    def _is_read_as_events(self, name: str) -> bool:
-        readers = self._subscriptions.readers(name)
-        return any(self._subscriptions[reader].relational for reader in readers)
-
-    def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
-        """Declare attributes of streams; undeclared streams become live."""
-        self.declare(
-            *(replace(self._declaration(name, live=True), schema=schema) for name in streams)
-        )
+        made, fixed = [], []
+        for name, ticks in needed.items():
+            is_short, readers = self._own(name) < ticks, list(self._subscriptions.readers(name))
+            if is_short and readers:
+                fixed.append(name)
+                continue
+            one = self._declaration(name, live=True)
+            is_event = any(self._subscriptions[reader].relational for reader in readers)
+            is_bare = schema is not None and one.schema is None and not is_event
+            if is_short:
+                one = replace(one, lateness=ticks, live=True)
+            if is_bare:
+                one = replace(one, schema=schema)
+            if is_short or is_bare:
+                made.append(one)
+        return made, fixed
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
         """Keep the lateness of a stream that is read at the value that its readers use.

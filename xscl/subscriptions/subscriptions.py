@@ -514,7 +514,7 @@ class Subscriptions:
         for one in (*self, *self.retired):
             if one.key != one.name:
                 self._keys[one.key] = one.name
-        uses = Counter(one.qid for one in self if one.template)
+        uses = Counter(one.qid for one in self if one.is_row)
         self._registry.load(uses.items(), max((one.qid for one in self.retired), default=0))
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
 

@@ -11,7 +11,6 @@ from xscl.language.parser import parse, parse_block
 from xscl.language.syntax import (
     And,
     Block,
-    Bound,
     Compare,
     Comparison,
     Condition,
@@ -33,6 +32,7 @@ from xscl.language.syntax import (
     TextMatch,
     VariablePath,
     Window,
+    WindowBound,
 )
 from xscl.language.unparse import unparse
 
@@ -96,8 +96,8 @@ WINDOWS = st.one_of(
     st.just(Window()),
     st.integers(1, 2**62).map(Window),
     st.integers(1, 900).map(lambda n: Window(n * 1_800_000_000, "h")),
-    st.integers(1, 2**62).map(lambda n: Window(2**62, None, Bound(n))),
-    st.integers(1, 900).map(lambda n: Window(None, None, Bound(n * 900_000_000, "min"))),
+    st.integers(1, 2**62).map(lambda n: Window(2**62, None, WindowBound(n))),
+    st.integers(1, 900).map(lambda n: Window(None, None, WindowBound(n * 900_000_000, "min"))),
 )
 # Braces cannot be nested in a constructor yet (see the last test).
 SIMPLE = st.lists(st.builds(Step, st.builds(NameTest, NAMES)), max_size=2).map(

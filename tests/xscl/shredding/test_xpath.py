@@ -305,9 +305,9 @@ def test_an_expression_is_evaluated_once_for_each_node(monkeypatch: pytest.Monke
     tried: list[str] = []
     original = xpath.Evaluation._tried
 
-    def counted(document: xpath.Evaluation, text: str, item: Any) -> Any:
-        tried.append(text)
-        return original(document, text, item)
+    def counted(document: xpath.Evaluation, condition: Residual, item: Any) -> Any:
+        tried.append(condition.text)
+        return original(document, condition, item)
 
     monkeypatch.setattr(xpath.Evaluation, "_tried", counted)
     with xscl.Engine() as kept:

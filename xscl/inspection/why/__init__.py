@@ -11,6 +11,6 @@ them, one edge after another; they match iff every edge holds.
 """
 
 from xscl.inspection.why.examination import Why, why
-from xscl.inspection.why.question import NONE, Edge, Question, TextReader, Visible, question_of
+from xscl.inspection.why.question import NONE, Edge, TextReader, Visible, WhyQuestion, question_of
 
-__all__ = ["NONE", "Edge", "Question", "TextReader", "Visible", "Why", "question_of", "why"]
+__all__ = ["NONE", "Edge", "TextReader", "Visible", "Why", "WhyQuestion", "question_of", "why"]

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from templates.model.join_graph import UNBOUNDED, TemporalRelation
 from xscl.inspection.reasons import why_lines
 from xscl.inspection.why.mismatch import mismatch, with_names
-from xscl.inspection.why.question import Edge, Question, covered
+from xscl.inspection.why.question import Edge, WhyQuestion, covered
 from xscl.inspection.why.times import (
     QuerySide,
     belated,
@@ -44,7 +44,7 @@ from xscl.language.unparse import unparse
 class Examination:
     """One question while its edges are collected."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: WhyQuestion) -> None:
         self._question = question
         self._normal = question.query.normal
         self._choices = Choices(question.query.patterns, question.trees)
@@ -245,7 +245,7 @@ class Why:
         }
 
 
-def why(*questions: Question) -> Why:
+def why(*questions: WhyQuestion) -> Why:
     """Explain why a query matches the documents of its blocks, or why not.
 
     Of several questions about the same documents, the first counts whose answer has a reason.

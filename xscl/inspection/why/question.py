@@ -57,7 +57,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WhyQuestion:
     """A query, the subscription that it is (if it is one), and a document for each block.
 
     `lateness` is that of each stream that the query reads; `attempt` returns the matches of a
@@ -105,13 +105,13 @@ class Question:
 
     def about(
         self, names: Sequence[str], documents: Iterable[Known | None], found: bool, lost: str = ""
-    ) -> Question:
+    ) -> WhyQuestion:
         """Return the question about other documents; no subscription has `found` one of a query."""
         asked = replace(self, names=tuple(names), documents=tuple(documents), lost=lost)
         is_own = self.subscription is not None
         return replace(asked, found=found) if is_own else asked.in_own_time()
 
-    def in_own_time(self) -> Question:
+    def in_own_time(self) -> WhyQuestion:
         """Return the question with the documents of history as if they had come in their time."""
         return replace(self, documents=tuple(map(_in_own_time, self.documents)), own_time=True)
 
@@ -136,11 +136,11 @@ def _in_own_time(known: Known | None) -> Known | None:
 
 def question_of(
     store: Store,
-    question: Question,
+    question: WhyQuestion,
     names: Sequence[str],
     read: TextReader | None,
     visible: Visible,
-) -> Question:
+) -> WhyQuestion:
     """Return the question if its query matches the documents of these names.
 
     They are found by `find_document`, with the stream of the block for which each stands.  They may

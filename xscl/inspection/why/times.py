@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from templates.model.join_graph import INFINITE, SYMMETRIC_JOIN, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.replay import TRIED, TrialScope
-from xscl.inspection.why.question import Edge, Known, Question, covered
+from xscl.inspection.why.question import Edge, Known, WhyQuestion, covered
 from xscl.inspection.why.values import TestedConjunct
 from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
@@ -167,7 +167,7 @@ def is_over_time(form: NormalForm) -> bool:
     return any(isinstance(one, Following | Folded | AbsenceForm) for one in forms(form))
 
 
-def temporal_choice(question: Question) -> Edge:
+def temporal_choice(question: WhyQuestion) -> Edge:
     """Return the edge that the temporal operators yield the match, or their other result."""
     wanted = tuple(one.stored.id for one in question.parts)
     what = "calendars" if question.query.calendars else "operators over time"
@@ -180,7 +180,7 @@ def temporal_choice(question: Question) -> Edge:
     return Edge("order", text, False, near, pending)
 
 
-def _found(question: Question, query: str) -> set[tuple[str, ...]]:
+def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
     """Return the documents of a query's matches."""
     subscription = question.subscription
     known = [one for one in question.documents if one is not None]
@@ -197,7 +197,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
     return {match.names for match in question.attempt(trial)}
 
 
-def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
+def _period(question: WhyQuestion, known: Sequence[Known]) -> tuple[int, int]:
     """Return the first and the last time that can matter; of instants, all."""
     if question.query.calendars:
         return -INFINITE, INFINITE
@@ -224,7 +224,7 @@ def _deadlines(form: NormalForm) -> int:
 
 
 def _instead(
-    question: Question, wanted: tuple[str, ...], found: set[tuple[str, ...]]
+    question: WhyQuestion, wanted: tuple[str, ...], found: set[tuple[str, ...]]
 ) -> tuple[str | None, bool]:
     """Return the documents that answered or consumed the left ones, and False.
 
@@ -256,7 +256,7 @@ def _instead(
     return taken, False
 
 
-def _pending(question: Question) -> str | None:
+def _pending(question: WhyQuestion) -> str | None:
     """Return the time at which a match is certain, if that is not over, and what it needs."""
     if _has_longest(question.query.normal.form):
         return "it is decided when time passes the document that ends the run"
@@ -274,7 +274,7 @@ def _pending(question: Question) -> str | None:
     return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
 
 
-def _is_answer(question: Question, form: AbsenceForm) -> bool:
+def _is_answer(question: WhyQuestion, form: AbsenceForm) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
     both = (*covered(form.left), *covered(form.right))
     return form.otherwise and all(question.documents[place] is not None for place in both)

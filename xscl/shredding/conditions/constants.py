@@ -52,6 +52,8 @@ class ConstantSet:
                 self._index = AffixIndex(at_end=question.kind == "ends-with")
             case "matches":
                 self._index = ExpressionIndex(question.flags)
+            case _:
+                pass  # by hash, or by order
 
     def learn(self, constant: Constant) -> Constant:
         """Register a constant, or one more use of a known one; return the stored equal object.

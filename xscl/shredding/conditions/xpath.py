@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from lxml import etree
 
@@ -28,8 +28,6 @@ from xscl.shredding.nodes.tree import AttributeNode, Item
 DOCUMENTS = 4
 """Documents whose nodes and selections are kept."""
 
-Found: TypeAlias = "frozenset[etree._Element | tuple[etree._Element, str]]"
-
 _log = logging.getLogger(__name__)
 
 
@@ -38,8 +36,7 @@ class Evaluation:
 
     def __init__(self, root: etree._Element) -> None:
         self.root = root
-        self._selected: dict[tuple[str, etree._Element | None], Found | NotEvaluated] = {}
-        self._held: dict[tuple[str, Item], bool | NotEvaluated] = {}
+        self._found: dict[tuple[Residual, Item | None], Any] = {}
         self._tree: Tree | None = None
         self._works: dict[str, Work] = {}
 
@@ -57,36 +54,36 @@ class Evaluation:
 
     def holds(self, condition: Residual, item: etree._Element | AttributeNode) -> bool:
         """Evaluate a residual condition at a node of the document, once; raises NotEvaluated."""
-        text = condition.text
+        start: Item | None = item
         if condition.selects:
-            origin: etree._Element | None = self.root
-            if text.startswith(".."):
-                origin = item.owner if isinstance(item, AttributeNode) else item.getparent()
-            found = self._selected.get((text, origin))
-            if found is None:
-                found = self._selected[text, origin] = self._selection(text, item)
-            if isinstance(found, NotEvaluated):
-                raise found
+            start = self.root
+            if condition.text.startswith(".."):
+                start = item.owner if isinstance(item, AttributeNode) else item.getparent()
+        found = self._found.get((condition, start))
+        if found is None:
+            found = self._found[condition, start] = self._tried(condition, item)
+        if isinstance(found, NotEvaluated):
+            raise found
+        if condition.selects:
             return ((item.owner, item.name) if isinstance(item, AttributeNode) else item) in found
-        known = self._held.get((text, item))
-        if known is None:
-            known = self._held[text, item] = self._tried(text, item)
-        if isinstance(known, NotEvaluated):
-            raise known
-        return known
+        return bool(found)
 
-    def _work(self, text: str) -> Work:
-        work = self._works.get(text)
-        if work is None:
-            work = self._works[text] = Work(self.tree, STEPS)
-        return work
-
-    def _tried(self, text: str, item: etree._Element | AttributeNode) -> bool | NotEvaluated:
-        """Evaluate an expression at a node."""
+    def _tried(self, condition: Residual, item: etree._Element | AttributeNode) -> Any:
+        """Return the nodes that a condition selects, or its truth value; or why it has none."""
+        text = condition.text
         try:
-            return tester(text)(Focus(self._node(item), self._work(text)))
+            if text not in self._works:
+                self._works[text] = Work(self.tree, STEPS)
+            work = self._works[text]
+            if not condition.selects:
+                return tester(text)(Focus(self._node(item), work))
+            start = self._node(item) if text.startswith("..") else self.tree.root
+            return frozenset(_holders(evaluator(text)(Focus(start, work)), self.root))
         except ERRORS as error:
-            return self._failed(text, error)
+            reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+            if isinstance(error, OverBudget):
+                _log.warning("not evaluated: %s: %s", text, reason)
+            return NotEvaluated(text, reason or type(error).__name__)
 
     def _node(self, item: etree._Element | AttributeNode) -> Node:
         if not isinstance(item, AttributeNode):
@@ -94,26 +91,12 @@ class Evaluation:
         owner = self.tree.element(item.owner)
         return next(one for one in owner.attributes if one.name == item.name)
 
-    def _selection(self, text: str, item: etree._Element | AttributeNode) -> Found | NotEvaluated:
-        """Evaluate a path from the document, or from the parent of a node, on.
-
-        The document stands for its root; a text, comment or instruction for the element around it.
-        """
-        try:
-            start = self._node(item) if text.startswith("..") else self.tree.root
-            found = evaluator(text)(Focus(start, self._work(text)))
-            return frozenset(_holders(found, self.root))
-        except ERRORS as error:
-            return self._failed(text, error)
-
-    def _failed(self, text: str, error: Exception) -> NotEvaluated:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        if isinstance(error, OverBudget):
-            _log.warning("not evaluated: %s: %s", text, reason)
-        return NotEvaluated(text, reason or type(error).__name__)
-
 
 def _holders(items: Iterable[object], root: etree._Element) -> Iterable[Any]:
+    """Yield the elements and attributes that nodes stand for.
+
+    The document stands for its root; a text, comment or instruction for the element around it.
+    """
     for item in items:
         if not isinstance(item, Node):
             raise Failure("this selects no nodes")

@@ -1,19 +1,20 @@
 """XPath as closures: the evaluator of residual conditions.
 
 elementpath parses an expression; its tree becomes one closure for each operator, function and
-step (`xpath_operators`, `xpath_functions`, `xpath_steps`).
+step (`xpath_operators`, `xpath_functions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from xscl.language.xpath import Token, parsed
 from xscl.shredding.conditions.xpath_functions import TABLE
-from xscl.shredding.conditions.xpath_nodes import Node
+from xscl.shredding.conditions.xpath_nodes import AXES, Node
 from xscl.shredding.conditions.xpath_operators import (
     ARGUMENTS,
     Clause,
@@ -23,6 +24,7 @@ from xscl.shredding.conditions.xpath_operators import (
     Single,
     Test,
     Walk,
+    anything,
     as_atom,
     as_items,
     as_text,
@@ -38,6 +40,7 @@ from xscl.shredding.conditions.xpath_operators import (
     for_each,
     mapped,
     mapped_nodes,
+    negation,
     node_order,
     nodes_among,
     placed,
@@ -48,16 +51,6 @@ from xscl.shredding.conditions.xpath_operators import (
     tested,
     treated,
     variable,
-)
-from xscl.shredding.conditions.xpath_steps import (
-    REVERSED,
-    axis_of,
-    candidates,
-    is_flat,
-    is_name,
-    is_step,
-    node_test,
-    sequence_type,
 )
 from xscl.shredding.conditions.xpath_values import (
     Failure,
@@ -82,6 +75,18 @@ _TRUTHS = frozenset(
 _ORDERS = ("is", "<<", ">>")
 _DOWNWARD = ("child", "attribute", "self", "descendant", "descendant-or-self")
 """The axes that stay below a node: from nodes side by side they lead to nodes in order."""
+_REVERSED = frozenset(("ancestor", "ancestor-or-self", "preceding", "preceding-sibling"))
+_KINDS = MappingProxyType(
+    {"text": "text", "comment": "comment", "document-node": "document", "element": "element"}
+)
+_TESTS = frozenset((*_KINDS, "node", "attribute", "processing-instruction"))
+_BROADER: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "xs:decimal": ("xs:decimal", "xs:integer"),
+        "xs:float": (),
+        "xs:duration": ("xs:duration", "xs:dayTimeDuration", "xs:yearMonthDuration"),
+    }
+)
 
 
 @lru_cache(maxsize=20_000)
@@ -99,7 +104,7 @@ def tester(text: str) -> Test:
 def _items(token: Token) -> Evaluate:
     """Return the evaluator of an expression."""
     symbol, parts = str(token.symbol), list(token)
-    if is_name(token) or is_step(token):
+    if _is_name(token) or _is_step(token):
         return _path_of_steps(token)
     if symbol in _ORDERS:
         return node_order(symbol, *map(_items, parts))
@@ -109,8 +114,7 @@ def _items(token: Token) -> Evaluate:
         case "or", _:
             return single(disjunction([_truth(one) for one in _flat(token, "or")]))
         case "not", [inner]:
-            negated = _truth(inner)
-            return single(lambda focus: not negated(focus))
+            return single(negation(_truth(inner)))
         case "boolean", [inner]:
             return single(_truth(inner))
         case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
@@ -119,7 +123,7 @@ def _items(token: Token) -> Evaluate:
         case (("some" | "every"), [*clauses, body]):
             return single(quantified(symbol == "every", list(_clauses(clauses)), _truth(body)))
         case "instance", [inner, kind]:
-            items, belongs = _items(inner), sequence_type(kind)
+            items, belongs = _items(inner), _sequence_type(kind)
             return single(lambda focus: belongs(items(focus)))
         case "castable", [inner, kind]:
             made = casting(_items(inner), str(kind[1].value), optional=bool(kind.occurrence))
@@ -165,7 +169,7 @@ def _items(token: Token) -> Evaluate:
         case "for", [*clauses, body]:
             return for_each(list(_clauses(clauses)), _items(body))
         case "treat", [inner, kind]:
-            return treated(_items(inner), sequence_type(kind))
+            return treated(_items(inner), _sequence_type(kind))
         case "cast", [inner, kind]:
             return casting(_items(inner), str(kind[1].value), optional=bool(kind.occurrence))
         case ":", [prefix, function]:
@@ -188,14 +192,13 @@ def _truth(token: Token) -> Test:
 
 def _flat(token: Token, *symbols: str) -> Iterator[Token]:
     """Yield the operands of a chain of one operator, from left to right."""
-    pending, found = [token], []
+    pending = [token]
     while pending:
         one = pending.pop()
         if one.symbol in symbols and len(one) == 2:
             pending += (one[1], one[0])
         else:
-            found.append(one)
-    return iter(found)
+            yield one
 
 
 def _arithmetic(token: Token) -> Evaluate:
@@ -292,9 +295,7 @@ def _predicate(token: Token) -> ItemsFilter:
             return lambda items, _: items[place - 1 : place] if place > 0 else []
         case "last", _:
             return lambda items, _: items[-1:]
-        case symbol, _ if symbol in _TRUTHS:
-            return tested(_truth(token))
-        case _ if is_step(token):
+        case symbol, _ if symbol in _TRUTHS or _is_step(token):
             return tested(_truth(token))
         case _:
             return tested(placed(_items(token)))
@@ -318,21 +319,21 @@ def _path(token: Token) -> Evaluate:
     deep = token.symbol == "//"
     if len(token) == 2:
         left, right = _items(token[0]), token[1]
-        flat = is_flat(token[0])
+        flat = _is_flat(token[0])
     else:
         left, right, flat = (lambda focus: [focus.work.tree.root]), token[0], True
-    if deep and not is_step(right):
+    if deep and not _is_step(right):
         left, deep, flat = stepwise(left, every_below, ordered=flat), False, False
-    if not is_step(right):
+    if not _is_step(right):
         return mapped_nodes(left, _items(right))
     walk = _deep(right) if deep else _walk(right)
-    ordered = flat and axis_of(right)[0] in _DOWNWARD
+    ordered = flat and _axis_of(right)[0] in _DOWNWARD
     return stepwise(left, walk, ordered=ordered)
 
 
 def _deep(token: Token) -> Walk:
     """Return the step `//`: the step at each node from a node on."""
-    axis, name_test, predicates = axis_of(token)
+    axis, name_test, predicates = _axis_of(token)
     walk = _walk(token)
     if axis == "child" and not any(map(_may_place, predicates)):
         return _walked("descendant", name_test, predicates)
@@ -346,20 +347,20 @@ def _deep(token: Token) -> Walk:
 
 def _may_place(token: Token) -> bool:
     """Return True if a condition may be a number or read the position of its node."""
-    if str(token.symbol) not in _TRUTHS and not is_step(token):
+    if str(token.symbol) not in _TRUTHS and not _is_step(token):
         return True
     return any(one.symbol in ("position", "last") for one in token.iter())
 
 
 def _walk(token: Token) -> Walk:
-    return _walked(*axis_of(token))
+    return _walked(*_axis_of(token))
 
 
 def _walked(axis: str, test_token: Token, predicates: Sequence[Token]) -> Walk:
-    test, name = node_test(test_token, axis)
-    found_on_axis = candidates(axis, test, name)
+    test, name = _node_test(test_token, axis)
+    found_on_axis = _candidates(axis, test, name)
     conditions = [_predicate(one) for one in predicates]
-    backwards = axis in REVERSED
+    backwards = axis in _REVERSED
     if not conditions and not backwards:
         return found_on_axis
 
@@ -370,3 +371,168 @@ def _walked(axis: str, test_token: Token, predicates: Sequence[Token]) -> Walk:
         return found[::-1] if backwards else found
 
     return walk
+
+
+# -- Steps, node tests and types -------------------------------------------------------------
+
+
+def _is_name(token: Token) -> bool:
+    return str(getattr(token, "label", "")) == "name" or token.symbol == "(name)"
+
+
+def _sequence_type(token: Token) -> Callable[[Items], bool]:
+    """Return the test that a sequence has a type."""
+    symbol, occurrence = str(token.symbol), str(token.occurrence or "")
+    if symbol == "empty-sequence":
+        return lambda items: not items
+    least = 0 if occurrence in ("?", "*") else 1
+    most = 1 if occurrence in ("", "?") else None
+    if symbol == ":":
+        belongs = _of_type(str(token[1].value))
+    elif symbol == "item":
+        belongs = anything
+    else:
+        test = _node_test(token, "attribute" if symbol == "attribute" else "child")[0]
+        belongs = lambda item: isinstance(item, Node) and test(item)  # noqa: E731
+
+    def holds(items: Items) -> bool:
+        if len(items) < least or (most is not None and len(items) > most):
+            return False
+        return all(map(belongs, items))
+
+    return holds
+
+
+def _of_type(name: str) -> Callable[[Any], bool]:
+    if name == "anyAtomicType":
+        return lambda item: not isinstance(item, Node)
+    kinds = _BROADER.get(f"xs:{name}", (f"xs:{name}",))
+    return lambda item: kind_of(item) in kinds
+
+
+def _is_step(token: Token) -> bool:
+    """Return True for a step of a path, perhaps with conditions."""
+    symbol = str(token.symbol)
+    if symbol == "[" and len(token) == 2:
+        return _is_step(token[0])
+    if _is_name(token):
+        return True
+    if symbol in ("*", ":", "Q{"):
+        return (symbol == "*" and not len(token)) or _names(token)
+    if symbol in _TESTS and str(token.label) == "kind test":
+        return True
+    return symbol in ("@", "..") or (symbol in AXES and len(token) == 1)
+
+
+def _names(token: Token) -> bool:
+    """Return True for a name with a prefix or a namespace, which is no call."""
+    return (
+        len(token) == 2
+        and token.symbol != "*"
+        and (token[1].symbol in ("(name)", "*") or _is_name(token[1]))
+    )
+
+
+def _is_flat(token: Token) -> bool:
+    """Return True if no node that an expression selects lies below another one."""
+    symbol = str(token.symbol)
+    if symbol in (".", "$"):
+        return True
+    if symbol == "/":
+        return all(map(_is_flat, token))
+    if symbol == "(" and len(token) == 1:
+        return _is_flat(token[0])
+    return _is_step(token) and _axis_of(token)[0] in ("child", "attribute", "self", "parent")
+
+
+def _axis_of(token: Token) -> tuple[str, Token, list[Token]]:
+    """Return the axis, the node test and the conditions of a step."""
+    conditions: list[Token] = []
+    while token.symbol == "[":
+        conditions.insert(0, token[1])
+        token = token[0]
+    symbol = str(token.symbol)
+    if symbol == "@":
+        return "attribute", token[0], conditions
+    if symbol == "..":
+        return "parent", token, conditions
+    if symbol in AXES and len(token) == 1 and str(token.label) == "axis":
+        return symbol, token[0], conditions
+    return "attribute" if symbol == "attribute" else "child", token, conditions
+
+
+def _candidates(axis: str, test: Callable[[Node], bool], name: str | None) -> Walk:
+    """Return the nodes on an axis that pass a test, in the order of their positions.
+
+    Child elements of a `name`, and those below, are found without making nodes of others.
+    """
+    if axis in ("child", "descendant") and name is not None:
+        deep = axis == "descendant"
+
+        def elements(node: Node, focus: Focus) -> list[Node]:
+            if node.kind == "element" and not deep:
+                focus.work.spend(len(node.value))
+            return spent(focus, focus.work.tree.elements(node, name, deep=deep))
+
+        return elements
+    nodes = AXES[axis]
+
+    def passing(node: Node, focus: Focus) -> list[Node]:
+        return [one for one in spent(focus, nodes(node, focus.work.tree)) if test(one)]
+
+    return passing
+
+
+def _node_test(token: Token, axis: str) -> tuple[Callable[[Node], bool], str | None]:
+    """Return the test of a node, and the name in Clark notation if it asks for one alone."""
+    symbol = str(token.symbol)
+    principal = "attribute" if axis == "attribute" else "element"
+    if symbol in ("node", ".."):
+        return anything, None
+    if symbol in ("text", "comment", "document-node"):
+        kind = _KINDS[symbol]
+        return (lambda node: node.kind == kind), None
+    if symbol == "processing-instruction" and str(token.label) == "kind test":
+        target = str(token[0].value).strip() if len(token) else None
+        return (lambda node: node.kind == "instruction" and target in (None, node.name)), None
+    if symbol in ("element", "attribute") and str(token.label) == "kind test":
+        named = _name_test(token[0]) if len(token) else anything
+        return (lambda node: node.kind == symbol and named(node)), None
+    if symbol == "*" and not len(token):
+        return (lambda node: node.kind == principal), "*" if principal == "element" else None
+    name = _name_of(token)
+    if name is not None:
+        return (lambda node: node.kind == principal and node.name == name), name
+    named = _name_test(token)
+    return (lambda node: node.kind == principal and named(node)), None
+
+
+def _name_of(token: Token) -> str | None:
+    """Return the name that a name test asks for in Clark notation; None of a wildcard."""
+    symbol = str(token.symbol)
+    if symbol == "Q{" or symbol == ":":
+        if token[1].symbol == "*" or token[0].symbol == "*":
+            return None
+        uri = _uri_of(token)
+        local = str(token[1].value)
+        return f"{{{uri}}}{local}" if uri else local
+    return None if symbol == "*" else str(token.value if token.symbol == "(name)" else symbol)
+
+
+def _uri_of(token: Token) -> str:
+    if token.symbol == "Q{":
+        return str(token[0].value).strip()
+    return str(token.parser.namespaces[str(token[0].value)])
+
+
+def _name_test(token: Token) -> Callable[[Node], bool]:
+    name = _name_of(token)
+    if name is not None:
+        return lambda node: node.name == name
+    if token.symbol == "*":
+        return anything
+    if token[0].symbol == "*":
+        local = str(token[1].value)
+        return lambda node: node.name.rpartition("}")[2] == local
+    uri = _uri_of(token)
+    return lambda node: node.name.rpartition("}")[0][1:] == uri

@@ -62,7 +62,7 @@ class XPathFunction(NamedTuple):
 
 
 def _string_join(work: Work, values: Items, separator: str = "") -> str:
-    texts = [value if isinstance(value, str) else text_of(value) for value in values]
+    texts = [*map(text_of, values)]
     work.made(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -113,31 +113,26 @@ def _words(text: str) -> list[str]:
 
 def _contains_token(work: Work, values: Items, token: str) -> bool:
     wanted = token.strip(WHITE_SPACE)
-    return bool(wanted) and any(wanted in _tokenize(work, _text(value)) for value in values)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else text_of(value)
+    return bool(wanted) and any(wanted in _tokenize(work, text_of(value)) for value in values)
 
 
 def _compare(_: Work, one: Any, other: Any) -> int | None:
     if one is None or other is None:
         return None
-    left, right = _text(one), _text(other)
+    left, right = text_of(one), text_of(other)
     return (left > right) - (left < right)
 
 
 def _equal_texts(_: Work, one: Any, other: Any) -> bool | None:
-    return None if one is None or other is None else _text(one) == _text(other)
+    return None if one is None or other is None else text_of(one) == text_of(other)
 
 
 def _from_codepoints(work: Work, values: Items) -> str:
     work.made(len(values))
     numbers = [int(number(value)) for value in values]
     for one in numbers:
-        if not (one in (9, 10, 13) or 32 <= one < 0xD800 or 0xE000 <= one <= 0x10FFFF):
-            raise Failure(f"{one} is no character")
-        if one in (0xFFFE, 0xFFFF):
+        plain = one in (9, 10, 13) or 32 <= one < 0xD800 or 0xE000 <= one < 0xFFFE
+        if not (plain or 0x10000 <= one <= 0x10FFFF):
             raise Failure(f"{one} is no character")
     return "".join(map(chr, numbers))
 

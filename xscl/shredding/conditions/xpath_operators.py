@@ -9,6 +9,7 @@ does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ from xscl.shredding.conditions.xpath_values import (
     Items,
     OverBudget,
     Work,
+    any_holds,
     cast,
     is_number,
     kind_of,
@@ -75,30 +77,15 @@ def variable(name: str) -> Evaluate:
     return lambda focus: focus.variables[name]
 
 
-def conjunction(tests: Sequence[Test]) -> Test:
-    def hold(focus: Focus) -> bool:
-        failed: Exception | None = None
-        for test in tests:
-            try:
-                if not test(focus):
-                    return False
-            except OverBudget:
-                raise
-            except ERRORS as error:
-                failed = error
-        if failed is not None:
-            raise failed
-        return True
-
-    return hold
-
-
 def disjunction(tests: Sequence[Test]) -> Test:
-    none = conjunction([_negated(test) for test in tests])
-    return lambda focus: not none(focus)
+    return lambda focus: any_holds(partial(test, focus) for test in tests)
 
 
-def _negated(test: Test) -> Test:
+def conjunction(tests: Sequence[Test]) -> Test:
+    return negation(disjunction([negation(test) for test in tests]))
+
+
+def negation(test: Test) -> Test:
     return lambda focus: not test(focus)
 
 
@@ -131,64 +118,49 @@ def difference(excluded: bool, ones: Evaluate, others: Evaluate) -> Evaluate:
 Clause: TypeAlias = "tuple[str, Evaluate]"
 
 
-def _bindings(focus: Focus, clauses: Sequence[Clause]) -> Iterator[None]:
-    """Bind variables to every choice of items, one after the other."""
+def _bindings(focus: Focus, clauses: Sequence[Clause]) -> Iterator[Focus]:
+    """Yield the focus with variables for every choice of items, one after the other."""
     if not clauses:
-        yield
+        yield focus
         return
     (name, items), *rest = clauses
-    missing = object()
     for item in items(focus):
         focus.work.spend(1)
-        before = focus.variables.get(name, missing)
-        focus.variables[name] = [item]
-        try:
-            yield from _bindings(focus, rest)
-        finally:
-            if before is missing:
-                del focus.variables[name]
-            else:
-                focus.variables[name] = before  # type: ignore[assignment]  # it is not missing
+        inner = Focus(focus.item, focus.work, {**focus.variables, name: [item]})
+        inner.position, inner.size = focus.position, focus.size
+        yield from _bindings(inner, rest)
 
 
 def for_each(clauses: Sequence[Clause], body: Evaluate) -> Evaluate:
     def items(focus: Focus) -> Items:
         found: Items = []
-        for _ in _bindings(focus, clauses):
-            found += spent(focus, body(focus))
+        for inner in _bindings(focus, clauses):
+            found += spent(inner, body(inner))
         return found
 
     return items
 
 
 def quantified(every: bool, clauses: Sequence[Clause], body: Test) -> Test:
-    def holds(focus: Focus) -> bool:
-        failed: Exception | None = None
-        for _ in _bindings(focus, clauses):
-            try:
-                if body(focus) is not every:
-                    return not every
-            except OverBudget:
-                raise
-            except ERRORS as error:
-                failed = error
-        if failed is not None:
-            raise failed
-        return every
+    if every:
+        return negation(quantified(False, clauses, negation(body)))
+    return lambda focus: any_holds(partial(body, one) for one in _bindings(focus, clauses))
 
-    return holds
+
+def _each(focus: Focus, items: Items) -> Iterator[Focus]:
+    """Yield the focus on each of some items, which are in the order of their positions."""
+    inner = Focus(None, focus.work, focus.variables)
+    inner.size = len(items)
+    for inner.position, inner.item in enumerate(items, 1):
+        yield inner
 
 
 def mapped(ones: Evaluate, value: Evaluate) -> Evaluate:
     """Return the evaluator of `!`: an expression for each item of another one."""
 
     def items(focus: Focus) -> Items:
-        given = spent(focus, ones(focus))
-        inner = Focus(None, focus.work, focus.variables)
-        inner.size = len(given)
         found: Items = []
-        for position, item in enumerate(given, 1):
-            inner.item, inner.position = item, position
+        for inner in _each(focus, spent(focus, ones(focus))):
             found += spent(focus, value(inner))
         return found
 
@@ -246,36 +218,23 @@ def as_items(value: Single) -> Evaluate:
     return items
 
 
-def as_text(items: Evaluate) -> Single:
-    def text(focus: Focus) -> str:
-        found = items(focus)
-        return focus.work.text(found[0]) if found else ""
+def _of_first(
+    read: Callable[[Work, Any], Any], otherwise: str | None = None
+) -> Callable[[Evaluate], Single]:
+    """Return the reader of an argument by its first item, and what it is without one."""
 
-    return text
+    def argument(items: Evaluate) -> Single:
+        def value(focus: Focus) -> Any:
+            found = items(focus)
+            return read(focus.work, found[0]) if found else otherwise
 
+        return value
 
-def as_atom(items: Evaluate) -> Single:
-    def atom(focus: Focus) -> Any:
-        found = items(focus)
-        return focus.work.atom(found[0]) if found else None
-
-    return atom
-
-
-def _as_number(items: Evaluate) -> Single:
-    def value(focus: Focus) -> Any:
-        found = items(focus)
-        return number(focus.work.atom(found[0])) if found else None
-
-    return value
+    return argument
 
 
-def _as_item(items: Evaluate) -> Single:
-    def item(focus: Focus) -> Any:
-        found = items(focus)
-        return found[0] if found else None
-
-    return item
+as_text = _of_first(Work.text, "")
+as_atom = _of_first(Work.atom)
 
 
 def _as_sequence(items: Evaluate) -> Single:
@@ -294,8 +253,8 @@ ARGUMENTS: Mapping[str, Callable[[Evaluate], Single]] = MappingProxyType(
     {
         "t": as_text,
         "a": as_atom,
-        "n": _as_number,
-        "i": _as_item,
+        "n": _of_first(lambda work, item: number(work.atom(item))),
+        "i": _of_first(lambda _, item: item),
         "s": _as_sequence,
         "v": _as_values,
     }
@@ -322,15 +281,7 @@ def tested(test: Test) -> ItemsFilter:
     """Return the condition in brackets that keeps the items for which a test holds."""
 
     def kept(items: list[Any], focus: Focus) -> list[Any]:
-        inner = Focus(None, focus.work, focus.variables)
-        inner.size = len(items)
-        focus.work.spend(len(items))
-        found = []
-        for position, item in enumerate(items, 1):
-            inner.item, inner.position = item, position
-            if test(inner):
-                found.append(item)
-        return found
+        return [inner.item for inner in _each(focus, spent(focus, items)) if test(inner)]
 
     return kept
 

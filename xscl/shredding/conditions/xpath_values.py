@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import add, mul, sub
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -132,8 +132,6 @@ def text_of(value: Any) -> str:
     match value:
         case bool():
             return "true" if value else "false"
-        case int():
-            return str(value)
         case float():
             return _text_of_double(value)
         case _:
@@ -360,9 +358,9 @@ def cast(kind: str, value: Any) -> Any:
     """Return an atomic value as one of a type of XML Schema; raises one of ERRORS."""
     match kind:
         case "string":
-            return str(value) if isinstance(value, str) else text_of(value)
+            return text_of(value)
         case "untypedAtomic":
-            return Untyped(value if isinstance(value, str) else text_of(value))
+            return Untyped(text_of(value))
         case "boolean":
             return _boolean(value)
         case "integer" | "decimal" | "double" | "float":
@@ -502,22 +500,16 @@ def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
         if left is not None and right is not None:
             work.spend(len(left) + len(right))
             return not set(left).isdisjoint(right)
-    error: Exception | None = None
+    return any_holds(_comparisons(work, sign, ones, others))
+
+
+def _comparisons(work: Work, sign: str, ones: Items, others: Items) -> Iterator[Callable[[], bool]]:
     right_values = [work.atom(item) for item in others]
     for item in ones:
         value = work.atom(item)
         work.spend(len(right_values))
         for other in right_values:
-            try:
-                if compare(sign, value, other, work):
-                    return True
-            except OverBudget:
-                raise
-            except ERRORS as caught:
-                error = caught
-    if error is not None:
-        raise error
-    return False
+            yield partial(compare, sign, value, other, work)
 
 
 def _texts(work: Work, items: Items) -> list[str] | None:
@@ -525,6 +517,22 @@ def _texts(work: Work, items: Items) -> list[str] | None:
     if all(isinstance(item, Node | str) for item in items):
         return [work.text(item) for item in items]
     return None
+
+
+def any_holds(tests: Iterable[Callable[[], bool]]) -> bool:
+    """Return True if some test holds; raises the error of one if none does."""
+    failed: Exception | None = None
+    for test in tests:
+        try:
+            if test():
+                return True
+        except OverBudget:
+            raise
+        except ERRORS as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return False
 
 
 def truth(items: Items) -> bool:
