@@ -144,18 +144,6 @@ class PlannedSubscriptions:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
         return self._planner.plan(query, since, updates, bound_to)
 
-    def suspend(self, subscription: Subscription, planned: PlannedQuery | None = None) -> None:
-        """Give a subscription its rows of R_T and numbers of streams, but no operators.
-
-        It has neither state nor results until it is attached.
-        """
-        self._suspended.add(subscription.key)
-        if planned is not None:
-            self._planner.release_operators(planned)
-            self._planned[subscription.key] = planned
-        elif subscription.relational:
-            self._relational.remove(subscription.key)
-
     def refuse(self, subscription: Subscription) -> None:
         """Give no results to a stored subscription whose query this release refuses.
 
@@ -183,64 +171,67 @@ class PlannedSubscriptions:
         """Release what a suspended subscription had, after it was attached."""
         self._pairs.remove(self._planner.release(planned))
 
-    def attach(self, subscription: Subscription, planned: PlannedQuery) -> None:
-        """Make a subscription read the results of its planned query."""
-        planned.one_sided = one_sided_numbers(planned.held)
-        self._planned[subscription.key] = planned
-        if planned.ordered:
-            self.ordered += 1
-            self.nested += planned.nested
-            self._log.hold(_holder(subscription), planned.held)
-        self._count(subscription, 1)
-        self._collect(subscription)
+    def attach(
+        self,
+        subscription: Subscription,
+        planned: PlannedQuery | Query | None,
+        *,
+        suspended: bool = False,
+    ) -> None:
+        """Make a subscription read the results of its planned query.
 
-    def attach_row(self, subscription: Subscription) -> None:
-        """Make a subscription read the results of a row of R_T over blocks.
-
-        No operator reads the row, so all that the plan needs is a scan of its streams, one for all
-        such rows.
+        None is a row of R_T over blocks.  No operator reads it, so all that the plan needs is a
+        scan of its streams, one for all such rows.  A suspended subscription has its rows of R_T
+        and numbers of streams, but no operators: neither state nor results.
         """
-        self._scans.acquire(subscription.reads)
+        if suspended:
+            self._suspend(subscription, planned)
+            return
+        if planned is None:
+            self._scans.acquire(subscription.reads)
+        elif isinstance(planned, PlannedQuery):
+            planned.one_sided = one_sided_numbers(planned.held)
+            self._planned[subscription.key] = planned
+            if planned.ordered:
+                self.ordered += 1
+                self.nested += planned.nested
+                self._log.hold(_holder(subscription), planned.held)
+        else:
+            self.ordered += 1
+            self._relational.qids[subscription.key] = subscription.qid
+            self._log.hold(_holder(subscription), planned.held)
+            self._log.hold(_STREAMS, self._relational.adopted())
         self._count(subscription, 1)
         self._collect(subscription)
 
-    def attach_query(self, subscription: Subscription, query: Query) -> None:
-        """Make a subscription read the results of a relational query."""
-        self.ordered += 1
-        self._relational.qids[subscription.key] = subscription.qid
-        self._log.hold(_holder(subscription), query.held)
-        self._log.hold(_STREAMS, self._relational.adopted())
-        self._count(subscription, 1)
-        self._collect_rows(subscription)
+    def _suspend(self, subscription: Subscription, planned: PlannedQuery | Query | None) -> None:
+        self._suspended.add(subscription.key)
+        if isinstance(planned, PlannedQuery):
+            self._planner.release_operators(planned)
+            self._planned[subscription.key] = planned
+        elif planned is not None:
+            self._relational.remove(subscription.key)
 
     def unmute(self, subscription: Subscription) -> None:
         """Collect and publish the results of a subscription, unless it is paused."""
-        if subscription.key in self._suspended or subscription.key in self._refused:
-            return
-        if subscription.relational:
-            self._collect_rows(subscription)
-        else:
+        if subscription.key not in self._suspended | self._refused:
             self._collect(subscription)
 
     def _collect(self, subscription: Subscription) -> None:
-        if subscription.until is not None:  # it is paused
-            return
-        planned = self._planned.get(subscription.key)
-        if planned is None:
-            self._collector.readers[subscription.qid] += 1
-            return
-        assert planned.root is not None
-        self._collector.add_reader(subscription.qid, planned.root.operator)
-        self._published.add(planned.root.operator, subscription, composite_in)
-
-    def _collect_rows(self, subscription: Subscription) -> None:
+        key = subscription.key
         if subscription.is_paused:
-            self._relational.muted.add(subscription.key)
-            return
-        self._relational.muted.discard(subscription.key)
-        if subscription.publish is not None:
-            root = self._relational.root(subscription.key)
-            self._published.add(root, subscription, composite_of_row)
+            if subscription.relational:
+                self._relational.muted.add(key)
+        elif subscription.relational:
+            self._relational.muted.discard(key)
+            if subscription.publish is not None:
+                self._published.add(self._relational.root(key), subscription, composite_of_row)
+        elif (planned := self._planned.get(key)) is None:
+            self._collector.readers[subscription.qid] += 1
+        else:
+            assert planned.root is not None
+            self._collector.add_reader(subscription.qid, planned.root.operator)
+            self._published.add(planned.root.operator, subscription, composite_in)
 
     def mute(self, subscription: Subscription) -> None:
         """Neither collect nor publish the results of a subscription; its state continues."""

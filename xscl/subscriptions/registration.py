@@ -183,10 +183,7 @@ class Registration:
             distinct=query.shape.distinct,
             reads=query.streams,
         )
-        if beginning.suspended:
-            self._planned.suspend(added)
-        else:
-            self._planned.attach_row(added)
+        self._planned.attach(added, None, suspended=beginning.suspended)
 
     def _register_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> None:
         self._refuse_later(query)  # readers may have come with it
@@ -208,10 +205,7 @@ class Registration:
             ordered=planned.ordered,
             bound_to=beginning.bound_to,
         )
-        if beginning.suspended:
-            self._planned.suspend(added, planned)
-        else:
-            self._planned.attach(added, planned)
+        self._planned.attach(added, planned, suspended=beginning.suspended)
 
     def register_query(
         self, name: str, text: str, language: str, query: Query, beginning: Beginning
@@ -232,10 +226,7 @@ class Registration:
             events=self._dataflow.relational.events(query),
             bound_to=beginning.bound_to,
         )
-        if beginning.suspended:
-            self._planned.suspend(added)
-        else:
-            self._planned.attach_query(added, query)
+        self._planned.attach(added, query, suspended=beginning.suspended)
         self._subscriptions.save()
         self._numbers.save()
         self.set_prompt()
@@ -244,12 +235,8 @@ class Registration:
     def activate(self, one: Subscription) -> None:
         """Give a suspended subscription its operators, without state."""
         before = self._planned.end_suspension(one)
-        if one.relational:
-            self._planned.attach_query(one, self._dataflow.relational.plan_again(one))
-        elif before is None:
-            self._planned.attach_row(one)
-        else:
-            self._planned.attach(one, self._planned_again(one))
+        self._planned.attach(one, self._plan_of(one))
+        if before is not None:
             self._planned.release(before)
             for number in before.numbers:
                 self._numbers.release(number)
@@ -333,32 +320,19 @@ class Registration:
         self._dataflow.state_log.restore([(row["number"], row["entry"]) for row in entries])
 
     def _attach_again(self, subscription: Subscription) -> None:
-        if subscription.number in self._subscriptions.backfills:
-            self._suspend_again(subscription)
-        elif subscription.relational:
-            self._planned.attach_query(subscription, self._query_again(subscription))
-        elif subscription.is_row:
-            self._planned.attach_row(subscription)
-        else:
-            self._planned.attach(subscription, self._planned_again(subscription))
-
-    def _suspend_again(self, subscription: Subscription) -> None:
-        planned = None
         if subscription.relational:
-            self._query_again(subscription)
-        elif not subscription.is_row:
-            planned = self._planned_again(subscription)
-        self._planned.suspend(subscription, planned)
+            self._numbers.acquire(_definition(subscription.key, subscription.language))
+        suspended = subscription.number in self._subscriptions.backfills
+        self._planned.attach(subscription, self._plan_of(subscription), suspended=suspended)
 
-    def _query_again(self, subscription: Subscription) -> Query:
-        self._numbers.acquire(_definition(subscription.key, subscription.language))
-        return self._dataflow.relational.plan_again(subscription)
-
-    def _planned_again(self, subscription: Subscription) -> PlannedQuery:
-        query = self._shapes.prepare(subscription.query)
-        return self._planned.plan(
-            query, subscription.since, subscription.updates, subscription.bound_to
-        )
+    def _plan_of(self, one: Subscription) -> PlannedQuery | Query | None:
+        """Plan the query of a subscription anew; None for a row of R_T over blocks."""
+        if one.relational:
+            return self._dataflow.relational.plan_again(one)
+        if one.is_row:
+            return None
+        query = self._shapes.prepare(one.query)
+        return self._planned.plan(query, one.since, one.updates, one.bound_to)
 
     def set_prompt(self) -> None:
         """Set whether some temporal operator reads a stream that another one publishes."""
