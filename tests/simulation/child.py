@@ -71,7 +71,7 @@ def _stay_on_one_processor(number: int) -> None:
     """Bind the process to one of its processors, where handing over to another thread costs least.
 
     One thread runs at a time.  An hour takes an eighth less processor time (measured in turns,
-    docs/measurements/suite.md).
+    docs/measurements.md#simulation).
     """
     if hasattr(os, "sched_setaffinity"):  # Linux
         processors = sorted(os.sched_getaffinity(0))

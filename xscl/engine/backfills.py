@@ -55,7 +55,7 @@ that it met.
 
 A push beside a slice may take twice its time: the interpreter runs one thread.  So fewer than one
 push in 20 may meet one, also where slices are shorter than the time between two pushes
-(docs/measurements/backfill.md).
+(docs/measurements.md#histories).
 """
 QUIET = 0.5
 """Seconds without a push that end a pause."""
