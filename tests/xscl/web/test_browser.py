@@ -95,6 +95,15 @@ def test_a_page_is_accessible_in_light_and_on_a_dark_phone(
         assert browser.shifted() < 0.01
 
 
+def test_the_first_match_is_high_on_a_phone(browser: Browser, shop: Shop) -> None:
+    browser.look("light", PHONE)
+    browser.open(f"{shop.address}/")
+    browser.until(browser.is_live)
+    top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+    assert 0 < browser.run(top, "article.match") <= 300
+    assert browser.run(top, "#live") > PHONE[1] - 60
+
+
 def test_the_description_of_the_api_fits_a_phone(browser: Browser, shop: Shop) -> None:
     browser.look("light", PHONE)
     browser.open(f"{shop.address}/docs")
