@@ -366,7 +366,7 @@ def _clean(text: str | None) -> str:
 def _number(name: str) -> int:
     """64 bits that stand for a name."""
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def content_id(text: str) -> str:

@@ -28,7 +28,6 @@ from xscl.store.chunks import Chunks, Dead
 from xscl.store.database import Database, Reader
 from xscl.store.queries.mirrors import ANALYSIS, Mirrors
 from xscl.store.queries.tables import (
-    ENCODED,
     RELATIONS,
     TABLES,
     ColumnValues,
@@ -38,7 +37,6 @@ from xscl.store.queries.tables import (
     encoded,
     insertion,
     stored_column,
-    stored_rows,
     values_of,
 )
 from xscl.store.store_file import seen
@@ -105,12 +103,15 @@ class Store:
         with self._changing():
             return self._database.chunks.drop(relation, upto, dead)
 
-    def insert(self, table: str, columns: Mapping[str, ColumnValues]) -> None:
+    def insert(
+        self, table: str, columns: Mapping[str, ColumnValues], *, replace: bool = False
+    ) -> None:
         """Append rows to a table: columns of Python values or of NumPy, by their names."""
         name = table.removeprefix("state.")
-        lists = ENCODED[name]
-        values = (stored_column(one, encode=column in lists) for column, one in columns.items())
-        self.execute_many(insertion(name, tuple(columns)), zip(*values, strict=True))
+        schema = TABLES[name]
+        values = (stored_column(one, schema.field(column).type) for column, one in columns.items())
+        sql = insertion(name, tuple(columns), replace=replace)
+        self.execute_many(sql, zip(*values, strict=True))
 
     def insert_rows(
         self, table: str, rows: Iterable[Mapping[str, object]], *, replace: bool = False
@@ -119,9 +120,8 @@ class Store:
 
         They `replace` those of the same keys.
         """
-        name = table.removeprefix("state.")
-        sql = insertion(name, tuple(TABLES[name].names), replace=replace)
-        self.execute_many(sql, stored_rows(name, rows))
+        each, names = list(rows), TABLES[table.removeprefix("state.")].names
+        self.insert(table, {name: [row[name] for row in each] for name in names}, replace=replace)
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Execute a statement with each of some rows of parameters."""

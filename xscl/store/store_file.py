@@ -31,7 +31,7 @@ from xscl.atomic_files import synchronise
 from xscl.errors import StoreError
 from xscl.plurals import counted
 from xscl.store.consumed_note import remaining
-from xscl.store.queries.tables import APPLICATION, VERSION, create_statements, unsigned
+from xscl.store.queries.tables import APPLICATION, VERSION, create_statements
 from xscl.store.store_errors import (
     DATABASE,
     FORMER_DATABASE,
@@ -170,7 +170,7 @@ def _create(connection: apsw.Connection) -> None:
 def seen(connection: apsw.Connection) -> StoreMark:
     """Return the id of a store and its number of commits."""
     ((store, commits),) = connection.execute(_SEEN)
-    return StoreMark(f"{unsigned(store):016x}", commits)
+    return StoreMark(f"{store % (1 << 64):016x}", commits)
 
 
 class StoreFile:

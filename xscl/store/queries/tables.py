@@ -1,8 +1,7 @@
 """The tables of the durable store: their columns, with the types that users see, and their keys.
 
-SQLite has no lists, booleans and unsigned numbers.  A list is stored as the text of JSON, a boolean
-as 0 or 1, and an unsigned number as the signed one with the same bits.  `encoded` and `decoded`
-convert values, `stored_column` and `column_of` whole columns.
+SQLite has no lists and booleans.  A list is stored as the text of JSON, a boolean as 0 or 1.
+`encoded` and `decoder` convert values, `stored_column` and `column_of` whole columns.
 
 Rows of the large relations (`RELATIONS`) are not rows of SQLite: `xscl.store.chunks` has them.  The
 numbers that are the key of a table ascend: a new row has a larger number than all before it.
@@ -12,9 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,7 +37,6 @@ _TYPES = {
     "BIGINT": pa.int64(),
     "INTEGER": pa.int32(),
     "TINYINT": pa.int8(),
-    "UBIGINT": pa.uint64(),
     "BOOLEAN": pa.bool_(),
     "FLOAT": pa.float32(),
     "VARCHAR": pa.string(),
@@ -49,7 +46,6 @@ _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
 _SHORT = 100  # items of a list that is remembered
-_SIGN, _SPAN = 1 << 63, 1 << 64
 _CHANGE = re.compile(
     r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
     re.IGNORECASE,
@@ -122,8 +118,8 @@ _TABLES = {
         topic VARCHAR, header_names VARCHAR[], given_title VARCHAR,
         last_item BIGINT""",
     "feed_item": """key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
-        skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
-        time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT""",
+        skipped INTEGER, missing_since BIGINT, first_name BIGINT, all_names BIGINT,
+        time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike BIGINT""",
     "feed_spool": "segment BIGINT, announced INTEGER",
     "feed_lease": """key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR,
         asked BIGINT, due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER,
@@ -225,21 +221,9 @@ def _kind(kind: str) -> str:
 # -- Values --------------------------------------------------------------------------------
 
 
-def signed(number: int) -> int:
-    """Return the signed number with the bits of an unsigned one of 64 bits."""
-    return number - _SPAN if number >= _SIGN else number
-
-
-def unsigned(number: int) -> int:
-    """Return the unsigned number with the bits of a signed one of 64 bits."""
-    return number % _SPAN
-
-
 def encoded(value: Any) -> Any:
     """Return a value as SQLite stores it."""
     match value:
-        case int():
-            return signed(value)
         case [list() | tuple(), *_]:
             return _encoder.encode(value)
         case list() | tuple():
@@ -264,8 +248,6 @@ def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
         return None
     if pa.types.is_list(kind):
         return _list_of
-    if kind == pa.uint64():
-        return unsigned
     return bool if pa.types.is_boolean(kind) else None
 
 
@@ -278,41 +260,12 @@ def values_of(stored: Sequence[Any], kind: pa.DataType | None) -> Sequence[Any]:
     return [None if one is None else decode(one) for one in stored]
 
 
-def is_encoded(kind: pa.DataType) -> bool:
-    """Return whether values of a type are stored as others."""
-    return bool(pa.types.is_list(kind)) or kind == pa.uint64()
-
-
-ENCODED = {
-    name: frozenset(one.name for one in schema if is_encoded(one.type))
-    for name, schema in TABLES.items()
-}
-"""The columns of tables whose values are stored as others."""
-
-
-def stored_rows(
-    table: str, rows: Iterable[Mapping[str, object]]
-) -> Iterator[tuple[object, ...] | list[object]]:
-    """Return rows of Python values as a table stores them, by the order of its columns."""
-    schema = TABLES[table]
-    found = map(itemgetter(*schema.names), rows)
-    places = [place for place, kind in enumerate(schema.types) if is_encoded(kind)]
-    return (_stored(row, places) for row in found) if places else found
-
-
-def _stored(row: tuple[object, ...], places: Sequence[int]) -> list[object]:
-    values = list(row)
-    for place in places:
-        values[place] = encoded(values[place])
-    return values
-
-
-def stored_column(values: ColumnValues, *, encode: bool) -> Sequence[object]:
+def stored_column(values: ColumnValues, kind: pa.DataType) -> Sequence[object]:
     """Return Python values, or those of NumPy, as SQLite stores them."""
     if isinstance(values, np.ndarray):
         listed: list[object] = values.tolist()
         values = listed
-    return [*map(encoded, values)] if encode else values
+    return [*map(encoded, values)] if pa.types.is_list(kind) else values
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
@@ -325,8 +278,6 @@ def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
             return column_of(texts.dictionary.to_pylist(), kind).take(texts.indices)
         read = json.loads(f"[{','.join('null' if one is None else one for one in values)}]")
         return pa.array(read, kind)
-    if kind == pa.uint64():
-        return pa.array(values, pa.int64()).view(kind)
     if kind == pa.bool_():
         return pa.array(values, pa.int8()).cast(kind)
     return pa.array(values, kind)
