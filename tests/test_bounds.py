@@ -95,7 +95,7 @@ from templates.model.result_bound import RESULTS
 from tests.reliability import all_tests
 from xscl.delivery import message, send_slots
 from xscl.delivery.outbox import printing
-from xscl.ingestion.consumer_watch import STALLED
+from xscl.ingestion.watches import STALLED
 from xscl.server import termination
 from xscl.service import intake, marks
 from xscl.service.accounts import Quota

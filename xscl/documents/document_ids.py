@@ -29,8 +29,7 @@ import numpy.typing as npt
 
 from templates.columns.columns import SortedRuns
 from xscl.store.queries.documents import hashes_of_ids
-from xscl.store.queries.numbers import RowNumbers
-from xscl.store.queries.rows import rows_of
+from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.store import Store
 
 Hashes: TypeAlias = npt.NDArray[np.uint32]

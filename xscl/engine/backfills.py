@@ -31,8 +31,8 @@ from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.replay import kept_documents, witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import has_history
+from xscl.store.queries.rows import RowNumbers
 from xscl.store.store import Store
 
 _log = logging.getLogger(__name__)

@@ -45,10 +45,9 @@ from xscl.store.queries.documents import (
     expired_documents,
     first_arrived_since,
 )
-from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
-from xscl.store.queries.rows import delete_prefixed, delete_rows
+from xscl.store.queries.rows import RowNumbers, delete_prefixed, delete_rows
 from xscl.store.queries.stories import delete_past_stories
 from xscl.store.queries.texts import (
     bytes_of_texts,

@@ -20,9 +20,8 @@ from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
-from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.results import results_of
-from xscl.store.queries.rows import rows_of
+from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.queries.witnesses import documents_of_pairs, pairs_from
 from xscl.store.store import Store
 

@@ -36,9 +36,9 @@ from xscl.inspection.replay import BATCH, TrialScope, first, past
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.lateness import count_late
-from xscl.store.queries.numbers import RowNumbers
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
+from xscl.store.queries.rows import RowNumbers
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 from xscl.subscriptions.subscriptions import Beginning, Subscriptions

@@ -23,8 +23,8 @@ from xscl.engine.batch_size import BatchSize
 from xscl.engine.executors import ExecutorResults, Executors
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.errors import XsclError
-from xscl.ingestion.executors_watch import AGAIN
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
+from xscl.ingestion.watches import AGAIN
 from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)

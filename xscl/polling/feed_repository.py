@@ -40,6 +40,7 @@ from xscl.store.queries.rows import delete_but_newest, delete_rows, rows_of, upd
 from xscl.store.store import Store
 
 _NAMES = {field.name for field in fields(Feed)} - {"headers", "given_for"}
+_EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
 
 
 def heard_until(store: Store) -> int | None:
@@ -296,7 +297,11 @@ class FeedRepository:
 
     def leases(self, keys: Collection[str] | None = None) -> dict[str, HubLease]:
         """Return the leases of feeds at their hubs by key, for some feeds or all."""
-        return {row["key"]: HubLease(**row) for row in stored.leases(self.store, keys)}
+        store = self.store
+        some = (
+            rows_of(store, "feed_lease") if keys is None else rows_of(store, "feed_lease", key=keys)
+        )
+        return {row["key"]: HubLease(**row) for row in some}
 
     def lease_of(self, callback: str) -> HubLease | None:
         """Return the lease with a callback, by the hash of that."""
@@ -305,7 +310,9 @@ class FeedRepository:
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
         """Return the last polls of a feed, the newest first."""
-        return [PollRecord(**row) for row in stored.polls_of(self.store, feed.key, MOST)]
+        newest_first = "polled DESC, rowid DESC"
+        rows = rows_of(self.store, "feed_poll", *_POLL, order=newest_first, key=feed.key)
+        return [PollRecord(**row) for row in rows][:MOST]
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
@@ -360,7 +367,8 @@ class FeedRepository:
         refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
         with self.writing() as store:
-            stored.update_feed(store, row_of(feed))
+            row = row_of(feed)
+            update_rows(store, "feed", {name: row[name] for name in _EDITED}, key=feed.key)
 
     def request_poll(self, feed: Feed, now: int, *, at_once: bool = False) -> Feed:
         """Make a feed due, as soon as its owner may have it polled, or `at_once`; return it.
@@ -484,6 +492,7 @@ def _least(owner: str) -> int:
 
 
 _VERSION = tuple(one.name for one in fields(ItemVersion))
+_POLL = tuple(one.name for one in fields(PollRecord))
 
 
 def _fields_of(one: ItemVersion) -> dict[str, object]:

@@ -47,10 +47,10 @@ from xscl.ingestion.data_directory import (
     DataDirectoryError,
     clear_executors,
 )
-from xscl.ingestion.executors_watch import STARTING, Away, ExecutorsWatch
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
+from xscl.ingestion.watches import STARTING, Away, ExecutorsWatch
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_commands import prepare

@@ -16,9 +16,8 @@ from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
-from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.executors_watch import ExecutorsWatch
+from xscl.ingestion.watches import ConsumerWatch, ExecutorsWatch
 from xscl.inspection.vocabulary import StreamCounts
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xscl.ingestion.executors_watch import AGAIN
+from xscl.ingestion.watches import AGAIN
 from xscl.plurals import counted
 from xscl.time_format import duration, moment, ticks_of_time
 

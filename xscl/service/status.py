@@ -32,7 +32,7 @@ from xscl.documents.retention import (
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import resident_bytes
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.executors_watch import ExecutorsWatch
+from xscl.ingestion.watches import ExecutorsWatch
 from xscl.polling.feed_repository import ticks
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store

@@ -16,8 +16,7 @@ from tests.xscl.delivery.receiver import Receiver, Sending, sending
 from tests.xscl.delivery.test_files_and_mails import Post, content, post_office, server
 from xscl.delivery.endpoint import Mail, Ntfy, Slack, Webhook
 from xscl.delivery.message_reader import LatestMatches, latest, with_stories
-from xscl.delivery.syndication.atom_feed import atom
-from xscl.delivery.syndication.json_feed import json_feed
+from xscl.delivery.syndication.formats import atom, json_feed
 from xscl.delivery.syndication.syndicated_feed import FeedAddresses, FeedPage, etag, feed_of
 from xscl.engine.match_log import Page
 from xscl.polling.credentials import Credentials

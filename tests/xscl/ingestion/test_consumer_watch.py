@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from tests.xscl.service.conftest import eventually, ok, serving
-from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.ingestion.watches import ConsumerStall, ConsumerWatch
 
 
 class Spool:

@@ -24,8 +24,8 @@ from tests.xscl.service.test_metrics import figures
 from xscl.errors import XsclError
 from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.executors_watch import STARTING, ExecutorsWatch
 from xscl.ingestion.pipeline import PipelineError
+from xscl.ingestion.watches import STARTING, ExecutorsWatch
 from xscl.server.demo import demonstrate
 from xscl.service.figures import lines
 from xscl.subscriptions.match import Match

@@ -21,7 +21,7 @@ import pytest
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
-from xscl.store.queries.numbers import among
+from xscl.store.queries.rows import among
 from xscl.store.queries.tables import ColumnValues, encoded
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed

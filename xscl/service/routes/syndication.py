@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from xscl.client.bodies import JsonBody
 from xscl.delivery.message_reader import NewestFirst, latest, with_stories
-from xscl.delivery.syndication import atom_feed, json_feed
+from xscl.delivery.syndication import formats
 from xscl.delivery.syndication.syndicated_feed import (
     PAGE,
     FeedAddresses,
@@ -84,8 +84,8 @@ class _Conditions:
 
 Conditions = Annotated[_Conditions, Depends()]
 _RENDERERS: dict[MatchFeedFormat, tuple[Callable[[FeedPage], bytes], str]] = {
-    "atom": (atom_feed.atom, atom_feed.MEDIA_TYPE),
-    "json": (json_feed.json_feed, json_feed.MEDIA_TYPE),
+    "atom": (formats.atom, formats.ATOM),
+    "json": (formats.json_feed, formats.JSON),
 }
 """Renderers of a page with their media types."""
 _ATOM, _JSON = (raw_response(kind, "A page, the newest first.") for _, kind in _RENDERERS.values())

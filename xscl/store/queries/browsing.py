@@ -7,8 +7,8 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from xscl.store.queries.analysis import DAY, analysed, days_ago
-from xscl.store.queries.lists import LISTED, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.queries.rows import LISTED, any_of, contains
 from xscl.store.store import Store
 
 END = 1 << 62

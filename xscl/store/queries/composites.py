@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from xscl.store.queries.lists import first_of, is_empty
-from xscl.store.queries.numbers import RowNumbers, among, found_numbers
-from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.rows import (
+    RowNumbers,
+    among,
+    delete_rows,
+    first_of,
+    found_numbers,
+    is_empty,
+)
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 

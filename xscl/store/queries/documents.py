@@ -10,8 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.model.join_graph import INFINITE
-from xscl.store.queries.lists import any_of, first_of, has_any, is_empty
-from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
+from xscl.store.queries.rows import (
+    RowNumbers,
+    among,
+    any_of,
+    first_of,
+    found_number,
+    found_numbers,
+    has_any,
+    is_empty,
+)
 from xscl.store.store import Store
 
 _STORED = (

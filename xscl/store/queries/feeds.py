@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xscl.store.queries.lists import LISTED, contains
-from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import OPERATOR, own_condition
-from xscl.store.queries.rows import rows_of, update_rows
+from xscl.store.queries.rows import LISTED, among, contains
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
-_EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
 _GIVEN = ("key", "stream", "added", "given_title", "tags", "every", "next_poll")
 _POLLED = tuple(name for name in TABLES["feed"].names if name not in _GIVEN)
 """The columns that a poll may change, besides the time of the next one."""
@@ -148,11 +145,6 @@ def heard_until(store: Store, *, least: int, every: int) -> int | None:
     return None if found is None else int(found)
 
 
-def update_feed(store: Store, row: Mapping[str, object]) -> None:
-    """Write the editable columns of a feed, given as a row as `feeds` returns it."""
-    update_rows(store, "feed", {name: row[name] for name in _EDITED}, key=str(row["key"]))
-
-
 def update_polled(
     store: Store,
     rows: Sequence[Mapping[str, object]],
@@ -242,26 +234,7 @@ def delete_items(store: Store, items: Sequence[tuple[str, str]]) -> None:
     store.execute_many(sql, items)
 
 
-# -- Polls -------------------------------------------------------------------------------
-
-
-def polls_of(store: Store, key: str, most: int) -> Iterator[dict[str, Any]]:
-    """Return the last polls of a feed, the newest first."""
-    return store.rows(
-        "SELECT polled, outcome, seconds, items, note FROM state.feed_poll WHERE key = ?"
-        " ORDER BY polled DESC, rowid DESC LIMIT ?",
-        [key, most],
-    )
-
-
 # -- Leases ------------------------------------------------------------------------------
-
-
-def leases(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Return the leases of some feeds, or all."""
-    if keys is None:
-        return rows_of(store, "feed_lease")
-    return rows_of(store, "feed_lease", key=keys)
 
 
 def count_leases(store: Store) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xscl.store.queries.numbers import found_number
+from xscl.store.queries.rows import found_number
 from xscl.store.store import Store
 
 

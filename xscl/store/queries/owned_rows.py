@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from xscl.store.queries.lists import any_of
 from xscl.store.queries.owners import own_condition
-from xscl.store.queries.rows import delete_rows, rows_of
+from xscl.store.queries.rows import any_of, delete_rows, rows_of
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 

@@ -8,8 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.store.queries.lists import LISTED, has_any
-from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
+from xscl.store.queries.rows import LISTED, RowNumbers, among, found_number, found_numbers, has_any
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 

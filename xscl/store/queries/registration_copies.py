@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from xscl.store.queries.numbers import among, found_numbers
+from xscl.store.queries.rows import among, found_numbers
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 

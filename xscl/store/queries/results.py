@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.numbers import RowNumbers, among
+from xscl.store.queries.rows import RowNumbers, among
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 

@@ -1,4 +1,4 @@
-"""Rows of a table by the values of columns: read, changed and deleted.
+"""What statements have in common: rows by the values of columns, lists and numbers.
 
 A column is to have a value, or one of those of a list, an array or another collection.
 `Store.insert_rows` inserts rows.  A statement with other conditions is in the module of its table.
@@ -6,15 +6,24 @@ A column is to have a value, or one of those of a list, an array or another coll
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xscl.store.queries.lists import LISTED
-from xscl.store.queries.numbers import among
+import apsw
+import numpy as np
+import numpy.typing as npt
+
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 ValueIn: TypeAlias = str | bytes | int | Collection[Any]
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+
+_FEW = 8  # numbers that a statement names
+_GIVEN = "SELECT value FROM json_each(?)"
+
+LISTED = f"({_GIVEN})"
+"""SQL for the values of a parameter, a list, after IN."""
 
 
 def rows_of(
@@ -76,3 +85,54 @@ def _listed(value: Any) -> tuple[str, list[object]]:
         return LISTED, [list(value)]
     numbers, given = among(value)
     return f"({numbers})", given
+
+
+# -- Numbers -------------------------------------------------------------------------------
+
+
+def among(numbers: Collection[int] | RowNumbers) -> tuple[str, list[object]]:
+    """Return SQL for some numbers, for the brackets after IN, and its parameters."""
+    if len(numbers) <= _FEW:
+        return ", ".join("?" * len(numbers)) or "NULL", [int(number) for number in numbers]
+    array = np.fromiter(numbers, np.int64, len(numbers))
+    return "SELECT value FROM carray(?)", [apsw.carray(array)]
+
+
+def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -> RowNumbers:
+    """Return the numbers that a query of one column finds."""
+    rows = store.fetch(query, parameters)
+    return np.fromiter((number for (number,) in rows), np.int64, len(rows))
+
+
+def found_number(store: Store, query: str, parameters: Sequence[object] = ()) -> int | None:
+    """Return the number that a query of one column finds, None without a row, and for NULL."""
+    rows = store.fetch(query, parameters)
+    return None if not rows or rows[0][0] is None else int(rows[0][0])
+
+
+# -- Lists as values of columns ------------------------------------------------------------
+
+
+def first_of(column: str) -> str:
+    """Return SQL for the first value of a list."""
+    return f"{column} ->> 0"
+
+
+def is_empty(column: str) -> str:
+    """Return SQL for whether a list has no value."""
+    return f"{column} = '[]'"
+
+
+def has_any(column: str) -> str:
+    """Return SQL for whether a list has one of the values of a parameter."""
+    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE value IN ({_GIVEN}))"
+
+
+def contains(column: str) -> str:
+    """Return SQL for whether a list has the value of a parameter."""
+    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE value = ?)"
+
+
+def any_of(column: str, condition: str) -> str:
+    """Return SQL for whether a condition holds of a value, which is called so, of a list."""
+    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE {condition})"

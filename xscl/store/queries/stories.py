@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from xscl.store.queries.lists import LISTED
-from xscl.store.queries.numbers import among
-from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.rows import LISTED, among, delete_rows
 from xscl.store.store import Store
 
 _DOCUMENTS = "state.story_document d JOIN state.story s ON s.id = d.story"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.lists import contains
+from xscl.store.queries.rows import contains
 from xscl.store.store import Store
 
 _ARRIVED = (

@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from xscl.store.queries.lists import contains
-from xscl.store.queries.numbers import found_number
 from xscl.store.queries.owners import own_condition
-from xscl.store.queries.rows import delete_rows, rows_of, update_rows
+from xscl.store.queries.rows import contains, delete_rows, found_number, rows_of, update_rows
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from xscl.store.queries.numbers import RowNumbers, among, found_number, found_numbers
+from xscl.store.queries.rows import RowNumbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.numbers import RowNumbers
+from xscl.store.queries.rows import RowNumbers
 from xscl.store.store import Store
 
 _KEPT = (

@@ -143,7 +143,7 @@ def test_tables_in_duckdb_have_the_types_that_users_know() -> None:
 
 def test_rows_go_to_duckdb_as_they_came() -> None:
     item = {"key": "k", "identity": "i", "hash": b"\0\xff", "versions": 1, "rule": None}
-    item |= {"skipped": 0, "missing_since": None, "first_name": 2**64 - 1, "all_names": 7}
+    item |= {"skipped": 0, "missing_since": None, "first_name": -(2**63), "all_names": 7}
     item |= {"time_from": "é\0", "clipped": True, "written": "", "alike": None}
     composite = {"doc": 1, "docs": [1, 2], "nodes": [], "vals": ["a", None, 'q"\\'], "start": -1}
     composite |= dict.fromkeys(("ts", "clock", "rank", "first", "version"), 0) | {"bases": None}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from xscl.store.queries.numbers import _FEW, found_number
 from xscl.store.queries.rejected import keep_newest
+from xscl.store.queries.rows import _FEW, found_number
 from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
