@@ -63,8 +63,8 @@ WHOLE_MODULES = (
 
 BEGIN_WITH = (
     *("/stress/", "/server/test_termination.py::", "/server/test_demo.py::", "/kills/"),
-    *("/server/test_printing.py::", "/server/test_serve.py::", "/cli/test_real_feeds.py::"),
-    *("/polling/test_many_feeds.py::", "/polling/test_replayed_feeds.py::", "/test_backup.py::"),
+    *("/server/test_printing.py::", "/server/test_serve.py::"),
+    *("/polling/test_many_feeds.py::", "/test_backup.py::"),
 )
 """Tests that mostly wait: last in a run, they would leave the cores idle."""
 

@@ -29,3 +29,17 @@ def called(*arguments: str, given: str | None = None) -> Result:
 def json_rows(output: str) -> list[Any]:
     """Return the values of JSON Lines."""
     return [json.loads(line) for line in output.splitlines()]
+
+
+def answered(*arguments: str) -> str:
+    """Return the output of a command that succeeds."""
+    done = called(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def failed(code: int, *arguments: str) -> str:
+    """Return the error of a command that prints nothing else."""
+    done = called(*arguments)
+    assert (done.exit_code, done.stdout) == (code, ""), done.output
+    return done.stderr

@@ -60,25 +60,3 @@ def unread_after_commit(engine: Engine) -> Iterator[None]:
         yield
     with engine.transactions.committed():
         pass  # the state is loaded
-
-
-@contextmanager
-def in_doubt(
-    number: int = 1, afterwards: Callable[[], object] = lambda: None
-) -> Iterator[Callable[[], bool]]:
-    """Make one commit take effect, call a function and raise.
-
-    Yields a function that returns whether that commit was reached.
-    """
-    passed = 0
-
-    def fail(point: str) -> None:
-        nonlocal passed
-        passed += point == "after_commit"
-        if point == "after_commit" and passed == number:
-            afterwards()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(POINTS, fail)
-        yield lambda: passed >= number

@@ -130,21 +130,6 @@ def test_a_cancelled_waiter_keeps_no_slot() -> None:
     asyncio.run(run())
 
 
-def test_a_timeout_leaves_the_queue() -> None:
-    async def run() -> None:
-        limiter = KeyedLimiter[int]()
-        with limiter.hold(1, 1, FULL):
-            with pytest.raises(TooManyConcurrent), limiter.hold(1, 1, FULL, 0.001):
-                pass
-            with pytest.raises(TooManyConcurrent):
-                async with limiter.hold_async(1, 1, FULL, 0.001):
-                    pass
-            assert (limiter.held(1), limiter.waiting) == (1, 0)
-        assert limiter.keys == 0
-
-    asyncio.run(run())
-
-
 def test_a_bucket_is_full_after_a_minute_and_fills_evenly() -> None:
     now = [100.0]
     requests = TokenBuckets[int](lambda: now[0])

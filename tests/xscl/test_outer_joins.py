@@ -130,18 +130,6 @@ def test_why_agrees(side: str) -> None:
                 assert answer.matched == (wanted in EXPECTED[side]), wanted
 
 
-def test_why_takes_the_document_of_either_side_alone() -> None:
-    with xscl.Engine(retention=KEPT) as engine:
-        engine.push(in_order())
-        engine.advance(NOON + 9 * D)
-        for text in ("i/i7", "i7", "o/o6"):
-            assert engine.why(query(), text).matched, text
-        assert not engine.why(query(), "i/i1").matched
-        with pytest.raises(xscl.XsclError):
-            engine.why(query(), "-", "-")
-        assert engine.why(query()).closest is not None
-
-
 def test_its_surfaces_say_what_it_is() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("q", query())

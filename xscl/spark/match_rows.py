@@ -155,7 +155,10 @@ def _distinct(subscribers: Sequence[Subscription], seen: Columns) -> Columns:
 
 
 class _Documents:
-    """Documents (`DOCUMENTS`) by their places, and what matches show of them."""
+    """Documents (`DOCUMENTS`) by their places, and what matches show of them.
+
+    Composites have numbers of documents, which begin with 1: 0 is `ABSENT`.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -171,10 +174,10 @@ class _Documents:
         results: Sequence[Sequence[int]],
     ) -> tuple[list[tuple[str, list[str]]], str]:
         """Return the bindings and the output of a match of two documents, of some results."""
-        documents = {place: self._stored(place) for place in places}
-        parts = {place: of_document(one) for place, one in documents.items()}
-        split = subscription.split
-        found = [joined(parts, places[0], places[-1], nodes, split) for nodes in results]
+        documents = {place + 1: self._stored(place) for place in places}
+        parts = {number: of_document(one) for number, one in documents.items()}
+        split, one, other = subscription.split, places[0] + 1, places[-1] + 1
+        found = [joined(parts, one, other, nodes, split) for nodes in results]
         return self._shown(subscription, found, documents)
 
     def sides_content(
@@ -184,9 +187,9 @@ class _Documents:
 
         Its sides are places of documents with the nodes of each, -1 for a side that is not there.
         """
-        documents = {place: self._stored(place) for place, _ in sides if place >= 0}
+        documents = {place + 1: self._stored(place) for place, _ in sides if place >= 0}
         parts = [
-            of_document(documents[place])._replace(nodes=tuple(nodes))
+            of_document(documents[place + 1])._replace(nodes=tuple(nodes))
             if place >= 0
             else absent(1, len(nodes), 0)
             for place, nodes in sides
@@ -202,17 +205,17 @@ class _Documents:
         match = match_of(subscription, composites, documents, self._source)
         return list(values_of(match).items()), match.xml().decode()
 
-    def _tree(self, place: int) -> DocumentTree:
-        tree = self._trees.get(place)
+    def _tree(self, number: int) -> DocumentTree:
+        tree = self._trees.get(number)
         if tree is None:
-            text, ts = (self.table[name][place].as_py() for name in ("xml", "ts"))
-            tree = self._trees.put(place, number_nodes(parse(text), ts))
+            text, ts = (self.table[name][number - 1].as_py() for name in ("xml", "ts"))
+            tree = self._trees.put(number, number_nodes(parse(text), ts))
         return tree
 
     def _stored(self, place: int) -> StoredDocument:
         row = self.table.slice(place, 1).to_pylist()[0]
         return StoredDocument(
-            doc=place,
+            doc=place + 1,
             id=self.names[place],
             ts=row["ts"],
             first=place,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from unittest.mock import ANY
 
 import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
-from tests.xscl.commandline import called, json_rows
+from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR
+from tests.xscl.commandline import answered, called, failed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -43,12 +42,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDirectory:
+def place(made: Path, folder: Path) -> DataDirectory:
     """A copy of the data directory in the directory of work."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("XSCL_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "100")
-    return DataDirectory(shutil.copytree(made, tmp_path / "xscl-data"))
+    return DataDirectory(shutil.copytree(made, folder / "xscl-data"))
 
 
 # -- try -----------------------------------------------------------------------------------
@@ -59,21 +55,6 @@ def test_try_a_subscription_on_what_came_before_it_too() -> None:
     assert [row["documents"] for row in rows] == [["d1", "d3"], ["d2", "d3"]]
     assert {row["subscription"] for row in rows} == {"pair"}
     assert answered("try", "pair", "--since", "1d") == TEXT.format("pair")
-
-
-def test_try_a_query_or_a_file() -> None:
-    assert answered("try", PAIR, "--since", "36 h") == TEXT.format("try")
-    Path("q.xscl").write_text(f"-- books and blogs\n{PAIR}\n")
-    assert answered("try", "@q.xscl", "--since", "36 h") == TEXT.format("try")
-    assert answered("try", "S//blog->b", "--format", "xml") == f"<result>{BLOG}</result>\n"
-    assert len(json_rows(answered("subscriptions", "--json"))) == 2
-
-
-def test_try_says_how_documents_come_on_a_stream_that_has_none() -> None:
-    said = called("try", "feeds//a->x").stderr
-    assert "nothing has come on feeds: 'xscl feeds add URL' follows a feed" in said
-    said = called("try", "news//a->x").stderr
-    assert "nothing has come on news: 'xscl feeds add URL --tag news' follows a feed" in said
 
 
 def test_try_says_that_there_is_no_match() -> None:
@@ -89,56 +70,12 @@ def test_try_says_that_there_is_no_match() -> None:
     )
 
 
-def test_why_without_documents_shows_what_comes_closest() -> None:
-    query = PAIR.replace("S//blog", "S//blog[./zzz]")
-    assert answered("why", query).splitlines()[:3] == [
-        "the query has no match so far",
-        "  2 of 3 documents of S match S//book->b[./title->t]",
-        "  0 of 3 documents of S match S//blog->c[./zzz][./title->u]",
-    ]
-    (found,) = json.loads(answered("why", PAIR, "--json"))["closest"]["edges"][-1:]
-    value = {"kind": "value", "text": "t = u", "holds": True, "nearest": ANY, "pending": False}
-    assert found == value
-    assert answered("why", "pair").startswith("pair has matches\n")
-
-
 def test_subscribe_remarks_on_blocks_that_no_kept_document_matches() -> None:
     done = called("subscribe", "hushed", "S//book[./title = 'feeds']")
     assert done.exit_code == 0
     assert done.stderr == (
         'xscl: no kept document matches S//book[./title = "feeds"]: S//book matches, but not with'
         " [./title = \"feeds\"]: 'Feeds' and 'feeds', equal but for case\n"
-    )
-
-
-def test_subscribe_warns_of_names_that_were_never_seen() -> None:
-    done = called("subscribe", "typo", "S//book[./titel->t] JOIN{t=u, 1 d} SS//blog[./title->u]")
-    assert done.exit_code == 0
-    assert done.stderr == (
-        "xscl: warning: line 1, column 11: 'titel' is not in the newest 3 documents of 'S'\n"
-        "hint: did you mean title (3 documents)?\n"
-        "xscl: warning: line 1, column 36: nothing is known of the stream 'SS'\n"
-        "hint: did you mean S (3 documents)?\n"
-    )
-
-
-def test_subscribe_and_try_warn_once_of_amounts_that_are_compared_as_texts() -> None:
-    for stream, xml in (("o", "<o><t>40</t></o>"), ("i", "<i><u>40.00</u></i>")):
-        Path(f"{stream}.xml").write_text(xml)
-        answered("push", "--stream", stream, f"{stream}.xml", "--at", "2024-05-07")
-    query = "o//t->t FOLLOWED BY{t != u AND t = t, 1 d} i//u->u"
-    warned = (
-        f"xscl: warning: line 1, column {query.index('t != u') + 1}: t != u compares texts, and"
-        " values such as '40' and '40.00' were seen\n"
-        "hint: compare numbers with number(t) != number(u)\n"
-    )
-    for arguments in (("subscribe", "amounts", query), ("try", query)):
-        done = called(*arguments)
-        assert done.stderr.startswith(warned)
-        assert done.stderr.count("compares texts") == 1
-    assert answered("explain", "amounts").splitlines()[-1] == (
-        "warning: t != u compares texts, and values such as '40' and '40.00' were seen: compare"
-        " numbers with number(t) != number(u)"
     )
 
 
@@ -171,26 +108,11 @@ def test_why_a_match() -> None:
     ]
 
 
-def test_why_not() -> None:
-    first, second, *_ = answered("why", "pair", "d1", "d3").splitlines()
-    assert first == "pair does not match d1, d3"
-    assert second.endswith("  the subscription sees d1, d3: d1 arrived before the subscription")
-    found = json.loads(answered("why", PAIR, "d1", "d3", "--json"))
-    assert (found["query"], found["documents"]) == ("the query", ["d1", "d3"])
-    assert found["matched"] is True
-
-
 def test_why_reads_a_text_that_is_not_kept_from_the_spool() -> None:
     found = json.loads(answered("why", "pair", "d2", "d4", "--json"))
     assert [edge["nearest"] for edge in found["edges"] if edge["kind"] == "pattern"] == [
         *(None, "R/d4 belongs to R"),
     ]
-
-
-def test_why_without_a_document_for_a_block() -> None:
-    absent = "S//book->b NOT FOLLOWED BY{b=c, 1 h} S//blog->c"
-    assert answered("why", absent, "d1").startswith("the query matches d1\n")
-    assert answered("why", absent, "d1", "-").startswith("the query matches d1, -\n")
 
 
 @pytest.mark.parametrize(
@@ -217,17 +139,3 @@ def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query(command: list[str
 @pytest.mark.parametrize("known", ["pair", "S"])
 def test_a_word_that_is_known_is_not_warned_of(known: str) -> None:
     assert "taken as a query" not in called("explain", known).stderr
-
-
-def test_a_trial_says_what_came_too_late_for_it() -> None:
-    rows = [
-        {"id": f"o{day}", "timestamp": f"2025-03-{day:02}", "xml": "<o/>"} for day in (10, 1, 20)
-    ]
-    for number, row in enumerate(rows):
-        Path(f"{number}.jsonl").write_text(json.dumps(row) + "\n")
-        answered("push", "--stream", "orders", f"{number}.jsonl")
-    done = called("try", "orders//o->x NOT FOLLOWED BY{1 h} invoices//i->y")
-    assert "o10" in done.stdout
-    assert "o1 " not in done.stdout
-    assert "xscl: 1 document was too late for this query (lateness 0 s)\n" in done.stderr
-    assert "too late" not in called("try", "orders//o->x").stderr, "it waits for no time"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +10,12 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
-from xscl.cli import service as service_of_commands
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.store.queries.tables import VERSION
 from xscl.store.store_errors import DATABASE
-from xscl.store.store_lock import lock_path, marked
+from xscl.store.store_lock import lock_path
 
 BEFORE = 1
 """The number of commits of `place`."""
@@ -91,64 +88,12 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert told["kept"] == [mark, DATABASE]
 
 
-@pytest.mark.usefixtures("apart")
-def test_segments_that_are_gone_are_told(place: DataDirectory, backup: Path) -> None:
-    with Spool(place.spool) as spool:
-        for number in (2, 3):
-            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
-    (place.spool / f"{2:012d}.arrows").unlink()
-    done = called("restore", str(backup), "--force", "--data", str(place.path))
-    assert "2 segments of the spool will be consumed" in done.stdout
-    assert "xscl: warning: 1 segment between them cannot be consumed again" in done.stderr
-
-
 def test_damage_is_told(place: DataDirectory, backup: Path) -> None:
     backup.write_bytes(backup.read_bytes()[:5000])
     done = called("restore", str(backup), "--force", "--data", str(place.path))
     assert done.exit_code == 1
     assert done.stderr.startswith(f"xscl: {backup} is no backup of xscl, or it is damaged: ")
     assert done.stderr.endswith("hint: take another backup\n")
-
-
-def test_a_store_that_went_backwards(place: DataDirectory, backup: Path) -> None:
-    data = ("--data", str(place.path))
-    older = place.database.read_bytes()
-    assert called("subscribe", "again", TWICE, *data).exit_code == 0
-    place.database.write_bytes(older)
-    seen = marked(place.database)
-    assert seen is not None
-    done = called("subscriptions", *data)
-    assert done.exit_code == 1
-    assert done.stderr == (
-        f"xscl: the store {place.database} has gone backwards: it has {COMMITS}, and "
-        f"{seen.commits} were acknowledged; the last {seen.commits - BEFORE} are missing\n"
-        "hint: put the newer file back if you have it, or a backup: "
-        f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
-        f"without what is missing: xscl restore --accept --data {place.path}\n"
-    )
-    done = called("restore", "--accept", *data)
-    assert done.stdout.splitlines() == [
-        f"accepted the store in {place.path} as it is, at commit {BEFORE}",
-        f"lost: the last {counted(seen.commits - BEFORE, 'commit')}, with the documents, matches"
-        " and subscriptions that they brought; documents that are still in the spool will be "
-        "consumed again",
-    ]
-    assert "again" not in called("subscriptions", *data).stdout
-    told = json.loads(called("restore", "--accept", "--json", *data).stdout)
-    # that something was given up is a commit of its own
-    assert (told["commits"], told["lost"], told["kept"]) == (BEFORE + 1, 0, [])
-
-
-def test_a_store_that_is_gone(place: DataDirectory) -> None:
-    data = ("--data", str(place.path))
-    place.database.unlink()
-    done = called("subscriptions", *data)
-    assert "the file is missing or empty" in done.stderr
-    done = called("restore", "--accept", *data)
-    assert done.exit_code == 0
-    assert f"there is no store in {place.path}: the next start makes an empty one" in done.stdout
-    assert "lost: all subscriptions" in done.stdout
-    assert called("subscribe", "twice", TWICE, *data).exit_code == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("file", "--accept"), ("--accept", "--force")])
@@ -164,62 +109,6 @@ def test_nothing_to_back_up(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "there is no data in" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-HOLD = """
-import sys, pathlib
-from xscl.ingestion.data_directory import DataDirectory
-with DataDirectory(pathlib.Path(sys.argv[1])).hold("serve"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_service_is_not_disturbed(
-    place: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service_of_commands, "STARTING", 0.0)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as service:
-        assert service.stdout is not None
-        assert service.stdout.readline() == "held\n"
-        for arguments in (
-            ("backup", str(backup)),
-            ("restore", str(backup), "--force"),
-            ("restore", "--accept"),
-        ):
-            done = called(*arguments, "--data", str(place.path))
-            assert done.exit_code == 1
-            assert f"is in use by process {service.pid}, a running service" in done.stderr
-        service.kill()
-
-
-@pytest.mark.usefixtures("apart")
-def test_a_lost_segment_is_given_up(place: DataDirectory, tmp_path: Path) -> None:
-    data = ("--data", str(place.path))
-    with Spool(place.spool) as spool:
-        for number in range(2, 6):
-            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
-        for number in (2, 4, 5):
-            spool.segment(number).path.unlink()
-    for numbers in ("2", "4-5"):
-        stopped = called("serve", "--once", "--no-spark", *data)
-        assert stopped.exit_code == 1
-        command = stopped.stderr.strip().rpartition(": ")[2]
-        assert command == f"xscl spool skip {numbers} --data {place.path}"
-        done = called(*command.split()[1:])
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout.startswith("gave up segment")
-    assert called("serve", "--once", "--no-spark", *data).exit_code == 0
-    with Engine(place.database) as engine:
-        found = engine.sql("SELECT id FROM documents ORDER BY id").to_pylist()
-        assert [row["id"] for row in found] == ["d1", "d3"]
-    again = called("spool", "skip", "4-5", "--json", *data)
-    assert json.loads(again.stdout) == {"first": 4, "last": 5}
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,6 @@ EVER = "S//a[./k->x] FOLLOWED BY{x = y, INF} S//a[./k->y]"
 JOB = ("--source", "parquet:in", "--sink", "parquet:out", "--checkpoint", "progress")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def spark(command: str, *arguments: str, catalog: str = "catalog") -> tuple[int, str, str]:
     done = called("spark", command, "--catalog", catalog, *arguments)
     return done.exit_code, done.stdout, done.stderr

@@ -2,11 +2,8 @@
 
 import io
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.examples import usually
-from tests.waiting import PATIENCE
-from tests.xscl.commandline import called, json_rows
+from tests.xscl.commandline import answered, called, failed, json_rows
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.client import Match
@@ -26,34 +21,10 @@ from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.demo import publishing
-from xscl.store.store_errors import DATABASE
 
-ROOT = Path(__file__).resolve().parents[3]
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
 BOOK = "<book><author>A Press</author><title>Feeds</title></book>"
 BLOG = "<blog><title>Feeds</title><note>good</note></blog>"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of the commands."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("XSCL_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
-
-
-def answered(*arguments: str) -> str:
-    done = called(*arguments)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
-
-
-def failed(code: int, *arguments: str) -> str:
-    done = called(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stdout == ""
-    return done.stderr
 
 
 def write(name: str, text: str | bytes) -> str:
@@ -99,14 +70,6 @@ def test_run_jsonl_has_everything_about_a_match() -> None:
     ]
     assert row["xml"] == f"<result>{BOOK}{BLOG}</result>"
     assert rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--json") == [row]
-
-
-def test_run_xml_is_the_output_document() -> None:
-    write("a.xml", BOOK)
-    write("b.xml", BLOG)
-    query = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"
-    out = answered("run", "-q", query, "a.xml", "b.xml", "--format", "xml")
-    assert out == '<hit t="Feeds"><note>good</note></hit>\n'
 
 
 def test_run_takes_finite_inputs_in_the_order_of_time_and_id() -> None:
@@ -253,27 +216,6 @@ def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
     assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
 
 
-def test_an_edit_says_what_its_version_is_for(place: DataDirectory) -> None:
-    said = [called("edit", "pair", query).stdout for query in ("S//book->b", "S//book->b")]
-    assert said == [
-        "edited 'pair': version 2, for documents that arrive from now on\n",
-        "'pair' is unchanged\n",
-    ]
-
-
-def test_subscribe_warns_of_a_stream_that_nothing_feeds() -> None:
-    done = called("subscribe", "early", "S//a->x")
-    assert done.exit_code == 0
-    assert done.stderr == "xscl: warning: nothing has come on the stream 'S' yet\n"
-
-
-def test_explain_a_subscription_and_a_query(place: DataDirectory) -> None:
-    assert answered("explain", "pair").startswith("subscription pair\n")
-    assert answered("explain", "S//a->x").startswith("query (not registered)\n")
-    assert "SELECT" in answered("explain", "pair", "--sql")
-    assert "subscription pair" in json.loads(answered("explain", "pair", "--json"))["explanation"]
-
-
 def test_explain_draws_the_join_graph(place: DataDirectory, folder: Path) -> None:
     for query in ("pair", PAIR):
         answered("explain", query, "--svg", "drawn.svg")
@@ -284,11 +226,6 @@ def test_explain_draws_the_join_graph(place: DataDirectory, folder: Path) -> Non
         engine.subscribe("events", "SELECT x FROM C", language="cel")
     assert "only queries in XSCL are drawn" in failed(1, "explain", "events", "--svg", "x.svg")
     assert answered("explain", "events")
-
-
-def test_explain_needs_no_data(folder: Path) -> None:
-    assert answered("explain", PAIR).startswith("query (not registered)\n")
-    assert list(folder.iterdir()) == []
 
 
 def test_sql_in_every_format(place: DataDirectory) -> None:
@@ -353,27 +290,7 @@ def test_reading_makes_no_data_directory(folder: Path, arguments: list[str]) -> 
     assert list(folder.iterdir()) == []
 
 
-def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XSCL_DATA", "elsewhere")
-    answered("subscribe", "q", "S//a->x")
-    assert Path("elsewhere", DATABASE).exists()
-    assert json_rows(answered("subscriptions", "--json", "--data", "elsewhere"))
-
-
 # -- Feeds ---------------------------------------------------------------------------------
-
-
-def test_feeds_are_added_listed_and_removed() -> None:
-    out = answered(
-        "feeds", "add", "https://u:pw@a.example/f", "--keep", "--tag", "t", "--every", "2 h"
-    )
-    assert out == "following https://a.example/f on a.example, t, feeds; items may come 4 h late\n"
-    (feed,) = json_rows(answered("feeds", "list", "--json"))
-    assert (feed["url"], feed["every"], feed["state"]) == ("https://a.example/f", 7200, "new")
-    assert "pw" not in answered("feeds", "list")
-    assert "is followed already" in failed(1, "feeds", "add", "https://u:pw@a.example/f")
-    assert answered("feeds", "remove", "a.example") == "no longer following https://a.example/f\n"
-    assert json_rows(answered("feeds", "list", "--json")) == []
 
 
 @pytest.mark.parametrize("contact", ["me", "https://", "mailto:a b@c", "https://a/)\r\nX: y"])
@@ -388,29 +305,6 @@ def test_a_poll_that_reaches_nothing_fails() -> None:
     assert done.stderr.startswith("xscl: http://127.0.0.1:9/f: ")
     assert "1 feed polled, 0 matches" in done.stdout
     assert called("feeds", "poll").stdout.startswith("no feed is due\n")
-
-
-def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
-    with publishing() as server:
-        url = f"http://{server.address}/weather.atom"
-        answered("feeds", "add", url, "--stream", "weather")
-        answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
-        poll = ("feeds", "poll", "weather", "--allow-address", server.address)
-        assert answered(*poll) == (
-            f"{url}: 2 new or changed items\n1 feed polled, 0 matches\n"
-            "1 more among items that the feeds held already (gales 1)\n"
-        )
-        (history,) = json_rows(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
-        assert history["history"] is True
-        server.begun.set()
-        for _ in range(3):  # so that the publisher goes on
-            for path in server.samples:
-                server.fetch(path)
-        out = json.loads(answered(*poll, "--json"))
-        assert [(feed["new"], feed["polls"]) for feed in out["feeds"]] == [(2, 2)]
-        assert [m["documents"][0].partition("#")[2] for m in out["matches"]] == [
-            "tag:weather.example,2024:coast/43"
-        ]
 
 
 def test_history_is_printed_when_asked_for() -> None:
@@ -436,44 +330,6 @@ def test_control_characters_never_reach_a_terminal() -> None:
     write("a.xml", "<a>\u009b31mred</a>")
     out = answered("run", "-q", "S//a->x", "a.xml")
     assert "    x = 31mred\n" in out
-
-
-def process(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", "from xscl.cli import main; main()", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def test_a_closed_pipe_is_a_clean_exit() -> None:
-    lines = [json.dumps({"id": f"d{n}", "timestamp": n, "xml": BOOK}) for n in range(3_000)]
-    write("d.jsonl", "\n".join(lines))
-    with process("run", "-q", "S//book->b", "d.jsonl", "--json") as running:
-        assert running.stdout is not None
-        assert running.stdout.readline().startswith('{"id"')
-        running.stdout.close()
-        assert running.stderr is not None
-        assert running.stderr.read() == ""
-        assert running.wait(PATIENCE) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    usually(
-        [(["run", "-q", "S//a->x", "nix"], 1), (["run", "-q", "S//", "nix"], 2), (["--help"], 0)],
-        (["run", "-q", "S//a->x", "nix"], 1),
-        several=True,
-    ),
-)
-def test_exit_codes_of_the_process(arguments: list[str], code: int) -> None:
-    with process(*arguments) as running:
-        _, errors = running.communicate(timeout=PATIENCE)
-    assert running.returncode == code
-    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])

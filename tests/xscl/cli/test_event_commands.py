@@ -27,13 +27,6 @@ XML = (
 )
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of the commands."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(name: str, text: str) -> str:
     Path(name).write_text(text, "utf-8")
     return name
@@ -126,17 +119,6 @@ def test_a_bad_line_of_json_and_a_nested_event() -> None:
     assert "xscl: not read: t.xml:1: amount is no single value" in done.stderr
 
 
-def test_attributes_of_objects_inside_of_an_event() -> None:
-    write("t.jsonl", '{"time": 1, "of": {"acc": "a", "place": {"city": "Ulm"}}}\n')
-    for language, query in [
-        ("sase", "EVENT t x WHERE x.of.place.city = 'Ulm' RETURN x.of.acc"),
-        ("eql", "SELECT x.of.acc FROM t x WHERE FILTER(x.of.place.city = 'Ulm')"),
-        ("cel", "SELECT of_acc AS acc FROM FILTER{of_place.city = 'Ulm'} t"),
-    ]:
-        done = xscl("--language", language, "-q", query, "t.jsonl", "--unit", "s", "--json")
-        assert list(json.loads(done.stdout)["values"].values()) == ["a"], done.stderr
-
-
 def test_a_query_with_a_mistake() -> None:
     write("t.csv", CSV)
     done = xscl("--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
@@ -202,13 +184,6 @@ def test_a_schema_with_a_mistake() -> None:
     )
 
 
-def test_a_file_that_is_not_there() -> None:
-    write("t.csv", CSV)
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--stream", "u=nix.csv", "--json")
-    assert done.exit_code == 0
-    assert "xscl: not read: nix.csv: No such file or directory" in done.stderr
-
-
 def test_events_of_several_files_come_in_order_of_time() -> None:
     write("a.csv", "time,x\n1,1\n4,2\n")
     write("b.csv", "time,y\n3,5\n2,6\n")
@@ -240,12 +215,6 @@ def test_rows_without_a_time_are_warned_of(text: str, hint: str) -> None:
     assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
     write("t.csv", CSV)
     assert warned not in xscl("--language", "eql", "-q", PAIRS, "t.csv").stderr
-
-
-def test_intervals() -> None:
-    write("t.csv", "t0,time,acc,amount\n1,5,a,1\n4,6,a,2\n6,7,a,3\n")
-    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
-    assert (row["t0"], row["t1"], row["values"]["B_amount"]) == (1, 7, 3)
 
 
 def kinds(*texts: str) -> tuple[type, ...]:
@@ -451,12 +420,6 @@ def test_units() -> None:
 def test_other_signs_between_columns(sign: str) -> None:
     write("t.csv", CSV.replace(",", sign).replace("b", '"b,b"'))
     assert len(rows("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")) == 1
-
-
-def test_the_name_of_a_file_as_that_of_a_stream() -> None:
-    write("my-data.2.csv", CSV)
-    query = "SELECT * FROM my_data_2"
-    assert len(rows("--language", "eql", "-q", query, "my-data.2.csv", "--unit", "s")) == 3
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.commandline import called, json_rows
-from tests.xscl.polling.scripted import Server, moved, reply, rss
+from tests.xscl.polling.scripted import Server, reply, rss
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import BATCH
@@ -32,13 +32,6 @@ OPML = """<opml version="2.0"><body>
 <outline text="nothing"/>
 <outline text="file" xmlUrl="file:///etc/passwd"/>
 </body></opml>"""
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("XSCL_DATA", raising=False)
-    return tmp_path
 
 
 def xscl(*arguments: str, given: str | None = None) -> Result:
@@ -147,27 +140,6 @@ def test_what_is_no_list(body: str, message: str) -> None:
 # -- Secrets -------------------------------------------------------------------------------
 
 
-def test_secrets_are_kept_and_shown_nowhere() -> None:
-    Path("headers").write_text("X-Key: s3cret\n\n", "utf-8")
-    url = "https://ann:pw@a.example/f?token=t0ken&page=1"
-    said = answered("add", url, "--keep", "--header", "@headers")
-    followed = "following https://a.example/f?token=***&page=1 on a.example, feeds"
-    assert said == f"{followed}; items may come 2 h late\n"
-    again = complained(1, "add", url)
-    missing = complained(1, "show", "https://ann:pw@b.example/?token=t0ken")
-    Path("x.opml").write_bytes(b"")
-    done = xscl("export")
-    assert "is left out: its address looks secret" in done.stderr
-    everything = said + again + missing + done.output + answered("list") + answered("show", url)
-    for secret in ("s3cret", "t0ken", "pw", "ann", "YW5u"):
-        assert secret not in everything
-    (feed,) = listed()
-    assert feed["headers"] == ["X-Key", "Authorization"]
-    with_secrets = answered("export", "--secrets")
-    assert "token=t0ken" in with_secrets
-    assert "pw" not in with_secrets
-
-
 @pytest.mark.parametrize("written", ["X-Key", "X Key: a", "X-Key: a\nb", "X-Key:", "Host: a"])
 def test_headers_that_are_none(written: str) -> None:
     message = complained(2, "add", "https://a.example/", "--header", written)
@@ -213,20 +185,6 @@ def test_a_feed_is_shown_and_changed(server: Server) -> None:
     assert (feed["state"], feed["items"], feed["versions"], feed["polls"]) == ("ok", 2, 2, 2)
 
 
-def test_a_feed_has_the_name_that_its_user_gives_it(server: Server) -> None:
-    server.says("/f", reply(rss("one")))
-    answered("add", server.url("/f"), "--stream", "news")
-    answered("refresh", "--allow-address", server.address)
-    assert listed()[0]["title"] == "Sample"
-    answered("edit", "news", "--title", "Town news")
-    assert "Town news" in answered("list")
-    assert "published title Sample\n" in answered("show", "Town news")
-    answered("edit", "news", "--tag", "daily")
-    assert listed()[0]["title"] == "Town news", "other changes leave it"
-    answered("edit", "news", "--title", "")
-    assert listed()[0]["title"] == "Sample"
-
-
 def test_times_are_printed_in_the_zone_of_the_reader(server: Server) -> None:
     server.says("/f", reply(rss("one")))
     answered("add", server.url("/f"), "--stream", "news")
@@ -265,25 +223,6 @@ def test_all_feeds_are_refreshed_without_a_name(server: Server) -> None:
     assert (server.count("/1"), server.count("/2")) == (1, 1)
 
 
-def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: Server) -> None:
-    server.says("/f", moved(f"http://localhost:{server.port}/g"))
-    server.says("/g", reply(rss("one")))
-    answered("add", server.url("/f"), "--header", "X-Old: a")
-    allow = ("--allow-address", server.address, "--allow-address", f"localhost:{server.port}")
-    for _ in range(3):
-        answered("poll", "--all", *allow)
-    (feed,) = listed()
-    assert (feed["url"], feed["headers"]) == (f"http://localhost:{server.port}/g", ["X-Old"])
-    assert "X-Old" in complained(2, "edit", feed["key"], "--header", "X-New: b")
-    answered("edit", feed["key"], "--no-headers", "--header", "X-New: b")
-    answered("poll", "--all", *allow)
-    sent = [headers for path, headers in server.asked if path == "/g"]
-    assert all("x-old" not in headers for headers in sent)
-    assert sent[-1]["x-new"] == "b"
-    answered("edit", feed["key"], "--no-headers")
-    assert listed()[0]["headers"] == []
-
-
 @pytest.mark.parametrize("form", usually([(), ("--json",)], ()))
 def test_matches_that_nobody_could_read_come_with_the_next_poll(
     server: Server, form: tuple[str, ...]
@@ -313,14 +252,3 @@ def test_matches_that_nobody_could_read_come_with_the_next_poll(
     expected = [("d0", "d1"), ("d0", "d2"), ("d1", "d2"), ("d0", "d3"), ("d1", "d3"), ("d2", "d3")]
     assert [tuple(match["documents"]) for match in found] == expected
     assert json.loads(answered("poll", "--json"))["matches"] == []
-
-
-def test_a_server_that_wants_rest_is_not_asked_for_its_other_feeds(server: Server) -> None:
-    server.says("/1", reply(b"", "Retry-After: 600", status="429 Too Many Requests"))
-    server.says("/2", reply(rss("one")))
-    for path in ("/1", "/2"):
-        answered("add", server.url(path))
-    done = xscl("poll", "--allow-address", server.address)
-    assert f"{server.url('/2')}: not asked, its server wants to be left until" in done.stderr
-    assert server.count("/2") == 0
-    assert [feed["state"] for feed in listed()] == ["failing", "new"]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from inspect import signature
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from tests.project import ROOT
 from tests.xscl.commandline import called
+from xscl.cli.commands import with_options_of_groups
+from xscl.cli.printed_times import choose_zone, ticks_to_second, to_second
 from xscl.language.topics import PAGES, found, topics
 
 
@@ -65,3 +74,68 @@ def test_a_query_that_is_wrong_leads_to_its_language(
     done = called("subscribe", "wrong", "S//a[", *given, "--data", str(tmp_path / "data"))
     assert done.exit_code == 2
     assert done.stderr.endswith(f"xscl: 'xscl help {topic}' shows the language\n")
+
+
+FIRST, LAST = (one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max))
+
+
+@pytest.fixture(autouse=True)
+def _in_utc_again() -> Iterator[None]:
+    yield
+    choose_zone("UTC")
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "last"),
+    [
+        ("UTC", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+        ("America/New_York", "0001-01-01T00:00:00Z", "9999-12-31T18:59:59-05:00"),
+        ("Asia/Kolkata", "0001-01-01T05:53:28+05:53:28", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_time_that_the_zone_does_not_have_is_in_utc(zone: str, first: str, last: str) -> None:
+    choose_zone(zone)
+    assert (to_second(FIRST), to_second(LAST)) == (first, last)
+    assert ticks_to_second(1 << 62) == str(1 << 62)
+
+
+@dataclass(frozen=True)
+class Size:
+    width: Annotated[int, typer.Option("--width", help="How wide.", min=1)] = 80
+    unit: Annotated[str, typer.Option("--unit", envvar="SIZE_UNIT")] = "cells"
+
+
+def draw(size: Size, name: str, loud: Annotated[bool, typer.Option("--loud")] = False) -> None:
+    typer.echo(f"{name} {size} {loud}")
+
+
+def plain(name: str) -> None:
+    typer.echo(name)
+
+
+def answer(*arguments: str, **environment: str) -> str:
+    app = typer.Typer()
+    app.command()(with_options_of_groups(draw))
+    done = CliRunner().invoke(app, arguments, env=environment)
+    return f"{done.exit_code}: {done.output}"
+
+
+def test_a_command_is_called_with_the_dataclass() -> None:
+    assert answer("a") == "0: a Size(width=80, unit='cells') False\n"
+    given = answer("--width", "3", "--loud", "a", SIZE_UNIT="mm")
+    assert given == "0: a Size(width=3, unit='mm') True\n"
+
+
+def test_the_fields_are_checked_as_options_are() -> None:
+    assert answer("--width", "0", "a").startswith("2:")
+
+
+def test_the_options_of_groups_follow_those_of_the_command() -> None:
+    command = with_options_of_groups(draw)
+    assert list(signature(command).parameters) == ["name", "loud", "width", "unit"]
+    assert with_options_of_groups(command) is command
+
+
+@pytest.mark.parametrize("command", [plain, with_options_of_groups(draw)])
+def test_a_command_without_groups_stays_as_it_is(command: typer.models.CommandFunctionType) -> None:
+    assert with_options_of_groups(command) is command

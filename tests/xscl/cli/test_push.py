@@ -16,11 +16,9 @@ PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of the commands: a data directory with one subscription."""
-    monkeypatch.chdir(tmp_path)
+def echo(folder: Path) -> None:
+    """A data directory with one subscription."""
     assert called("subscribe", "echo", PAIR).exit_code == 0
-    return tmp_path
 
 
 def lines(path: str, *rows: dict[str, Any]) -> str:

@@ -10,25 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import answered, called
 from tests.xscl.polling.scripted import Server, reply, rss, serving
 from xscl.engine.facade import Engine
 from xscl.store.queries.tables import LEVELS
 
 ECHO = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("XSCL_DATA", raising=False)
-    return tmp_path
-
-
-def answered(*arguments: str) -> str:
-    done = called(*arguments)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def failed(code: int, *arguments: str) -> str:
@@ -106,31 +93,6 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
     assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
 
 
-@pytest.mark.parametrize("name", [" a", "a\n", "a\x1b[1m", ""])
-def test_names_with_control_characters_or_blanks_around_are_refused(name: str) -> None:
-    assert "cannot be the name of a subscription" in failed(1, "subscribe", name, "S//a")
-    assert "is no name of a stream" in failed(
-        2, "feeds", "add", "https://a.example/", "--stream", name
-    )
-    assert "is no name of a stream" in failed(
-        2, "feeds", "add", "https://a.example/", "--tag", name
-    )
-    with Engine() as engine, pytest.raises(Exception, match="cannot be the name of a stream"):
-        engine.stream(name)
-
-
-def test_a_query_does_not_publish_over_feeds(polled: Result) -> None:
-    for name in ("feeds", "one"):
-        message = failed(1, "subscribe", "p", f"S//a PUBLISH {name}")
-        assert f"'p' would publish the stream '{name}', which has the items of feeds" in message
-
-
-def test_a_feed_that_is_followed_is_told_with_its_stream(server: Server) -> None:
-    answered("feeds", "add", server.url("/f"), "--stream", "news")
-    message = failed(1, "feeds", "add", server.url("/f"), "--stream", "other")
-    assert "is followed already, on the stream 'news'\n" in message
-
-
 def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) -> None:
     answered("feeds", "add", server.url("/f"))
     message = failed(1, "feeds", "poll")
@@ -183,8 +145,3 @@ def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> Non
     assert "documents      3 taken in, 1 late, 0 rejected\n" in said
     assert "published      3 documents made of matches\n" in said
     assert "clock          2023-11-14T22:13:21Z\n" in said
-
-
-def test_csv_ends_its_lines_as_its_standard_says(polled: Result) -> None:
-    done = called("sql", "SELECT 1 AS a, 2 AS b", "--format", "csv")
-    assert done.stdout_bytes == b"a,b\r\n1,2\r\n"

@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
-from tests.xscl.service.conftest import ok, serving, token_of
+from tests.xscl.service.conftest import serving
 from xscl.cli import app
 from xscl.cli.service import OpenedService, feeds_like, subscriptions_like
 from xscl.client import Refused, async_client
@@ -192,46 +192,6 @@ def test_feeds_are_the_same_but_for_when_they_are_polled(both: Both) -> None:
     shown = both.served_says("feeds", "show", "a").splitlines()
     assert len(shown) == len(served[0])
     assert "tags           daily" in shown
-
-
-def test_feeds_are_added_edited_and_removed(both: Both) -> None:
-    for arguments in (
-        [
-            "feeds",
-            "add",
-            "https://c.example/f",
-            "--keep",
-            "--stream",
-            "c",
-            "--header",
-            "X-Key: nobody",
-        ],
-        ["feeds", "edit", "c", "--tag", "weekly", "--every", "2h"],
-        ["feeds", "edit", "c", "--no-headers", "--header", "X-Other: nobody"],
-        ["feeds", "edit", "c", "--untag", "weekly", "--no-headers"],
-        ["feeds", "import", "list.opml", "--tag", "more"],
-        ["feeds", "remove", "c"],
-        ["feeds", "remove", "https://d.example/f"],
-    ):
-        given = [both.document(one) if one == "list.opml" else one for one in arguments]
-        alone, served = both.ask(*given)
-        assert served.stdout == alone.stdout
-        if arguments[1] != "add":  # a service says how the first poll went
-            assert served.stderr == alone.stderr
-        assert (served.exit_code, alone.exit_code) == (0, 0)
-    done = both.served_fails(2, "feeds", "poll", "--allow-address", "127.0.0.1:80")
-    assert "'xscl serve' takes it" in done
-
-
-def test_subscriptions_come_and_go(both: Both) -> None:
-    for arguments in (
-        ["subscribe", "one", "Q//a->x PUBLISH R", "--json"],
-        ["subscribe", "two", "R//result->x"],
-        ["unsubscribe", "one", "--cascade", "--json"],
-    ):
-        alone, served = both.ask(*arguments)
-        assert (served.stdout, served.stderr) == (alone.stdout, alone.stderr)
-        assert (served.exit_code, alone.exit_code) == (0, 0)
 
 
 def test_matches_are_brought_to_a_webhook(both: Both) -> None:
@@ -515,71 +475,6 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
                 patch.setenv(name, value)
             done = called(*asked, *arguments)
         assert (done.exit_code, done.stderr) == (0, "")
-
-
-def test_why_takes_the_names_of_removed_subscriptions_as_matches_does(tmp_path: Path) -> None:
-    home = DataDirectory(tmp_path / "data")
-    (tmp_path / "books.jsonl").write_text(
-        "".join(f'{{"id": "{one}", "xml": "<a>{one}</a>"}}\n' for one in (16, 17))
-    )
-
-    def said(*arguments: str) -> str:
-        done = called(*arguments, "--data", str(home.path))
-        assert (done.exit_code, done.stderr) == (0, ""), done.output
-        return done.stdout
-
-    def explained(name: str, id: str) -> tuple[str, str, str]:
-        found = said("matches", name), said("why", name), said("why", name, id)
-        assert f"T/{id}" in found[0]
-        assert found[1].startswith(f"{name} has matches")
-        assert f"a match: T/{id}\n" in found[1]
-        assert found[2].startswith(f"{name} matches T/{id}\n")
-        return found
-
-    def both() -> list[tuple[str, str, str]]:
-        return [explained("one", "17"), explained("one (removed)", "16")]
-
-    said("push", "--stream", "T", str(tmp_path / "books.jsonl"))
-    for id in (16, 17):
-        said("subscribe", "one", f"T//a[. = {id}]->a")
-        said("unsubscribe", "one")
-    alone = both()
-    with serving(home):
-        assert both() == alone
-
-
-def test_what_users_have_is_not_listed_among_the_operators(tmp_path: Path) -> None:
-    home = DataDirectory(tmp_path / "data")
-    commands = ["subscriptions", "subscriptions --json", "subscriptions --removed", "feeds list"]
-    commands += ["feeds show anns", "feeds export", "explain own"]
-
-    def said() -> list[tuple[int, str, str]]:
-        done = [called(*one.split(), "--data", str(home.path)) for one in commands]
-        return [(one.exit_code, one.stdout, one.stderr) for one in done]
-
-    with serving(home) as running:
-        with running.client() as operator:
-            token = token_of(operator, "ann")
-        with running.client(token) as ann:
-            for name in ("mine", "gone"):
-                ok(ann.put(f"/v1/subscriptions/{name}", json={"query": "feeds//item->a"}))
-            ok(ann.delete("/v1/subscriptions/gone"))
-            ok(ann.put("/v1/streams/anns", json={}))
-            ok(
-                ann.post(
-                    "/v1/feeds",
-                    json={"url": "https://ann.example/f", "stream": "anns", "keep": True},
-                )
-            )
-        assert called("subscribe", "own", "S//a->a", "--data", str(home.path)).exit_code == 0
-        served = said()
-    assert said() == served
-    assert [row["name"] for row in json_rows(served[1][1])] == ["own"]
-    named = ["matches _1.mine", "explain _1.mine", "pause _1.mine", "rename own _1.mine"]
-    for command in (*named, "unsubscribe _1.mine", "subscribe _1.more S//a"):
-        done = called(*command.split(), "--data", str(home.path))
-        assert (done.exit_code, done.stdout) == (1, "")
-        assert "it begins as the service's own names do" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -61,99 +61,6 @@ def test_a_match_has_typed_fields(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_subscriptions_are_listed_page_by_page(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = client.subscribe("other", QUERY)
-    assert (found.name, found.reads, found.language) == ("other", ("notes",), "xscl")
-    assert found.model_dump(exclude={"warnings"}) == client.subscription("other").model_dump()
-    monkeypatch.setattr("xscl.client.calls.PAGE", 1)
-    assert [one.name for one in client.subscriptions()] == ["again", "other"]
-    assert [one.name for one in client.subscriptions(prefix="o")] == ["other"]
-    assert client.tag("other", ["sea"]).tags == ("sea",)
-    assert [one.name for one in client.subscriptions(tag="sea")] == ["other"]
-    assert [(one.tag, one.subscriptions) for one in client.tags()] == [("sea", 1)]
-    client.unsubscribe("other")
-    with pytest.raises(Refused, match="no subscription 'other'") as refused:
-        client.subscription("other")
-    assert (refused.value.status, refused.value.problem) == (404, "unknown_subscription")
-
-
-@pytest.mark.slow
-def test_a_subscription_is_edited_paused_renamed_and_purged(client: Client) -> None:
-    begun = client.subscribe("first", QUERY, history=True)
-    assert (begun.version, begun.paused, begun.stopped) == (1, False, None)
-    (match,) = client.matches("first")
-    assert match.backfilled
-    other = QUERY.replace("7 d", "8 d")
-    assert client.edit("first", other).version == 2
-    assert client.pause("first").paused
-    assert not client.resume("first").paused
-    assert client.rename("first", "second").name == "second"
-    assert {(one.version, one.query) for one in client.versions("second")} == {
-        (1, QUERY),
-        (2, other),
-    }
-    assert [one.id for one in client.matches("second", version=1)] == [match.id]
-    assert list(client.matches("second", version=2)) == []
-    assert match.id in [one.id for one in client.all_matches()]
-    client.unsubscribe("second")
-    assert [one.name for one in client.removed()] == ["second"]
-    client.unsubscribe("second", purge=True)
-    assert client.removed() == ()
-    with pytest.raises(QueryError):
-        client.edit("again", "notes//")
-
-
-@pytest.mark.slow
-def test_documents_and_the_service(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.client.calls.PAGE", 2)
-    assert [one.id for one in client.documents("notes")] == ["n2", "n1", "n0"]
-    assert [one.id for one in client.documents(text="bea")] == ["n1"]
-    assert client.stream("notes").live is False
-    assert client.health().consumer == "ok"
-    assert client.late() == ()
-    (match,) = client.matches("again")
-    client.star(match.id, match.position)
-    (star,) = client.stars()
-    assert (star.match, star.timestamp) == (match.id, match.timestamp)
-    assert tuple(one.id for one in star.documents) == match.documents
-    assert [one.document for one in star.documents] == [one.document for one in match.sources]
-    assert [(one.stream, one.id, one.version, one.root) for one in match.sources] == [
-        *(("notes", "n0", 1, "note"), ("notes", "n2", 1, "note"))
-    ]
-    client.unstar(match.id)
-    assert list(client.stars()) == []
-    assert client.status_series("day") == client.status_series()
-    assert list(client.rejected()) == []
-
-
-@pytest.mark.slow
-def test_questions(client: Client) -> None:
-    assert client.try_query(QUERY).total == 1
-    reasons = client.try_query(QUERY.replace("./by->a", "./bye->a")).diagnosis
-    assert reasons is not None
-    assert [(one.matching, [near.name for near in one.nearest]) for one in reasons.blocks] == [
-        (0, ["by"]),
-        (3, []),
-    ]
-    assert not client.why("again", "n0", "n1").matched
-    closest = client.diagnose("again").closest
-    assert closest is not None
-    assert closest.matched
-    assert client.explain("again").startswith("subscription again\n")
-    assert [one.name for one in client.check("notes//nte").warnings] == ["nte"]
-    assert [one.path for one in client.elements("notes").elements] == [("note",), ("note", "by")]
-    assert {one.name: one.live for one in client.streams()}["notes"] is False
-    (row,) = client.sql("SELECT count(*) AS number FROM documents")
-    assert row == {"number": 3}
-    client.save_statement("three", "SELECT 3")
-    assert [(one.name, one.query) for one in client.saved_statements()] == [("three", "SELECT 3")]
-    client.remove_statement("three")
-    assert client.saved_statements() == ()
-
-
-@pytest.mark.slow
 def test_errors_are_those_of_the_packages(client: Client) -> None:
     wrong = "notes//note->a\nJOIN{a=z, 1 d} notes//note->b"
     for ask in (client.try_query, lambda query: client.subscribe("wrong", query)):
@@ -169,26 +76,6 @@ def test_errors_are_those_of_the_packages(client: Client) -> None:
         client.subscription("a/b")
     with pytest.raises(ValueError, match="no address of a service"):
         Client("localhost:8425")
-
-
-@pytest.mark.slow
-def test_feeds(client: Client) -> None:
-    feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d", keep=True)
-    assert (feed.stream, feed.tags, feed.every) == ("a", ("t",), 86_400)
-    assert feed.state in ("new", "failing")  # it may have been polled already
-    assert client.poll(feed.key).key == feed.key
-    assert all(poll.failed for poll in client.polls(feed.key))
-    assert [one.key for one in client.feeds()] == [feed.key]
-    changed = client.change_feed(feed.key, tags=["u"], every="2 d", headers=["X-Key: abc"])
-    assert (changed.tags, changed.every, changed.headers) == (("u",), 172_800, ("X-Key",))
-    kept = client.feed(feed.key)  # which may have been polled since
-    assert (kept.tags, kept.every, kept.headers) == (changed.tags, changed.every, changed.headers)
-    (outcome,) = client.import_feeds("https://b.example/feed", tags=["t"])
-    assert (outcome.outcome, outcome.tags) == ("added", ("t",))
-    assert client.export_feeds().count("xmlUrl") == 2
-    client.unfollow(next(one.key for one in client.feeds() if one.key != feed.key))
-    client.unfollow(feed.key)
-    assert list(client.feeds()) == []
 
 
 @pytest.mark.slow

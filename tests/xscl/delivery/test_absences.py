@@ -8,7 +8,7 @@ import pytest
 
 import xscl
 from feeds.documents import Document
-from xscl.delivery.cards import sentence_case, shown
+from xscl.delivery.cards import shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import Message, messages_of
@@ -142,26 +142,6 @@ def test_each_side_says_what_it_waited_for_and_when(query: str) -> None:
             xml = f"<{name}><title>{title}</title></{name}>"
             engine.push([Document(stream, id, day * DAY, xml.encode())])
         assert {one.documents: one.absence for one in engine.matches("q")} == COMPOSED[query]
-
-
-def test_a_calendar_alone_says_what_did_not_come() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("q", "AT '0 0 * * *'->d FOLLOWED BY{1 d} B//post->b ELSE")
-        for day in 2, 3, 5:
-            engine.push([Document("B", str(day), day * DAY - HOUR, b"<post/>")])
-        last = list(engine.matches("q"))[-1]
-        assert (last.documents, last.absence) == ((), "nothing of B came within 1 d")
-        assert message(last).title == f"q: {last.absence}"
-        assert sentence_case(last.absence) in entry_html([last])
-
-
-def test_a_text_shows_what_select_builds() -> None:
-    query = SILENCE.replace(
-        "orders//", "SELECT <late key='{x}'><of>{o/title}</of></late> FROM orders//"
-    )
-    told = message(found(query)["2"])
-    assert told.text == ("late key: 2", "title: Two lamps")
-    assert "late key: 2" in Ntfy("").posted(told).body.decode()
 
 
 def test_a_text_of_an_item_has_no_ids_and_no_times_of_its_transport() -> None:

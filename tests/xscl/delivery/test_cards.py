@@ -8,7 +8,6 @@ import pytest
 
 import xscl
 from xscl.delivery.cards import Card, CardValue, link, shown
-from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import all_found
 
@@ -91,14 +90,6 @@ def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
     ]
 
 
-def test_fold_marks_the_first_and_the_last_row() -> None:
-    match = of_case("rising")[1]
-    assert joined(match) == [
-        [("Lanterns", 1), ("9", 2)],
-        [("Lanterns", 1), ("101", 2)],
-    ]
-
-
 def test_an_item_is_shown_as_one() -> None:
     (match,) = of_case("same-story")
     first, again = shown(match, "x").cards
@@ -126,55 +117,12 @@ def test_the_text_of_an_item_is_shown_without_its_html() -> None:
     assert text.text.startswith("<p>Ham")
 
 
-def test_the_text_of_an_item_that_is_no_html_is_shown_as_it_is() -> None:
-    item = (
-        "<item><channel_url>https://a.example/f</channel_url><title>T</title><k>7</k>"
-        '<description type="text">Use &lt;em> not &lt;i>x&lt;/i></description></item>'
-    )
-    (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
-    card = shown(match, "x").cards[0]
-    assert card.text == CardValue("description", "Use <em> not <i>x</i>")
-    assert [value.name for value in card.values] == ["k"]
-    assert "Use &lt;em&gt; not &lt;i&gt;x" in entry_html([match])
-
-
-def test_nothing_came_has_the_one_document() -> None:
-    (match,) = of_case("silence")
-    (card,) = shown(match, "x").cards
-    assert card.title.text == "Line 3 interrupted at the swing bridge"
-
-
 def test_a_constructed_output_is_shown() -> None:
     outputs = [shown(match, "x").output for match in of_case("orders-and-invoices")]
     assert outputs == [
         '<disagree order="71" ordered="184.00" invoiced="214.00"/>',
         '<disagree order="74" ordered="99.00" invoiced="102.00"/>',
     ]
-
-
-def test_long_values_are_cut_and_joined_leaves_come_in_any_case() -> None:
-    leaves = "".join(f"<l{n}>{'word ' * 200}</l{n}>" for n in range(40))
-    (match,) = matches(
-        "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y]",
-        f"<a>{leaves}<k>7</k></a>",
-        "<b><k>7</k></b>",
-    )
-    first = shown(match, "x").cards[0]
-    assert ("7", 1) in joined(match)[0]
-    assert len(first.values) < 15
-    assert max(len(value.text) for value in values(first)) <= 280
-
-
-def test_a_match_of_events_shows_its_values() -> None:
-    engine = xscl.Engine()
-    engine.stream("S", attributes={"title": str, "price": float})
-    engine.subscribe("cheap", "SELECT title, price FROM FILTER{price < 10}(S)", language="cel")
-    text = b"<s><title>Rope</title><price>9</price></s>"
-    (match,) = engine.push(xscl.Document("S", "d", 1, text))
-    found = shown(match, "cheap")
-    assert found.cards == ()
-    assert found.values[0] == CardValue("title", "Rope")
-    assert found.summary.startswith("title Rope")
 
 
 @pytest.mark.parametrize(

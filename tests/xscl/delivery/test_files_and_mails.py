@@ -190,25 +190,6 @@ def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
         assert all(f"http://example.org/{number}" in content(mail, kind) for number in range(3))
 
 
-def test_a_digest_is_not_waited_for_by_who_finishes(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
-        sender.engine.subscribe("q", EACH)
-        sender.outbox.deliver("q", Mail("reader@example.org", every=3600.0))
-        sender.items(3)
-        sender.outbox.finish(threading.Event())
-        assert [mail["Subject"] for _, mail in post.mails] == ["q: Item 0 (and 2 more)"]
-
-
-def test_an_address_that_is_refused_is_told(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
-        post.refused.append("nobody@example.org")
-        sender.engine.subscribe("q", EACH)
-        endpoint, _ = sender.outbox.deliver("q", Mail("nobody@example.org"))
-        sender.items()
-        eventually(lambda: sender.outbox.endpoints[endpoint.id].state == "disabled")
-        assert "refuses the address (550)" in sender.outbox.endpoints[endpoint.id].note
-
-
 def test_one_that_says_nothing_holds_up_neither_files_nor_the_end(
     receiver: Receiver, tmp_path: Path
 ) -> None:

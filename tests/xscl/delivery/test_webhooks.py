@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from email.header import decode_header, make_header
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -36,10 +35,9 @@ from tests.xscl.delivery.receiver import (
 )
 from tests.xscl.polling.scripted import Clock
 from xscl.client import Match
-from xscl.delivery.channels.signature import headers, is_secret, new_secret, sign
+from xscl.delivery.channels.signature import headers, new_secret, sign
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import (
-    LONGEST_TEXT,
     NO_ADDRESS,
     Endpoint,
     EndpointSecrets,
@@ -157,13 +155,6 @@ def test_w14_no_answer_is_a_failure_after_some_time(receiver: Receiver, path: st
         eventually(lambda: len(receiver.at(path)) == 2)
 
 
-def test_w14_a_late_answer_is_an_answer(at_work: Sending, receiver: Receiver, name: str) -> None:
-    endpoint = hook(at_work, name, receiver.does(name, "slow", OK))
-    at_work.items(2)
-    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
-    assert len(receiver.ids(name)) == len(set(receiver.ids(name))) == 2
-
-
 def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(
     at_work: Sending, receiver: Receiver, name: str
 ) -> None:
@@ -279,22 +270,6 @@ def test_no_message_goes_into_a_refused_network(network: RefusedNetwork) -> None
     asyncio.run(scenario())
 
 
-def test_what_is_removed_while_nothing_runs_is_not_delivered(
-    tmp_path: Path, receiver: Receiver
-) -> None:
-    secrets, path = Credentials(), tmp_path / "state.db"
-    with sending(receiver, secrets, path) as sender:
-        sender.engine.subscribe("q", EACH)
-        endpoint = hook(sender, "q", receiver.url("/removed"))
-        _, secret = sender.outbox.addresses.make("q", "")
-    with xscl.Engine(path) as engine:
-        engine.unsubscribe("q")
-        engine.subscribe("q", "S//other->x")  # the name is another subscription's now
-    with sending(receiver, secrets, path) as sender:
-        assert sender.outbox.endpoints.get(endpoint.id) is None
-        assert sender.outbox.addresses.find(secret) is None
-
-
 def test_an_old_secret_signs_for_a_day(
     at_work: Sending, receiver: Receiver, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,21 +321,6 @@ def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
         sender.items(3)
         eventually(lambda: len(receiver.at("/healthy")) == 4)
         assert now(sender, endpoint).failures == 0
-
-
-def test_slow_endpoints_of_one_user_hold_up_no_other_at_the_same_host(receiver: Receiver) -> None:
-    with sending(receiver, Credentials(), seconds=30.0, pace=replace(QUICK, ending=0.1)) as sender:
-        for user in ("_1.q", "_2.q"):
-            sender.engine.subscribe(user, EACH)
-        for number in range(2 * SAME_HOST):
-            hook(sender, "_1.q", receiver.does(f"/slow/{number}", "hang"))
-        hook(sender, "_2.q", receiver.url("/hers"))
-        sender.items()
-        eventually(
-            lambda: len({got.path for got in receiver.got if "slow" in got.path}) == SAME_HOST
-        )
-        sender.items(2)
-        eventually(lambda: len(receiver.at("/hers")) == 3)
 
 
 def test_a_webhook_follows_its_subscription_and_loses_and_repeats_nothing(
@@ -447,37 +407,6 @@ def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:
     assert text.splitlines() == ["*news*", f"\N{BULLET} {link}", plain]
 
 
-@pytest.mark.parametrize("channel", [Slack(""), Ntfy("")])
-def test_a_long_title_and_a_long_address_leave_room_for_the_next_document(
-    channel: Webhook,
-) -> None:
-    long = source("T" * 5_000, f"https://e.org/{'u' * 20_000}")
-    body, headers = channel.posted(message_of(long, source("next", "https://e.org")))
-    assert b"TTT" in body
-    assert b"next" in body
-    assert b"uuu" not in body
-    assert headers.get("Click", "https://e.org") == "https://e.org"
-
-
-def test_a_notification_leads_to_the_first_address_and_names_what_it_is() -> None:
-    body, headers = Ntfy("").posted(message_of(source("Köln", None), source("b", "https://e.org")))
-    assert body.decode() == "Köln (example.org)\nb (example.org)"
-    assert headers["Click"] == "https://e.org"
-    assert make_header(decode_header(headers["Title"])) == "news: Köln + b"
-
-
-@pytest.mark.parametrize("channel", [Slack(""), Ntfy("")])
-def test_a_long_text_is_cut_at_a_line(channel: Webhook) -> None:
-    message = message_of(source("a", None), text=("\N{SNOWMAN}" * 100,) * 50)
-    text = channel.posted(message).body
-    lines = (json.loads(text)["text"] if isinstance(channel, Slack) else text.decode()).split("\n")
-    assert len("\n".join(lines).encode()) <= LONGEST_TEXT + len(
-        "\n\N{HORIZONTAL ELLIPSIS}".encode()
-    )
-    assert lines[-1] == "\N{HORIZONTAL ELLIPSIS}"
-    assert {*lines[2:-1]} == {"\N{SNOWMAN}" * 100}
-
-
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, AT, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}'
 
@@ -504,26 +433,6 @@ def test_w13_receiver_refuses_what_was_not(
 ) -> None:
     with pytest.raises(NotSigned):
         verify(SECRET, headers([SECRET], ID, AT, BODY) | changed, body, now)
-
-
-def test_w13_both_secrets_sign_during_rotation() -> None:
-    new = new_secret()
-    signed = headers([new, SECRET], ID, AT, BODY)
-    assert len(signed["webhook-signature"].split()) == 2
-    verify(new, signed, BODY, AT)
-    verify(SECRET, signed, BODY, AT)
-    with pytest.raises(NotSigned, match="no signature is right"):
-        verify(new_secret(), signed, BODY, AT)
-
-
-def test_secrets_are_as_the_scheme_wants_them() -> None:
-    made = new_secret()
-    assert is_secret(made)
-    assert is_secret(SECRET)
-    assert made != new_secret()
-    assert not is_secret("whsec_c2hvcnQ=")
-    assert not is_secret("whsec_not base64 at all!")
-    assert not is_secret(SECRET.removeprefix("whsec_"))
 
 
 def test_a_host_has_slots_only_while_somebody_sends_there() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.consumed_offsets import KNOWN, BatchKey, ConsumedOffsets
 from xscl.store.store import Store
 
@@ -60,3 +63,19 @@ def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
         ledger.enter(BatchKey("q", number, segment))
     store.set_progress(segment=ledger.segment)  # as every push does
     assert (ledger.segment, ConsumedOffsets(store).segment) == (7, 7)
+
+
+def test_a_restart_changes_no_number_to_come(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with closing(Store(path)) as store:
+        streams = CompositeIds(store)
+        with store.transaction():
+            first, second, third = map(streams.acquire, ("a", "b", "c"))
+            streams.save()
+        with store.transaction():
+            streams.release(third)
+            streams.release(first)
+        running = streams.acquire("d")
+    with closing(Store(path)) as store:
+        assert CompositeIds(store).acquire("d") == running == third
+        assert second == running + 1

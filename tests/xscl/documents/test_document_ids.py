@@ -111,23 +111,6 @@ def test_the_database_hashes_ids_as_a_push_does(engine: Engine) -> None:
     assert hashes.astype("u4").tolist() == hashes_of([one.id for one in given]).tolist()
 
 
-def test_ids_are_known_after_a_failed_push(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state is read again from the store."""
-    engine.push([order("17", "a")])
-    listed(engine)
-    engine.push([order("17", "b")])
-    with monkeypatch.context() as patched:
-        patched.setattr("xscl.engine.ingest.Ingest._commit", _fail)
-        with pytest.raises(RuntimeError, match="planted"):
-            engine.push([order("17", "c"), order("19", "c")])
-    again = engine.push([order("17", "b"), order("17", "c"), order("19", "c")])
-    assert (again.accepted, again.unchanged) == (2, 1)
-
-
-def _fail(*_: object) -> None:
-    raise RuntimeError("planted")
-
-
 SHARED = [  # the third has the id as a name that is like that of the last
     Document("S", "a", 1, b"<a>1</a>"),
     Document("T", "a", 2, b"<a>1</a>"),
@@ -151,18 +134,3 @@ def test_a_past_has_the_ids_and_the_bases_of_the_documents(engine: Engine, strea
     engine.subscribe("late", query, updates=True, since="1 d")
     assert {one.names for one in engine.matches("late")} == live
     assert {one.names for one in engine.try_query("live")} == live
-
-
-def test_an_erasure_of_other_streams_changes_no_name(engine: Engine) -> None:
-    engine.push([Document(f"_{user}.S", "a", 1, b"<a/>") for user in (1, 2, 3)])
-    engine.catalog.erase("_1.")
-    engine.catalog.erase("_2.")
-    engine.push(Document("T", "a", 2, b"<a/>"))
-    assert [row[0] for row in listed(engine)] == ["_3.S/a", "T/a"]
-
-
-def test_a_document_is_rejected_on_each_stream(engine: Engine) -> None:
-    for _ in range(2):
-        engine.push([Document(stream, "a", 1, b"<a>") for stream in ("S", "T")])
-    rows = engine.sql("SELECT stream, id FROM rejected ORDER BY stream").to_pylist()
-    assert [tuple(row.values()) for row in rows] == [("S", "a"), ("T", "a")]

@@ -90,38 +90,6 @@ def test_an_id_of_two_streams_is_an_error_that_lists_them(engine: xscl.Engine) -
         assert engine.document(unknown) is None
 
 
-def test_a_name_comes_before_ids_that_are_written_like_it(engine: xscl.Engine) -> None:
-    engine.push([post("S", "orders/17", 1), post("S", "17@2", 1)])
-    assert engine.document("orders/17") == post("orders", "17", 1).xml
-    assert engine.document("S/orders/17") == post("S", "orders/17", 1).xml
-    assert engine.document("17@2@1") == post("S", "17@2", 1).xml
-    with pytest.raises(DocumentError, match="2 documents: 17@2@1, orders/17@2"):
-        engine.document("17@2")
-
-
-def test_a_document_of_several_streams_is_found_by_each() -> None:
-    with xscl.Engine(retention=xscl.Retention.of(history="30 d")) as engine:
-        engine.push([Document(("T", "U"), "17", 1, b"<a/>"), Document("U", "17", 1, b"<b/>")])
-        names = engine.sql("SELECT docid, stream, id, version FROM documents").to_pylist()
-        assert [tuple(row.values()) for row in names] == [
-            ("T/17", "T", "17", 1),
-            ("U/17@2", "U", "17", 2),
-        ]
-        assert engine.document("T/17") == engine.document("U/17") == b"<a/>"
-
-
-def test_the_blocks_of_a_query_say_which_document_an_id_means(engine: xscl.Engine) -> None:
-    """The names that a match gives its documents are accepted by questions."""
-    engine.subscribe("pairs", PAIRS, since="30 d", updates=True)
-    first = next(one for one in engine.matches("pairs") if one.documents == ("17", "17"))
-    assert first.names == ("orders/17", "in.voices/17")
-    assert engine.why("pairs", *first.documents).matched
-    assert engine.why("pairs", *first.names).matched
-    swapped = engine.why("pairs", *first.names[::-1])
-    assert not swapped.matched
-    assert any("in.voices/17 belongs to in.voices" in str(edge.nearest) for edge in swapped.edges)
-
-
 def test_names_and_ids_of_matches_stay_after_a_restart_and_a_purge(tmp_path: Path) -> None:
     kept = xscl.Retention.of(history="30 d")
     first, second = post("orders", "17", 1), post("orders", "17", 2)
@@ -137,17 +105,6 @@ def test_names_and_ids_of_matches_stay_after_a_restart_and_a_purge(tmp_path: Pat
         engine.subscribe("all", "orders//a->x", updates=True, since="30 d")
         assert [one.names for one in engine.matches("all")] == [found.names, later.names]
         assert later.names == ("orders/17@2",)
-
-
-def test_what_is_made_of_a_version_is_called_by_its_id_alone() -> None:
-    """A published document is no version of another one, though subscriptions see it as such."""
-    with xscl.Engine() as engine:
-        engine.subscribe("pub", "orders//a->x PUBLISH P", updates=True)
-        engine.subscribe("all", "P//a->x", updates=True)
-        engine.push([post("orders", "17", 1), post("orders", "17", 2)])
-        made = [match.id for match in engine.matches("pub")]
-        assert [one.documents for one in engine.matches("all")] == [(id,) for id in made]
-        assert [one.names for one in engine.matches("all")] == [(f"P/{id}",) for id in made]
 
 
 # -- Any order -----------------------------------------------------------------------------------

@@ -12,10 +12,8 @@ from tests.examples import usually
 from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
-from xscl.errors import StoreError
 from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.nodes.tree import string_value
 from xscl.shredding.remote_bindings import compute_bindings, texts_of
 from xscl.store.store import Store
 from xscl.time_format import LATEST
@@ -112,22 +110,6 @@ def test_columns_are_a_sequence_of_documents() -> None:
         documents[0],
     ]
     assert not DocumentColumns.united([])
-
-
-def test_documents_of_a_push_are_found_by_their_numbers() -> None:
-    """In whichever of its batches they came; between two there are numbers of composites."""
-    with closing(Store(None)) as store, store.transaction():
-        documents = DocumentLog(store)
-        texts: dict[int, str] = {}
-        for size in range(4):
-            given = [Document("S", f"{size}-{n}", n, b"<a>%d</a>" % n) for n in range(size)]
-            arrivals = documents.accept(given).arrivals
-            texts.update(zip(arrivals.docs.tolist(), "012"[:size], strict=True))
-            with pytest.raises(StoreError, match="no longer kept"):
-                documents.tree(documents.next_number())
-        found = {doc: string_value(documents.tree(doc).items[0]) for doc in texts}
-    assert len(found) == 6
-    assert found == texts
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["documents", "columns"])

@@ -78,17 +78,6 @@ def test_f8_neighbours_with_its_guid_or_link_make_no_item_new(answers: list[list
     assert len({name for _, name in found}) == len(found)
 
 
-def test_f8_an_edit_beside_a_new_neighbour_is_a_version_of_the_right_item() -> None:
-    edited = replace(A, edit=1)
-    found = come([[A], [B, edited], [B], [edited]])
-    assert sorted(found) == [("A", "k#g1"), ("A", "k#g1"), ("B", f"k#g1 http://a.example/{B.link}")]
-
-
-def test_f8_an_item_whose_link_changes_is_the_same_item() -> None:
-    moved = replace(A, link="elsewhere", edit=1)
-    assert come([[A], [moved]]) == [("A", "k#g1")] * 2
-
-
 @st.composite
 def histories(draw: st.DrawFn, *, edits: bool) -> list[list[Logical]]:
     """Answers in which guids, links and files are shared.

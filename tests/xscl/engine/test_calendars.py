@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -17,9 +17,7 @@ from tests.xscl.ingestion.test_heartbeat import Place
 from xscl.delivery.cards import shown
 from xscl.documents.retention import Retention
 from xscl.errors import QueryError, XsclError
-from xscl.language.parser import parse
 from xscl.language.sentence import sentence
-from xscl.language.unparse import unparse
 from xscl.subscriptions.match import Match
 
 SECOND = 1_000_000
@@ -78,34 +76,6 @@ def instant(match: Match) -> str:
     return str(match.bindings["at"][0].value)
 
 
-def results(pushes: Sequence[Sequence[Document]], lateness: int = 0) -> list[tuple[object, ...]]:
-    """Return the matches of documents that are pushed in some batches."""
-    with declared(xscl.Engine(), lateness) as engine:
-        subscribe(engine)
-        for batch in pushes:
-            engine.push(batch)
-        engine.advance(seconds("30 13:00") * SECOND)
-        return found(engine)
-
-
-@pytest.mark.slow
-def test_batches_order_and_reopening_make_no_difference(tmp_path: Path) -> None:
-    whole = results([INVOICES])
-    assert {name for name, *_ in whole} == QUERIES.keys()
-    assert results([[one] for one in INVOICES]) == whole
-    assert results([INVOICES[:4], INVOICES[4:5], INVOICES[5:]]) == whole
-    swapped = (*INVOICES[:3], INVOICES[4], INVOICES[3], *INVOICES[5:])
-    assert results([swapped], 2 * 3_600 * SECOND) == results([INVOICES], 2 * 3_600 * SECOND)
-    with declared(xscl.Engine(tmp_path / "store")) as engine:
-        subscribe(engine)
-    for one in INVOICES:
-        with xscl.Engine(tmp_path / "store") as engine:
-            engine.push(one)
-    with xscl.Engine(tmp_path / "store") as engine:
-        engine.advance(seconds("30 13:00") * SECOND)
-        assert found(engine) == whole
-
-
 @pytest.mark.parametrize("name", usually(["sase", "eql", "join", "block"], "sase", "block"))
 def test_a_history_has_the_instants_of_its_time(name: str) -> None:
     """Documents of streams that the query does not read pass instants, too."""
@@ -148,17 +118,6 @@ def test_instants_occur_while_nothing_comes(place: Place) -> None:
     assert place.spool.latest() == written + 1, "nobody waits before the next Monday"
 
 
-@pytest.mark.slow
-def test_calendars_of_streams_that_are_not_live_cause_no_beats(place: Place) -> None:
-    place.engine.stream("replayed", attributes={"n": str}, live=False)
-    text = "SELECT n, at FROM replayed NEXT AT '0 * * * *'"
-    place.engine.subscribe("q", text, language="cel")
-    place.send(invoice("22 10:00", "replayed"))
-    written = place.spool.latest()
-    place.at(seconds("23 10:00"))
-    assert place.spool.latest() == written
-
-
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
@@ -177,28 +136,6 @@ def test_a_wrong_calendar_is_refused_with_its_place(text: str, place: int, messa
     assert caught.value.column == place
     if message == "found '9'":
         assert "AT '0 9 * * MON'->t" in str(caught.value.hint)
-
-
-def test_a_stream_may_be_called_at() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("q", "at//a->t FOLLOWED BY{1 h} AT")
-        found = engine.push([Document("at", "1", 1, b"<a/>"), Document("AT", "2", 2, b"<b/>")])
-        assert [one.documents for one in found] == [("1", "2")]
-
-
-@pytest.mark.parametrize(
-    ("query", "written"),
-    [
-        ("at '0  9 * * mon'->t", "AT '0 9 * * MON'->t"),
-        ("AT '30 0 9 * * MON'->t", "AT '30 0 9 * * MON'->t"),
-        ("AT '2026-11-30T09:00:00Z'->t", "AT '2026-11-30T09:00:00Z'->t"),
-        ('S//a JOIN{, 1 h} AT "5 4 * * *" zone "UTC"', "S//a JOIN{, 1 h} AT '5 4 * * *'"),
-        ("AT '0 9 * * *' ZONE 'Asia/Tokyo' AS t", "AT '0 9 * * *' ZONE 'Asia/Tokyo'->t"),
-    ],
-)
-def test_a_calendar_is_printed_and_read_again(query: str, written: str) -> None:
-    assert unparse(parse(query)) == written
-    assert parse(written) == parse(query)
 
 
 def test_a_calendar_in_xscl_is_shared_and_left() -> None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 import xscl
 from templates.state.join_state import PUSHES
 from xscl.errors import (
-    NameTaken,
-    QueryError,
     SqlError,
     StoreError,
     StreamCycle,
     StreamInUse,
     StreamsTooDeep,
-    UnknownSubscription,
-    XsclError,
 )
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
@@ -101,17 +96,6 @@ def test_select_distinct_makes_one_match_of_a_pair_of_documents(engine: xscl.Eng
     assert [node.value for node in once.bindings["d"]] == ["x", "y", "z"]
 
 
-def test_a_match_id_is_the_same_in_another_engine(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    (match,) = engine.push([document(1), document(2)])
-    with xscl.Engine() as other:
-        other.subscribe("other", TWICE)
-        other.subscribe("q", TWICE)
-        other.push([document(1)])
-        ids = {m.subscription: m.id for m in other.push([document(2)])}
-    assert ids["q"] == match.id != ids["other"]
-
-
 def test_matches_of_the_same_documents_have_ids_of_their_own(engine: xscl.Engine) -> None:
     engine.subscribe("q", "S//a[./b->x] JOIN{x = y} S//a[./c->y]")
     found = engine.push([document(1, b"<a><b>k</b><b>k</b></a>"), document(2, b"<a><c>k</c></a>")])
@@ -129,32 +113,7 @@ def test_constructed_documents(engine: xscl.Engine) -> None:
     assert match.xml() == b'<hit n="k {1}"><t><b>k</b></t>k7 &lt;<b>k</b></hit>'
 
 
-def test_a_block_alone_is_a_filter_with_one_match_for_a_document(engine: xscl.Engine) -> None:
-    engine.subscribe("f", "S//item[contains(title, 'feed')]->i")
-    pushed = [
-        document(1, b"<r><item><title>a feed</title></item><item><title>feeds</title></item></r>"),
-        document(2, b"<r><item><title>nothing</title></item></r>"),
-    ]
-    (match,) = engine.push(pushed)
-    assert match.documents == ("S1",)
-    assert [node.path for node in match.bindings["i"]] == ["/r[1]/item[1]", "/r[1]/item[2]"]
-    assert count(engine, "R_bin") == 0
-
-
 # -- Publishing ----------------------------------------------------------------------------
-
-
-def chain(engine: xscl.Engine) -> None:
-    engine.subscribe("pairs", f"{TWICE} PUBLISH P")
-    engine.subscribe("triples", "P//a->p FOLLOWED BY{p=z, 10} S//a->z")
-
-
-def test_a_reader_of_a_published_stream_keeps_its_publisher(engine: xscl.Engine) -> None:
-    chain(engine)
-    with pytest.raises(StreamInUse, match="'triples' still reads"):
-        engine.unsubscribe("pairs")
-    engine.unsubscribe("triples")
-    engine.unsubscribe("pairs")
 
 
 def test_a_cycle_of_streams_is_refused_and_leaves_nothing(engine: xscl.Engine) -> None:
@@ -186,43 +145,6 @@ def test_published_streams_above_one_another_have_an_end(engine: xscl.Engine) ->
 
 
 # -- Subscribing ---------------------------------------------------------------------------
-
-
-def test_registration_is_all_or_nothing(engine: xscl.Engine) -> None:
-    with pytest.raises(QueryError) as caught:
-        engine.subscribe_many([("one", TWICE), ("two", "S//a FOLLOWED"), ("three", TWICE)])
-    assert caught.value.__notes__ == ["in row 2, subscription 'two'"]
-    assert engine.subscriptions == ()
-    with pytest.raises(NameTaken):
-        engine.subscribe_many([("one", TWICE), ("one", TWICE)])
-    assert engine.subscriptions == ()
-    engine.subscribe_many([("one", TWICE), ("two", TWICE)])
-    assert len(engine.push([document(1), document(2)])) == 2
-
-
-def test_names_are_taken_once_and_near_misses_are_suggested(engine: xscl.Engine) -> None:
-    engine.subscribe("books", TWICE)
-    with pytest.raises(NameTaken, match="'books'"):
-        engine.subscribe("books", TWICE)
-    for ask in (engine.unsubscribe, engine.explain):
-        with pytest.raises(UnknownSubscription) as caught:
-            ask("boks")
-        assert caught.value.hint == "did you mean 'books'?"
-
-
-def test_removing_frees_the_state(engine: xscl.Engine) -> None:
-    engine.subscribe("keep", TWICE)
-    engine.subscribe(
-        "drop", "S//b->x[./c->u][./d->v] JOIN{u=w AND v=z, INF} S//b->y[./c->w][./d->z]"
-    )
-    engine.push([document(1), document(2, b"<b><c>1</c><d>2</d></b>")])
-    before = count(engine, "R_bin"), count(engine, "R_doc")
-    engine.unsubscribe("drop")
-    assert (count(engine, "R_bin"), count(engine, "R_doc")) == (1, 1)
-    assert before == (3, 4)
-    engine.unsubscribe("keep")
-    for table in ("variable", "pair", "template", "value", "binding", "text"):
-        assert count(engine, f"state.{table}") == 0, table
 
 
 def test_a_filter_keeps_nothing_of_a_join_that_shared_its_variable(engine: xscl.Engine) -> None:
@@ -306,75 +228,6 @@ def test_what_is_made_of_an_update_is_an_update(engine: xscl.Engine) -> None:
 
 
 # -- SQL, explain, the store ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM state.document",
-        "SELECT 1; DROP TABLE state.document",
-        "SET memory_limit = '1GB'",
-        "",
-        "ATTACH 'x.db'",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "SELECT * FROM engine",
-        "WITH d AS (DELETE FROM state.meta RETURNING *) SELECT * FROM d",
-        "WITH d AS (UPDATE state.meta SET value = 0 RETURNING *) SELECT * FROM d",
-    ],
-)
-def test_sql_reads_the_relations_and_nothing_else(engine: xscl.Engine, statement: str) -> None:
-    with pytest.raises(SqlError):
-        engine.sql(statement)
-    assert count(engine, "R_bin") == 0
-
-
-def test_explain_tells_what_is_shared(engine: xscl.Engine) -> None:
-    engine.subscribe("one", TWICE)
-    engine.subscribe("two", TWICE)
-    text = engine.explain("one")
-    for part in (
-        "template 1: 2 subscriptions in 1 distinct join",
-        "x: S//a",
-        "template_join of its witnesses: one query for all rows of R_T_1",
-        "a.t1 < b.t0 and b.t1 - a.t1 <= T",
-        "nothing has come on the stream 'S' yet",
-    ):
-        assert part in text
-    assert "not registered" in engine.explain("S//a->x JOIN{x=y, 5} S//b->y")
-    assert engine.explain("one", sql=True).startswith("SELECT t.qid")
-
-
-@pytest.mark.parametrize("name", ["state.sqlite", "it's.sqlite", "store.sqlite"])
-def test_an_engine_on_a_file_continues(tmp_path: Path, name: str) -> None:
-    with xscl.Engine(tmp_path / name) as engine:
-        engine.subscribe("q", TWICE)
-        engine.push([document(1)])
-    with xscl.Engine(tmp_path / name) as engine:
-        (match,) = engine.push([document(2)])
-        assert match.xml() == b"<result><a>k</a><a>k</a></result>"
-    with xscl.Engine(tmp_path / name) as engine:
-        assert list(engine.matches()) == [match]
-        engine.unsubscribe("q")
-        assert engine.push([document(3)]) == []
-
-
-def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    path.write_text("this is not a database")
-    with pytest.raises(StoreError, match=r"state\.sqlite"):
-        xscl.Engine(path)
-
-
-def test_lateness_is_set_before_subscribing(engine: xscl.Engine) -> None:
-    engine.stream("S", lateness="1 h")
-    engine.subscribe("q", TWICE)
-    with pytest.raises(StreamInUse):
-        engine.stream("S", lateness=0)
-    engine.stream("S", lateness="1 h", live=True)
-    for impossible in (-1, 1 << 63):
-        with pytest.raises(XsclError, match="out of range"):
-            engine.stream("T", lateness=impossible)
 
 
 def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(

@@ -5,38 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import xscl
 from templates import evaluators as queries
 from templates.columns import columns
 from templates.columns.columns import Column, Index
-from templates.model.conjunctive_query import JOINS, R_VJ, Views
+from templates.model.conjunctive_query import JOINS
 from templates.processor import SMALL_BATCH
-from templates.registry.members import Members
 from tests.joining import in_database
 from xscl.errors import EvaluationFailed
-
-LEFT = "S//a->x[./g->g][./c->z[./e->y][./f->h]]"
-RIGHT = "T//a->x1[./g->g1][./c->z1[./e->y1][./f->h1]]"
 
 
 def document(stream: str, number: int, xml: str) -> xscl.Document:
     return xscl.Document(stream, f"d{number}", number, xml.encode())
-
-
-@pytest.mark.parametrize("everything", [False, True])
-def test_a_node_whose_value_was_not_kept_differs_from_nothing(everything: bool) -> None:
-    text = "<a><g>1</g><c><e>2</e><f>3</f>{}</c></a>"
-    with xscl.Engine() as engine, in_database(everything):
-        equal = "g=g1 AND y=y1 AND h=h1"
-        engine.subscribe("equal", f"{LEFT} FOLLOWED BY{{{equal}, 100}} {RIGHT}")
-        engine.push(document("S", 1, text.format("p")))
-        engine.subscribe("other", f"{LEFT} FOLLOWED BY{{{equal} AND z!=z1, 100}} {RIGHT}")
-        found = engine.push(document("T", 2, text.format("q")))
-        assert [match.subscription for match in found] == ["equal"]
-        assert engine.sql("SELECT qid FROM state.result").num_rows == 1
 
 
 @pytest.mark.parametrize("same", [30, 200])
@@ -74,21 +56,6 @@ def test_a_document_with_very_many_bindings_stops_no_push(
         engine.push([document("S", 1, f"<a>{body}</a>")])
         found = engine.push([document("S", 2, "<d><e>5</e><f>7</f></d>"), document("S", 3, "<g/>")])
         assert [match.documents for match in found] == [("d1", "d2")]
-
-
-def test_documents_that_share_much_stop_no_push() -> None:
-    shared = "<ch>one</ch>" + "".join(f"<k>{n}</k>" for n in range(10))
-    channel = "S//i[./ch->c][./k->k] {}{{c = c2 AND k = k2, {}}} S//i[./ch->c2][./k->k2]"
-    with xscl.Engine() as engine:
-        engine.subscribe("near", channel.format("JOIN", 1))
-        engine.subscribe("far", "S//i[./u->u] FOLLOWED BY{u = v, INF} S//i[./u->v]")
-        for half in range(2):
-            documents = [
-                document("S", 100_000 * half + 100 * n, f"<i>{shared}<u>{n}</u></i>")
-                for n in range(200)
-            ]
-            found = engine.push(documents)
-        assert len(found) == 200
 
 
 PAIRS = (
@@ -197,23 +164,6 @@ def test_the_rows_of_a_batch_are_released(monkeypatch: pytest.MonkeyPatch) -> No
         assert read[1]
         assert processor._queries.lent == {}
         assert len(engine.push(batch[2:])) == 2 + 3
-
-
-def test_joins_of_several_pairs_are_computed_only_for_templates_that_read_them() -> None:
-    views = Views({name: np.zeros(2, np.int64) for name in R_VJ.names})
-    with xscl.Engine() as engine:
-        engine.subscribe_many([("one", PAIRS[0]), ("two", PAIRS[1])])
-        one, two = engine.state.registry.members.values()
-        evaluator = queries.ConjunctiveQueries()
-
-        def read(members: Members) -> None:
-            rows = members.registered.touched(np.zeros(0, np.int64))
-            evaluator.answers(members, rows, views.relations(several=members.several))
-
-        read(one)
-        assert "several" not in vars(views)
-        read(two)
-        assert "several" in vars(views)
 
 
 def test_too_little_memory_for_the_joins_fails_the_push_and_nothing_else(

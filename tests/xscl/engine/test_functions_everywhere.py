@@ -8,7 +8,6 @@ import xscl
 from xscl.errors import QueryError
 
 A, B = "S//a->x[./t->t][./p->p]", "S//a->y[./t->u][./p->q]"
-DAY = 'xs:dayTimeDuration("P1D")'
 DOCUMENTS = (
     ("a", "2026-01-01T00:00:00Z"),
     ("a,b", "2026-01-03T00:00:00Z"),
@@ -16,55 +15,6 @@ DOCUMENTS = (
     ("x,b c", "Tue, 06 Jan 2026 00:00:00 GMT"),
     ("none", "never"),
 )
-LATER = {"01", "02", "03", "13", "23"}
-"""The pairs of which the second is over a day later."""
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (f"{A} FOLLOWED BY{{q - p > {DAY}, 9}} {B}", LATER),
-        (f"S//a->x FOLLOWED BY{{y/p - x/p > {DAY}, 9}} S//a->y", LATER),
-        (f"{A} FOLLOWED BY{{{DAY} < xs:dateTime(q) - xs:dateTime(p), 9}} {B}", LATER),
-        (f"{A} FOLLOWED BY{{p + {DAY} < q, 9}} {B}", LATER),
-        (f"{A} FOLLOWED BY{{(q - p) div {DAY} > 1, 9}} {B}", LATER),
-        (f"{A} FOLLOWED BY{{xs:dateTime(p) = xs:dateTime(q), 9}} {B}", {"12"}),
-        (f"{A} FOLLOWED BY{{xs:date(p) = xs:date(q), 9}} {B}", {"12"}),
-        (f"{A} FOLLOWED BY{{tokenize(t, ',') = tokenize(u, '[, ]'), 9}} {B}", {"01", "13"}),
-        (f"{A} FOLLOWED BY{{tokenize(t) = tokenize(u), 9}} {B}", {"23"}),
-        (f"{A} FOLLOWED BY{{concat(t, ',', 'b') = u, 9}} {B}", {"01"}),
-        (f"{A} FOLLOWED BY{{tokens(concat(t, ' ', p)) = tokens(concat(u, ' ', q)), 9}} {B}", set()),
-        (f"{A} FOLLOWED BY{{ends-with(u, lower-case(t)) AND matches(u, '^x'), 9}} {B}", {"23"}),
-        (f"{A} FOLLOWED BY{{matches(u, '^B', 'i') AND contains(q, '2026'), 9}} {B}", {"02", "12"}),
-        (f"{A} FOLLOWED BY{{ends-with(lower-case(u), lower-case(t)), 9}} {B}", {"23"}),
-        (f"{A} NEXT{{q - p > {DAY} AND ends-with(u, 'c') AND t = 'a'}} {B}", {"02"}),
-        (f"{A} NEXT{{matches(u, concat('^', 'x')) }} {B}", None),
-        (f"{A} NOT FOLLOWED BY{{q - p > {DAY} OR u = 'none', 9}} {B}", {"4"}),
-        (
-            f"{A} FOLD{{ends-with($2.t, 'c') OR matches($2.t, ',b$'), 1 = 1}} S//a->y[./t->t]",
-            {"01", "02", "03", "12", "13", "23"},
-        ),
-        ("S//a[jaccard(tokens(t), tokens('b, c')) >= 0.5]", {"2", "3"}),
-    ],
-)
-def test_a_function_between_documents(query: str, expected: set[str] | None) -> None:
-    with xscl.Engine() as engine:
-        if expected is None:
-            with pytest.raises(QueryError):
-                engine.subscribe("q", query)
-            return
-        engine.subscribe("q", query)
-        found = [
-            match.documents
-            for number, (title, published) in enumerate(DOCUMENTS)
-            for match in engine.push(
-                xscl.Document(
-                    "S", str(number), number, f"<a><t>{title}</t><p>{published}</p></a>".encode()
-                )
-            )
-        ]
-        found += [match.documents for match in engine.flush()]
-    assert {"".join(documents) for documents in found} == expected
 
 
 def test_functions_in_a_constructor() -> None:

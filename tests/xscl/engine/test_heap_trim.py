@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+import weakref
+from contextlib import suppress
 
 import pytest
 
+import xscl
 from xscl.engine.heap_trim import ARENAS
+from xscl.errors import XsclError
+from xscl.gc_control import paused
 
 THREADS = 12
 COUNT = f"""
@@ -48,3 +54,43 @@ def arenas(how: str) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are those of glibc")
 def test_threads_share_few_arenas() -> None:
     assert arenas("limited") <= ARENAS < arenas("unlimited")
+
+
+def test_the_state_before_a_failed_change_is_not_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.engine.transactions.FROZEN_AFTER", 1)
+    with xscl.Engine(owns_process=True) as engine:
+        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y")
+        assert gc.get_freeze_count()
+        old = weakref.ref(engine.state.dataflow)
+        with suppress(ZeroDivisionError), engine.transactions.change():
+            raise ZeroDivisionError
+        assert not gc.get_freeze_count()
+        found = engine.push([xscl.Document("S", f"d{n}", n, b"<a>k</a>") for n in (1, 2)])
+        assert len(found) == 1
+        assert gc.get_freeze_count()
+        assert old() is None
+
+
+def test_it_is_as_it_was_afterwards() -> None:
+    assert gc.isenabled()
+    with paused():
+        assert not gc.isenabled()
+        with paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_it_runs_again_after_a_push_that_failed() -> None:
+    engine = xscl.Engine(owns_process=True)
+    engine.close()
+    with pytest.raises(XsclError, match="closed"):
+        engine.push(xscl.Document("S", "d", 1, b"<a/>"))
+    assert gc.isenabled()

@@ -180,29 +180,6 @@ def test_what_two_publishers_make_is_read_in_the_order_of_time(size: int, togeth
     assert found[0]
 
 
-@pytest.mark.parametrize("bound", [6, 8])
-@pytest.mark.parametrize("size", [1, 3, 1_000])
-def test_a_history_is_bounded_as_the_documents_that_were_pushed(bound: int, size: int) -> None:
-    """The bound of results cuts joins of results, wherever the slices of the history end."""
-    chain = "((S//k->r FOLLOWED BY{r=y, 100} S//k->y) FOLLOWED BY{y=z, 100} S//k->z)"
-    reader = f"(P//k->x NEXT{{x=q}} S//k->q) FOLLOWED BY{{q=r, 100}} {chain}"
-    found = []
-    for begins_late in (False, True):
-        with xscl.Engine(retention=KEPT, result_bound=bound) as engine, slices_of(size):
-            engine.subscribe("publisher", "SELECT <p><k>{x}</k></p> FROM S//k->x PUBLISH P")
-            if not begins_late:
-                engine.subscribe("reader", reader)
-            engine.push([keyed("S", number, number) for number in range(1, 8)])
-            if begins_late:
-                engine.subscribe("reader", reader, since=LONG)
-            engine.flush()
-            stopped = engine.stopped("reader")
-            assert stopped is not None
-            found.append((ids(engine, ["reader"]), stopped))
-    assert found[0] == found[1]
-    assert found[0][0]
-
-
 @pytest.mark.parametrize("change", ["pause", "edit", "late"])
 def test_a_history_of_events_has_nothing_that_was_not_published(change: str) -> None:
     """A reader of the documents sees what was published."""
@@ -328,26 +305,6 @@ def test_a_history_reads_what_queries_of_all_languages_have_published(
 NEXT = "S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]"
 
 
-def operators(engine: xscl.Engine) -> int:
-    return len(engine.state.dataflow.core.plan.operators)
-
-
-@pytest.mark.parametrize("history", [False, True])
-def test_equal_queries_with_histories_share_their_operators(history: bool) -> None:
-    counts = []
-    with xscl.Engine(retention=KEPT) as engine:
-        for number in range(6):
-            engine.push(item(number, number, "ab"[number % 2]))
-            engine.subscribe(f"q{number}", NEXT, history=history)
-            counts.append(operators(engine))
-        assert len(set(counts)) == 1
-        found = engine.push(item(6, 6, "a"))
-        pairs = {(one.subscription, one.documents, one.backfilled) for one in found}
-        assert pairs == {
-            (f"q{number}", ("d3", "d5"), False) for number in range(6 if history else 3)
-        }
-
-
 def test_a_history_is_bounded_and_marked(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     day = 86_400_000
@@ -433,66 +390,8 @@ def test_the_order_in_which_feeds_are_followed_makes_no_difference_to_history(
     assert all(one == found[0] for one in found)
 
 
-def test_the_past_is_not_published() -> None:
-    with xscl.Engine(retention=KEPT) as engine:
-        engine.push([item(number, number, "a") for number in range(3)])
-        engine.subscribe("pairs", f"SELECT <p>{{x}}</p> FROM {NEXT} PUBLISH T", history=True)
-        engine.subscribe("reader", "T//p->p", history=True)
-        assert len(engine.matches("pairs")) == 1
-        assert engine.matches("reader") == []
-        engine.push(item(3, 3, "a"))
-        assert len(engine.matches("pairs")) == 2
-        assert len(engine.matches("reader")) == 1
-
-
 def item(number: int, time: int, key: str) -> Document:
     return Document("S", f"d{number}", time * 1_000, f"<e><k>{key}</k></e>".encode())
-
-
-def test_composites_of_a_twin_are_older_than_what_arrives_after_them() -> None:
-    """A twin numbers its composites above all documents, which stage 2 compares by number."""
-    query = "S//g->x[./n->n] JOIN{n = i, 1 s} (S//r->y[./@i->i] JOIN{i = k, 1 s} S//e->z[./k->k])"
-    texts = [b"<r i='3'/>", b"<e><k>3</k></e>", b"<g><n>3</n></g>"]
-    documents = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
-    with xscl.Engine(retention=KEPT) as engine:
-        engine.push(documents[:2])
-        number = begin_history(engine, "q", query, since=LONG)
-        assert number is not None
-        engine.push(documents[2:])
-        engine.catalog.backfills.complete(number)
-        assert [(one.documents, one.backfilled) for one in engine.matches()] == [
-            (("d2", "d0", "d1"), False)
-        ]
-
-
-def test_two_histories_of_one_join_are_read_at_the_same_time() -> None:
-    """The results of the earlier one are past for the later one, as far as it had begun."""
-    with xscl.Engine(retention=KEPT) as engine:
-        catalog = engine.catalog
-        begun = []
-        for number in range(6):
-            engine.push(item(number, number, "a"))
-            if number in (2, 4):
-                begun.append(begin_history(engine, f"q{number}", NEXT, since=LONG))
-        for one in begun:
-            assert one is not None
-            catalog.backfills.complete(one)
-        engine.push(item(6, 6, "a"))
-        flags = {name: [one.backfilled for one in engine.matches(name)] for name in ("q2", "q4")}
-        assert flags == {"q2": [True] * 1 + [False] * 4, "q4": [True] * 3 + [False] * 2}
-
-
-def test_results_of_a_chain_that_others_have_are_not_stored_again() -> None:
-    """Its composites are known by results when their witnesses are evicted."""
-    query = "S//e->a[./k->x] JOIN{x=y, 2 s} (S//e->b[./k->y] JOIN{y=z, 2 s} S//e->c[./k->z])"
-    with xscl.Engine(retention=KEPT) as engine:
-        engine.subscribe("first", query)
-        engine.push([item(number, 1_000 * number, "a") for number in range(40)])
-        engine.subscribe("later", query, since=LONG)
-        found = Counter((one.subscription, one.documents) for one in engine.matches())
-        assert found
-        assert set(found.values()) == {1}
-        assert ids(engine, ["first"]).total() == ids(engine, ["later"]).total()
 
 
 @pytest.mark.parametrize("size", usually([72, 120], 72))

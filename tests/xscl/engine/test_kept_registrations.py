@@ -77,21 +77,6 @@ def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
             assert answers[0] == answers[1]
 
 
-def test_what_a_kill_has_left_can_be_removed(tmp_path: Path) -> None:
-    (tmp_path / "killed").mkdir()
-    with Engine(tmp_path / "state.sqlite") as engine:
-        subscribe(engine, "b c", "c b")
-        engine.unsubscribe("b c")
-        subscribe(engine, "c, 2")
-        before = told(engine)
-        path = killed(engine, tmp_path / "killed")
-    with Engine(path) as engine:
-        assert told(engine) == before
-        engine.unsubscribe("c b")
-        engine.unsubscribe("c, 2")
-        assert all(not engine.sql(f"FROM state.{table}").num_rows for table in ("pair", "variable"))
-
-
 def full(point: str) -> None:
     if point == "before_commit":
         raise full_disk()

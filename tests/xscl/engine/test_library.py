@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable
 
 import pytest
 
 import xscl
 from xscl.inspection.relations import may_read_values
-from xscl.language.grammar import _lark
-from xscl.language.names import NAME
-from xscl.language.parser import parse_block
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 
@@ -47,24 +43,6 @@ def test_wrong_types_are_refused_where_they_are_written(name: str) -> None:
     call, message = WRONG[name]
     with xscl.Engine() as engine, pytest.raises(TypeError, match=message):
         call(engine)
-
-
-@pytest.mark.parametrize("name", ["my stream", "1x", "-a", "a->", "", "a/b", "a:b"])
-def test_streams_that_no_query_can_name_are_refused(name: str) -> None:
-    with xscl.Engine() as engine:
-        with pytest.raises(xscl.DocumentError, match="cannot be the name of a stream"):
-            engine.push([document(1), document(2, stream=name)])
-        with pytest.raises(xscl.DocumentError, match="cannot be the name of a stream"):
-            engine.stream(name)
-        assert engine.sql("SELECT * FROM documents").num_rows == 0
-
-
-def test_names_are_those_of_the_grammar() -> None:
-    (terminal,) = (one for one in _lark().terminals if one.name == "NAME")
-    grammar = re.compile(terminal.pattern.to_regexp())
-    texts = [text for n in range(0x3100) for text in (chr(n), f"a{chr(n)}", f"a{chr(n)}b")]
-    assert [t for t in texts if bool(grammar.fullmatch(t)) != bool(re.fullmatch(NAME, t))] == []
-    assert parse_block("a.b-c_d'//x->y").stream == "a.b-c_d'"
 
 
 def test_matches_are_tables() -> None:

@@ -17,11 +17,8 @@ from cep_core.plan import Operator
 from cep_core.state.state_log import StateWriter
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.faultpoints import FaultSpec, armed
 from tests.examples import examples
-from tests.xscl.failing_commits import POINTS
 from tests.xscl.stored_tables import stored_tables
-from xscl.documents.retention import Retention
 from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.engine.transactions import Transactions
@@ -189,17 +186,6 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
         restarted.close()
 
 
-def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
-    numbers = []
-    for name in ("one to P", "cel filter", "or", "or"):
-        with prepared(tmp_path / "state.sqlite") as engine:
-            act(engine, ("subscribe", name), 0)
-            (subscription,) = engine.subscriptions
-            numbers.append(subscription.number)
-            engine.unsubscribe(name)
-    assert sorted(set(numbers)) == numbers
-
-
 @pytest.mark.parametrize(
     "fail",
     [
@@ -264,17 +250,3 @@ def test_a_component_that_fails_closes_the_store(
         with pytest.raises(StoreError, match="no room"):
             Engine(path)
     Engine(path).close()
-
-
-def test_a_retention_that_fails_closes_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x.sqlite"
-    Engine(path).close()
-    keep = Retention(matches=7)
-    with monkeypatch.context() as patched:
-        patched.setattr(POINTS, armed(FaultSpec("before_commit", 1, "EIO")))
-        with pytest.raises(OSError, match="Input/output"):
-            Engine(path, retention=keep)
-    with Engine(path) as engine:
-        assert engine.retention is None

@@ -27,7 +27,6 @@ import xscl
 from tests.examples import examples, usually
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
-from xscl.errors import StoreError
 from xscl.planning.truncations import Truncation
 
 Answer = tuple[int, int, int, tuple[int, ...]]
@@ -178,18 +177,6 @@ def test_two_small_documents_with_millions_of_answers() -> None:
     (stopped,) = [engine.stopped("q")]
     assert stopped is not None
     assert (stopped.documents, stopped.latest, stopped.incomplete) == (5, "d5", False)
-
-
-def test_a_large_document_joins_a_copy_of_itself() -> None:
-    leaves = "".join("<a>v</a>" for _ in range(4_000))
-    engine = xscl.Engine()
-    engine.subscribe("q", "S//r[./a->x] FOLLOWED BY{x = y, 1 d} S//r[./a->y]")
-    batch = [xscl.Document("S", f"d{n}", n, f"<r>{leaves}</r>".encode()) for n in range(4)]
-    matches = engine.push(batch)
-    assert not matches
-    stopped = engine.stopped("q")
-    assert stopped is not None
-    assert (stopped.documents, stopped.latest) == (3, "d3")
 
 
 CHAINS = (
@@ -438,30 +425,6 @@ def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows() -> No
         assert all("d6" not in match.documents for match in engine.matches())
 
 
-def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
-    heard: list[int] = []
-    engine = xscl.Engine()
-    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-    engine.ingest._push_size.size = 2
-    push, fails = engine.ingest._transact, iter((False, True))
-
-    def failing(*arguments: object) -> object:
-        if next(fails):
-            raise StoreError("the disk is full")
-        return push(*arguments)  # type: ignore[arg-type]
-
-    documents = [xscl.Document("S", f"d{n}", n, body("a")) for n in range(4)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.ingest, "_transact", failing)
-        with pytest.raises(StoreError, match="the disk is full"):
-            engine.push(documents, source=("q", 1), listen=lambda found: heard.append(len(found)))
-    assert heard == [2]
-    assert not engine.push(
-        documents, source=("q", 1), listen=lambda found: heard.append(len(found))
-    )
-    assert sum(heard) == len(engine.matches()) == 12
-
-
 def test_a_trial_and_a_subscription_to_the_past_are_bounded_as_live_ones() -> None:
     queries = {"pairs": QUERIES[0], "chain": CHAINS[0]}
     engine = xscl.Engine(result_bound=2)
@@ -498,17 +461,3 @@ def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> 
     for _ in range(10):
         size.learn(size.size, 0)
     assert size.size == MOST
-
-
-@pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
-def test_a_filter_with_very_many_bindings_in_one_document_finds_the_others(
-    small: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processor, "SMALL_BATCH", small)
-    engine = xscl.Engine(result_bound=3)
-    engine.subscribe("q", "S//r[./a->x][./b->y] NEXT{x = u AND y = v} S//r[./e->u][./f->v]")
-    bodies = [body("a", "b"), body(*"aabb"), body("e", "f")]
-    documents = [xscl.Document("S", f"d{n}", n, xml) for n, xml in enumerate(bodies)]
-    engine.push(documents)
-    engine.flush()
-    assert [match.documents for match in engine.matches()] == [("d0", "d2")]

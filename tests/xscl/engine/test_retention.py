@@ -18,12 +18,10 @@ from tests.examples import examples, usually
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case, Push, Unsubscribe
 from tests.strategies.language import KINDS
-from tests.xscl.cli.test_cli import failed
 from tests.xscl.engine.player import CUTS, Player, agrees
-from tests.xscl.engine.test_language_properties import interrupted
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from tests.xscl.stored_tables import stored_tables
-from xscl import Document, Engine, Match, QueryError, XsclError
+from xscl import Document, Engine, Match
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.documents.retention import (
     DAY,
@@ -40,7 +38,6 @@ from xscl.shredding.nodes import tree as tree_cache
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 FILTER = "S//b->b"
-DISTINCT = "SELECT DISTINCT * FROM S//e->e[./k->x] FOLLOWED BY{x=y, 50} S//e->f[./k->y]"
 
 
 def document(time: int, xml: bytes = b"<a>k</a>", name: str | None = None) -> Document:
@@ -151,20 +148,6 @@ def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
         assert set(left) <= set(player.ids)
         if retention.matches is None and not any(isinstance(e, Unsubscribe) for e in case.events):
             assert set(left) == set(player.ids)
-
-    property_holds()
-
-
-@pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "published in time"))
-def test_a_file_forgets_as_well(kind: str, eager: None) -> None:
-    @examples(3)
-    @given(interrupted(KINDS[kind]), CUTS, RETENTIONS)
-    def property_holds(drawn: tuple[Case, int], cuts: list[bool], retention: Retention) -> None:
-        case, pause = drawn
-        player, left = run(case, cuts, retention, pause)
-        agrees(player, case)
-        assert set(left) <= set(player.ids)
 
     property_holds()
 
@@ -308,30 +291,6 @@ def test_texts_that_are_needed_may_be_more_than_allowed_and_nothing_else_is_kept
         assert len(engine.matches()) == 30
 
 
-def test_a_shorter_history_takes_effect_with_the_next_push_and_a_longer_one_from_then_on() -> None:
-    with pushed(Retention(history=100)) as engine:
-        engine.push([document(t) for t in range(10)])
-        engine.retain(Retention(history=3))
-        engine.push(document(10))
-        assert texts(engine) == ["d7", "d8", "d9", "d10"]
-        engine.retain(Retention())
-        engine.push(document(11))
-        assert texts(engine) == []
-        engine.retain(Retention(history=100))
-        engine.push(document(12))
-        assert texts(engine) == ["d12"]
-        assert told(engine).since == 12
-
-
-def test_what_is_needed_no_more_leaves_when_the_history_is_over() -> None:
-    with pushed(Retention(history=20), PAIR) as engine:
-        engine.push([document(t, b"<a>%d</a>" % t) for t in range(10)])
-        engine.unsubscribe("q0")
-        assert len(texts(engine)) == 10
-        engine.push(document(100))
-        assert texts(engine) == ["d100"]
-
-
 # -- Matches -------------------------------------------------------------------------------
 
 
@@ -351,17 +310,6 @@ def test_matches_are_kept_for_so_long_and_the_positions_go_on() -> None:
         assert len(texts(engine)) == size(engine, "result") == len(left)
 
 
-def test_who_reads_on_misses_nothing_when_the_last_match_was_one_of_several() -> None:
-    with pushed(Retention(matches=40), FILTER, FILTER, FILTER) as engine:
-        found = list(engine.push(document(1, b"<b/>")))
-        assert list(engine.matches(after=found[0])) == found[1:]
-        later = list(engine.push([document(t, b"<b/>") for t in (30, 60, 90)]))
-        assert len(later) == 9
-        assert list(engine.matches(after=found[0])) == later
-        engine.push(document(96, b"<b/>"))
-        assert next(iter(engine.matches(after=found[0]))).documents == ("d60",)
-
-
 @pytest.mark.parametrize(
     ("query", "found", "later"), [(FILTER, 400, 1), (f"{FILTER} NEXT{{b = c}} S//b->c", 398, 1)]
 )
@@ -373,15 +321,6 @@ def test_the_results_of_a_push_can_be_read_until_the_next_one(
         assert len([m.xml() for m in matches]) == len(matches) == found
         assert len(engine.push(document(1000, b"<b/>"))) == later
         assert size(engine, "result") == later
-
-
-def test_a_distinct_match_leaves_as_a_whole() -> None:
-    xml = b"<e>" + b"".join(b"<k>%d</k>" % n for n in range(5)) + b"</e>"
-    with pushed(Retention(matches=20), DISTINCT) as engine:
-        for time in range(0, 100, 7):
-            engine.push(document(time, xml))
-            assert {len(match.bindings["x"]) for match in engine.matches()} <= {5}
-        assert 98 - 20 - 9 <= min(match.t1 for match in engine.matches()) <= 84
 
 
 def test_a_new_subscription_over_the_past_gives_nobody_an_old_match_again() -> None:
@@ -447,16 +386,6 @@ def test_what_an_event_waits_for_keeps_its_document() -> None:
             engine.push(flat(3, 200, "a", 2))
             found += [match.id for match in engine.flush()]
     assert found == [found[0]] * 2
-
-
-def test_texts_of_the_history_keep_their_documents() -> None:
-    with pushed(Retention(history=100, identities=10)) as engine:
-        engine.push([document(t) for t in range(0, 90, 10)])
-        assert size(engine, "document") == len(texts(engine)) == 9
-        engine.push(document(300))
-        assert texts(engine) == ["d300"]
-        engine.push(document(320))
-        assert numbers(engine, "SELECT id FROM documents ORDER BY id") == ["d300", "d320"]
 
 
 # -- Other tables --------------------------------------------------------------------------
@@ -550,40 +479,3 @@ def test_a_service_keeps_what_it_was_told_last(tmp_path: Path) -> None:
     before = Retention(history=1, matches=2, identities=3, text_bytes=4, rows=5)
     assert changed_retention(before) == before
     assert changed_retention(before, None, "INF") == replace(before, matches=None)
-
-
-@pytest.mark.parametrize("option", ["--history", "--keep-matches"])
-@pytest.mark.parametrize(
-    ("given", "message"), [("7", "7 has no unit"), ("soon", "'soon' is not a duration")]
-)
-def test_a_duration_on_the_command_line_has_a_unit(option: str, given: str, message: str) -> None:
-    assert message in " ".join(failed(2, "serve", option, given).split())
-
-
-@pytest.mark.parametrize("field", ["history", "text_bytes", "matches", "identities", "rows"])
-def test_no_time_back_is_refused(field: str) -> None:
-    with pytest.raises(XsclError, match=f"{field} cannot be -1"):
-        Retention(**{field: -1})
-    with pytest.raises(QueryError, match="not a duration"):
-        Retention.of(history="soon")
-
-
-def test_windows_and_retention_do_not_take_what_the_other_one_keeps() -> None:
-    """Windows evict witnesses, retention evicts results and texts, many in one push."""
-    windows = {b"a": 10, b"c": 500}
-    joins = (f"S//{n}->x FOLLOWED BY{{x=y, {w}}} S//{n}->y" for n, w in (("a", 10), ("c", 500)))
-    with pushed(Retention(matches=200), *joins) as engine:
-        times: dict[bytes, list[int]] = {name: [] for name in windows}
-        for start in range(0, 2000, 100):
-            batch, expected = [], []
-            for time in range(start, start + 100, 5):
-                name = b"c" if time % 15 == 0 else b"a"
-                batch.append(document(time, b"<%b>k</%b>" % (name, name)))
-                expected += [(one, time) for one in times[name] if time - one <= windows[name]]
-                times[name].append(time)
-            found = [tuple(int(d[1:]) for d in match.documents) for match in engine.push(batch)]
-            assert sorted(found) == sorted(expected)
-            needed = {f"d{one}" for n, w in windows.items() for one in times[n] if time - one < w}
-            assert needed <= set(numbers(engine, "SELECT docid FROM R_bin"))
-        positions = numbers(engine, "SELECT position FROM state.result")
-        assert 0 < len(positions) < max(positions) // 4

@@ -12,8 +12,6 @@ import pytest
 
 import xscl
 from tests.examples import usually
-from tests.xscl.engine.player import begin_history
-from xscl.errors import StoreError, XsclError
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 
@@ -126,18 +124,6 @@ def test_all_can_read_while_another_thread_changes(
         assert not failed, failed
 
 
-def test_matches_read_late_are_those_of_their_push() -> None:
-    """Later pushes do not change the matches of an earlier one."""
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.push([document(1)])
-        second = engine.push([document(2)])
-        engine.push([document(n) for n in range(3, 8)])
-        engine.stream("T", lateness=5)
-        assert [m.documents for m in second] == [("d1", "d2")]
-        assert second[0].bindings["x"][0].value == "hi"
-
-
 def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
     """A reader of matches waits for no push: neither for its lock nor for its connection."""
     with xscl.Engine(tmp_path / "x.sqlite") as engine:
@@ -184,29 +170,6 @@ def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch)
         assert acquired == [False]
 
 
-def test_who_reads_a_closed_engine_is_told(tmp_path: Path) -> None:
-    engine = xscl.Engine(tmp_path / "x.sqlite")
-    engine.subscribe("pairs", PAIRS)
-    matches = engine.push([document(1), document(2)])
-    engine.close()
-    with pytest.raises(StoreError, match="closed"):
-        read(matches)
-    with pytest.raises(XsclError, match="closed"):
-        engine.matches()
-
-
-def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise MemoryError
-
-    engine = xscl.Engine(tmp_path / "x.sqlite")
-    with monkeypatch.context() as patch:
-        patch.setattr(engine.log, "close", fail)
-        with pytest.raises(MemoryError):
-            engine.close()
-    xscl.Engine(tmp_path / "x.sqlite").close()
-
-
 def test_matches_are_counted_as_they_are_expanded() -> None:
     """By columns: of those who share a join, came later, want updates, or one for each group."""
     shared = "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]"
@@ -230,38 +193,3 @@ def test_matches_are_counted_as_they_are_expanded() -> None:
             *("first", "updates", "groups", "chain", "time", "late")
         }
         assert not engine.push([]).matches.received()
-
-
-def test_matches_are_counted_when_a_subscription_was_removed_meanwhile() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("plain", "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]")
-        engine.subscribe("removed", "S//a[./b->x] NEXT{x=y} S//a[./b->y]")
-        documents = [xscl.Document("S", f"d{n}", n, b"<a><b>1</b></a>") for n in range(1, 4)]
-        found = engine.push(documents).matches
-        engine.unsubscribe("removed", purge=True)
-        assert found.received() == {"plain": 3}
-        with pytest.raises(StoreError, match="no longer kept"):
-            list(found)
-
-
-@pytest.mark.parametrize("language", ["cel", "sase", "eql"])
-def test_a_wrong_query_of_events_does_not_wait_for_the_histories_of_others(language: str) -> None:
-    entered, refused = threading.Event(), threading.Event()
-
-    with xscl.Engine() as engine:
-        catalog = engine.catalog
-
-        def complete() -> None:
-            with catalog.backfills._running:  # as a backfill holds it, also while it pauses
-                entered.set()
-                assert refused.wait(60)
-
-        other = threading.Thread(target=complete)
-        other.start()
-        assert entered.wait(60)
-        try:
-            with pytest.raises(xscl.QueryError):
-                begin_history(engine, "q", "SELECT EVENT (", language=language)
-        finally:
-            refused.set()
-            other.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import xscl
@@ -13,13 +12,6 @@ from templates.state.join_state import ViewCache
 
 QUERY = "S//i[./ch->c][./u->u] FOLLOWED BY{c = c2 AND u = u2, INF} S//i[./ch->c2][./u->u2]"
 BUDGET = 8_000
-CHAIN = "S//a[./k->x] FOLLOWED BY{%s, %d} S//b[./k->y] FOLLOWED BY{%s = z, 30} S//c[./k->z]"
-CHAINS = (
-    CHAIN % ("x = y", 20, "y"),
-    CHAIN % ("x = y", 30, "y"),
-    CHAIN % ("x = y AND x <= y", 30, "x"),
-)
-"""Their first two blocks make the same composites: in two streams at once, and a round later."""
 
 
 @pytest.fixture(autouse=True)
@@ -75,21 +67,6 @@ def test_what_was_met_last_stays() -> None:
         assert kept.fetches == before + 1
 
 
-def test_dropped_documents_leave_with_their_windows() -> None:
-    with xscl.Engine(kept_memory=BUDGET) as engine:
-        engine.subscribe("q", QUERY.replace("INF", "200"))
-        for first in range(0, 1_000, 100):
-            engine.push(batch(first, 100))
-        (rows,) = engine.sql("SELECT count(*) AS n FROM R_bin").to_pydict()["n"]
-        assert rows < 1_200
-        documents = engine.sql("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
-        assert engine.sql("SELECT doc FROM state.times ORDER BY ALL") == documents
-        found = engine.push([document(1_000, 850), document(1_001, 3)])
-        assert [match.documents for match in found] == [("d850", "d1000")]
-        kept = cache(engine)
-        assert len(kept._dropped) < 400
-
-
 def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
     """Only what was dropped is counted again; a pair that nobody needs is gone from both."""
     with xscl.Engine(kept_memory=BUDGET) as engine:
@@ -115,42 +92,6 @@ def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
         assert kept._dropped._counts.sum() == links - in_memory
         found = engine.push([document(401, 5), document(402, 3)])
         assert [m.documents for m in found] == [("d5", "d401"), ("d3", "d402"), ("d400", "d402")]
-
-
-def chained(budget: int | None) -> xscl.Engine:
-    """Return an engine that is through with two documents of each block of the chains."""
-    engine = xscl.Engine(kept_memory=budget)
-    for number, query in enumerate(CHAINS):
-        engine.subscribe(f"q{number}", query)
-    for number, block in enumerate("aabbcc"):
-        text = f"<{block}><k>5</k></{block}>"
-        engine.push([xscl.Document("S", f"d{number}", 2 * number + 1, text.encode())])
-    return engine
-
-
-def test_a_composite_of_several_streams_has_its_times_once() -> None:
-    with chained(None) as engine:
-        documents = engine.sql("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
-        assert documents.num_rows == 10
-        assert engine.sql("SELECT doc FROM state.times ORDER BY ALL") == documents
-
-
-def test_what_comes_in_several_rounds_is_met_whole() -> None:
-    """The rows of a composite are dropped together, also between two rounds."""
-    expected = matched(chained(None))
-    assert len(expected) == 24
-    for budget in (300, 1_200):
-        engine = chained(budget)
-        kept = cache(engine)
-        kept.bring(np.arange(20))
-        assert kept.whole
-        assert (kept._links.size, len(kept)) == counted(engine)
-        assert matched(engine) == expected
-
-
-def matched(engine: xscl.Engine) -> list[tuple[str, ...]]:
-    with engine:
-        return sorted((match.subscription, *match.documents) for match in engine.matches())
 
 
 def counted(engine: xscl.Engine) -> tuple[int, int]:

@@ -46,17 +46,6 @@ def service(place: DataDirectory) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_made_private(place: DataDirectory) -> None:
-    with place.hold("test"):
-        assert stat.S_IMODE(place.path.stat().st_mode) == 0o700
-
-
-def test_an_empty_directory_becomes_private(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    DataDirectory(tmp_path).create()
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
-
-
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     tmp_path.chmod(0o755)

@@ -20,8 +20,7 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import Consumer
-from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository, heard_until, ticks
+from xscl.polling.feed_repository import ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.subscriptions.match import Match
 
@@ -113,26 +112,6 @@ def test_a_beat_waits_for_what_is_not_consumed_yet(silence: Place) -> None:
     assert silence.at(99) == []
 
 
-def test_what_waits_for_its_epoch_comes_when_nothing_else_does(place: Place) -> None:
-    place.engine.stream("S", lateness="100 s", live=True)
-    place.engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//b[./k->y]")
-    place.send(document("b", 20), document("a", 10))
-    assert place.at(119) == []
-    assert place.at(120.5) == []  # one beat for many: it may wait a hundredth longer
-    assert place.at(121.1) == [("a", "b")]
-
-
-def test_time_does_not_pass_where_documents_are_replayed(place: Place) -> None:
-    place.engine.stream("L", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.engine.subscribe("mixed", "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]")
-    place.send(document("a", 10), document("a2", 10, stream="L"))
-    assert place.at(99) == []
-    assert place.spool.latest() == 1
-    place.send(document("c", 12.5))
-    assert sorted(place.at(99)) == [("a",), ("a2",)]
-
-
 @pytest.mark.parametrize(
     "replayed",
     [
@@ -177,26 +156,6 @@ def test_feeds_that_were_not_polled_are_waited_for(silence: Place) -> None:
     silence.heard = 51
     assert silence.at(51) == []
     assert silence.engine.sql("FROM late").num_rows == 0
-
-
-def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: Path) -> None:
-    with Engine() as engine, FeedRepository(engine) as feeds:
-        store = engine.connect()
-        assert heard_until(store) is None
-        first = feeds.add(FeedRequest("http://a.example/feed", every=3 * 3600))
-        assert heard_until(store) == first.next_poll + 3 * 3600 * SECOND
-        second = feeds.add(FeedRequest("http://b.example/feed", every=60))
-        assert heard_until(store) == second.next_poll + 1800 * SECOND
-        store.close()
-
-
-def test_a_beat_follows_the_one_before_only_once_that_is_consumed(silence: Place) -> None:
-    silence.send(document("a", 10))
-    silence.now = 20
-    silence.keeper.beat_if_due()
-    silence.now = 21
-    silence.keeper.beat_if_due()
-    assert silence.spool.latest() == 2
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from feeds.documents import Document, DocumentColumns
-from feeds.spool import SegmentDamaged, Spool, SpoolError
+from feeds.spool import Spool, SpoolError
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.engine.ingest import Ingest, PushResult
@@ -130,19 +130,6 @@ def test_serves_what_comes_and_stops_after_the_batch_in_progress(
     assert consumer.run_once() == 0
 
 
-def test_beats_come_between_the_documents(spool: Spool, store: Store) -> None:
-    spool.beat(5)
-    fill(spool, 0, 1)
-    spool.beat(7)
-    spool.beat(8)
-    fill(spool, *range(2, 302))
-    spool.beat(9)
-    assert Consumer(spool, store, batch=4).run_once() == 302
-    assert store.ids == [f"d{number}" for number in range(302)]
-    assert store.beats == [(0, 5), (2, 7), (2, 8), (302, 9)]
-    assert store.segment == spool.latest()
-
-
 def test_c7_one_consumer_goes_on_when_the_store_has_room_again(spool: Spool, store: Store) -> None:
     is_full = True
 
@@ -198,14 +185,6 @@ def test_a_consumer_goes_on_after_a_segment_that_was_given_up(spool: Spool, stor
     assert (store.ids, store.segment) == (["d1", "d2", "d4"], 4)
 
 
-def test_batches_end_with_the_segment_that_fills_them(spool: Spool, store: Store) -> None:
-    for numbers in [(0,), (1, 2, 3), (4,), (5,), (6,)]:
-        spool.append([document(number) for number in numbers], 0)
-    Consumer(spool, store, batch=4).run_once()
-    assert store.ledger == [("spool", 2), ("spool", 5)]
-    assert store.ids == [f"d{number}" for number in range(7)]
-
-
 def large(number: int, size: int) -> Document:
     return Document("S", f"d{number}", number, b"<a>%s</a>" % (b"x" * size))
 
@@ -244,17 +223,6 @@ def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
     Consumer(spool, store, most_bytes=10_000).run_once()
     assert store.ledger == [("spool", 2), ("spool", 3), ("spool", 4), ("spool", 5)]
     assert store.ids == [f"d{number}" for number in range(5)]
-
-
-@pytest.mark.usefixtures("apart")
-def test_segments_are_looked_at_when_their_batch_comes(spool: Spool, store: Store) -> None:
-    """Segments before a damaged one are consumed."""
-    for start in range(0, 12, 4):
-        spool.append([document(start + number) for number in range(4)], 0)
-    (spool.directory / "000000000003.arrows").write_bytes(b"")
-    with pytest.raises(SegmentDamaged):
-        Consumer(spool, store, batch=4).run_once()
-    assert store.ledger == [("spool", 1), ("spool", 2)]
 
 
 class Remote:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from xscl import Document, Engine, Retention
-from xscl.inspection import diagnosis
 from xscl.inspection.diagnosis import Diagnosis, ExaminedBlock
 from xscl.inspection.names_seen import NearName
 
@@ -162,26 +161,6 @@ def test_the_closest_documents_fail_by_the_least(
         assert failing(engine.why(PAIR)) == (closest, edges)
 
 
-def test_numbers_come_close_by_their_difference() -> None:
-    query = "news//item[./n->n] JOIN{number(n) > number(m), 9 d} blog//post[./n->m]"
-    items = [item(f"n{n}", 1, "t", f"<n>{n}</n>") for n in (1, 40, 7)]
-    with engine_with(*items, post("b1", 2, "t", "<n>50</n>")) as engine:
-        assert failing(engine.why(query)) == (("news/n40", "blog/b1"), [("value", "'40' and '50'")])
-
-
-def test_a_block_that_may_be_absent_needs_no_document() -> None:
-    query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
-    with engine_with(item("n1", 1, "gale"), post("b1", 1, "x")) as engine:
-        engine.push(Document("blog", "b2", D + 5, b"<post><title>gale</title></post>"))
-        engine.push(item("n2", 5, "sea"))
-        engine.push(post("b9", 5, "other"))
-        engine.push(Document("blog", "b3", 5 * D + 5, b"<post><title>sea</title></post>"))
-        assert not engine.try_query(query)
-        found = engine.why(query)
-    assert [block.needed for block in found.blocks] == [True, False]
-    assert failing(found) == (("news/n2", "-"), [("order", "news/n2 is answered by blog/b3")])
-
-
 def test_an_absence_is_no_match_before_its_deadline() -> None:
     query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
     pending = (
@@ -225,17 +204,6 @@ def test_an_absence_waits_for_late_answers() -> None:
         assert [match.documents for match in engine.matches("silent")] == [("n2",)]
 
 
-def test_after_a_flush_absences_are_matches() -> None:
-    query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
-    with engine_with() as engine:
-        engine.subscribe("silent", query)
-        engine.push(item("n1", 1, "gale"))
-        engine.flush()
-        for asked in (query, "silent"):
-            assert [match.documents for match in engine.try_query(asked)] == [("n1",)]
-            assert engine.why(asked, "n1").matched
-
-
 def test_a_subscription_sees_what_arrived_after_it() -> None:
     with engine_with(item("n1", 1, "gale")) as engine:
         engine.subscribe("late", "news//item[./title->t]")
@@ -248,16 +216,3 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
         assert found.heading == "late has no match so far"
         engine.push(item("n2", 3, "sea"))
         assert engine.why("late").heading == "late has matches"
-
-
-def test_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "DOCUMENTS", 3)
-    monkeypatch.setattr(diagnosis, "BEAM", 2)
-    items = [item(f"n{day}", day, f"t{day}") for day in range(1, 9)]
-    with engine_with(*items, *(post(f"b{day}", day, f"p{day}") for day in range(1, 9))) as engine:
-        whole = engine.why(PAIR)
-        assert [(one.kept, one.examined) for one in whole.blocks] == [(8, 3), (8, 3)]
-        assert whole.closest is not None
-        assert next(whole.lines()).startswith("  3 of the newest 3 documents of news match")
-        lately = engine.why(PAIR, since="1 d")
-        assert [one.kept for one in lately.blocks] == [2, 2]

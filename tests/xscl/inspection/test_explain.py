@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import xscl
+from xscl import Engine
+from xscl.store.queries.relations import MEANINGS, RELATION_OF_RELATIONS, RELATIONS, meaning
 
 A, B = "S//a->x[./k->k1]", "S//b->y[./k->k2]"
 EQUAL = f"{A} JOIN{{k1 = k2, 5 s}} {B}"
@@ -52,13 +54,6 @@ def test_each_operator_has_an_evaluator(
     assert named == [f"evaluated by: {evaluator}" for evaluator in evaluators], text
 
 
-def test_event_queries_name_their_operators_of_the_core(engine: xscl.Engine) -> None:
-    engine.stream("E", attributes={"k": str})
-    query = "SELECT * FROM (SELECT k AS a FROM E) JOIN{contains(a, b), 5 s} (SELECT k AS b FROM E)"
-    engine.subscribe("events", query, language="cel")
-    assert engine.explain("events").splitlines()[-1] == "evaluated by: core: Project, WindowJoin"
-
-
 @pytest.mark.parametrize(
     "no", ["NOT FOLLOWED BY{k1 = k2, 5 s} {}", "FOLLOWED BY{k1 = k2, 5 s} {} ELSE"]
 )
@@ -83,3 +78,22 @@ def test_absences_on_streams_that_are_not_live_are_warned_of(no: str) -> None:
 
 def _warnings_of_time(engine: xscl.Engine, query: str) -> list[str]:
     return [line for line in engine.explain(query).splitlines() if "not live" in line]
+
+
+def test_each_column_of_each_relation_has_a_meaning() -> None:
+    with Engine() as engine:
+        engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
+        names = [one.name for one in RELATIONS if one.what]
+        columns = {
+            (name, column)
+            for name in (*names, "R_T_1", "R_out_1")
+            for column in engine.sql(f"FROM {name} LIMIT 0").schema.names
+        }
+    described = RELATION_OF_RELATIONS.name
+    columns |= {(described, column) for column in ("relation", "column", "type", "what")}
+    assert all(meaning(*column) for column in columns)
+    used = {f"{name}.{column}" for name, column in columns} & MEANINGS.keys()
+    used |= {column for name, column in columns if f"{name}.{column}" not in used}
+    assert MEANINGS.keys() <= used
+    assert meaning("R_T_1", "var12") == meaning("R_bin", "var1")
+    assert meaning("documents", "nothing") == ""

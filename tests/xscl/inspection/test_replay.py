@@ -19,9 +19,9 @@ from tests.strategies import language as drawn
 from tests.xscl.engine.player import Player
 from tests.xscl.engine.player import pushed as document_of
 from tests.xscl.stored_tables import stored_tables
-from xscl import Document, Engine, Match, QueryError, XsclError
+from xscl import Document, Engine, Match
 from xscl.engine.match_log import MatchLog
-from xscl.errors import Stopping, UnknownSubscription
+from xscl.errors import Stopping
 from xscl.inspection import replay
 from xscl.store.store_errors import StoreClosed
 from xscl.subscriptions.matches import Matches
@@ -170,15 +170,6 @@ def engine() -> Engine:
     return engine
 
 
-def test_a_query_that_is_not_registered(engine: Engine) -> None:
-    matches = engine.try_query(PAIR)
-    assert documents(matches) == [("a1", "b2"), ("a5", "b7")]
-    assert {match.subscription for match in matches} == {"try"}
-    assert matches[0].xml() == b"<result><a>u</a><b>u</b></result>"
-    assert [one.name for one in engine.subscriptions] == ["keeper of S"]
-    assert not list(engine.matches())
-
-
 def test_a_subscription_finds_what_came_before_it(engine: Engine) -> None:
     engine.subscribe("pair", PAIR)
     matches = engine.try_query("pair")
@@ -203,37 +194,6 @@ def test_since_counts_back_from_the_clock(
     assert documents(engine.try_query(PAIR, since)) == expected
 
 
-def test_since_that_is_no_time(engine: Engine) -> None:
-    with pytest.raises(QueryError, match="this is not a duration"):
-        engine.try_query(PAIR, "soon")
-    with pytest.raises(XsclError, match="-1 ticks are no time back"):
-        engine.try_query(PAIR, -1)
-
-
-def test_versions_keep_their_names() -> None:
-    with Engine() as engine:
-        engine.subscribe("all", "S//b->y", updates=True)
-        engine.push([text("d", 1, "x"), text("d", 2, "x", "2"), text("d", 3, "b")])
-        assert documents(engine.matches()) == [("d@3",)]
-        assert documents(engine.try_query("all")) == [("d@3",)]
-        assert documents(engine.try_query("S//b->y")) == []
-
-
-def test_only_what_is_kept_is_seen() -> None:
-    with Engine() as engine:
-        engine.subscribe("b", "S//b->y")
-        engine.push([text("a1", 1, "a"), text("b2", 2, "b")])
-        assert documents(engine.try_query("S//*->x")) == [("b2",)]
-
-
-def test_history_stays_history() -> None:
-    with Engine() as engine:
-        keep(engine, "S")
-        engine.push([text("a1", 1, "a", history=True), text("a2", 2, "a")])
-        flags = {match.documents: match.history for match in engine.try_query("S//a->x")}
-    assert flags == {("a1",): True, ("a2",): False}
-
-
 def test_what_is_published_can_be_read_and_is_not_published_again(engine: Engine) -> None:
     engine.subscribe("pairs", f"SELECT <hit>{{x}}</hit> FROM {PAIR} PUBLISH pairs")
     keep(engine, "pairs")
@@ -244,22 +204,6 @@ def test_what_is_published_can_be_read_and_is_not_published_again(engine: Engine
     assert len(engine.try_query("pairs")) == 3
     assert len(engine.try_query(f"{PAIR} PUBLISH pairs")) == 3
     assert tables(engine) == before
-
-
-def test_names_and_queries_that_are_wrong(engine: Engine) -> None:
-    engine.subscribe("pair", PAIR)
-    with pytest.raises(UnknownSubscription, match="pier"):
-        engine.try_query("pier")
-    with pytest.raises(QueryError, match="line 1, column"):
-        engine.try_query("S//a->x JON S//b->y")
-
-
-def test_a_query_in_another_language() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes={"title": str})
-        engine.subscribe("c", "SELECT * FROM S", language="cel")
-        with pytest.raises(XsclError, match="'c' is in cel: only queries in XSCL"):
-            engine.try_query("c")
 
 
 def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
@@ -308,23 +252,3 @@ def test_a_trial_takes_history_in_its_own_time() -> None:
         assert not engine.try_query(silent)
         engine.advance(engine.state.documents.clock + 3 * D + 1)
         assert documents(engine.try_query(silent)) == [("post",)]
-
-
-def test_why_agrees_with_a_trial_and_with_what_subscriptions_have() -> None:
-    with Engine() as engine:
-        an_old_feed(engine)
-        engine.subscribe("since", PAIR, since="200 d")
-        assert engine.why(PAIR, "one", "two").matched
-        for name in ("there before", "since"):  # they share what they have
-            why = engine.why(name, "one", "two")
-            assert not why.matched
-            assert "'try' takes what a feed held already" in "\n".join(why.lines())
-        assert not engine.matches()
-
-
-def test_history_is_not_late() -> None:
-    with Engine() as engine:
-        an_old_feed(engine)
-        engine.push(text("slow", 2, "b"))
-        (row,) = engine.sql("SELECT documents, late FROM watermarks WHERE stream = 'S'").to_pylist()
-        assert (row["documents"], row["late"]) == (5, 1)

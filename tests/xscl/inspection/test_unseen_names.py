@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from xscl import Document, Engine, QueryError, Retention
@@ -86,3 +88,83 @@ def test_another_users_streams_are_not_suggested(engine: Engine) -> None:
         "did you mean item (1 document)?",
     )
     assert own == (UnseenName("name", "titel", message, 1, 13, (NearName("item", 1),), hint),)
+
+
+QUERY = "o//order[./total->t] JOIN{t != u, 3 d} i//invoice[./total->u]"
+
+
+def warned(query: str, lefts: Sequence[str], rights: Sequence[str]) -> list[str]:
+    """Return the comparisons that are doubtful with some totals on both sides."""
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        for stream, root, totals in (("o", "order", lefts), ("i", "invoice", rights)):
+            engine.push(
+                Document(
+                    stream,
+                    f"{stream}{n}",
+                    n,
+                    f"<{root} id='{n}'><total>{total}</total><no>{n}</no></{root}>".encode(),
+                )
+                for n, total in enumerate(totals)
+            )
+        found = engine.queries.unseen_names(query)
+        explained = [
+            line for line in engine.explain(query).splitlines() if "compares texts" in line
+        ]
+        doubtful = [one for one in found if one.kind == "comparison"]
+        assert explained == [f"warning: {one.message}: {one.hint}" for one in doubtful]
+        return [one.name for one in doubtful]
+
+
+@pytest.mark.parametrize(
+    ("lefts", "rights", "doubtful"),
+    [
+        (["9", "40"], ["40.00", "7.50"], True),
+        (["9.00", "40.50"], ["40", "7"], True),
+        (["12.50"], ["12.5"], True),
+        (["007"], ["7"], True),
+        (["1E3"], ["1000"], True),
+        (["+1"], ["1"], True),
+        (["9", "40"], ["100", "7"], False),
+        (["9.99", "12.50"], ["7.20", "100.00"], False),
+        (["9.5", "40"], ["12.25", "7"], False),
+        (["00017", "00018"], ["12345", "00019"], False),
+        (["9", "none"], ["40.00"], False),
+        (["9"], ["forty"], False),
+        ([], ["40.00"], False),
+    ],
+)
+def test_numbers_that_are_written_differently_are_warned_of(
+    lefts: list[str], rights: list[str], doubtful: bool
+) -> None:
+    assert warned(QUERY, lefts, rights) == (["t != u"] if doubtful else [])
+
+
+@pytest.mark.parametrize(
+    ("query", "doubtful"),
+    [
+        ("o//total->t FOLLOWED BY{t = u, 3 d} i//total->u", ["t = u"]),
+        ("o//order->x JOIN{x/total = y/total, 3 d} i//*->y", ["x/total = y/total"]),
+        ("o/order[./@id->n][.//total->t] JOIN{n = m AND t != u, 3 d} i//invoice[./no->m]"
+         "[./total->u]", ["t != u"]),
+        ("o//total->t FOLD{$1.t != $2.u, $.n < 3, $.n + 1 AS n} i//total->u", ["$1.t != $2.u"]),
+        ("o//total->t NOT FOLLOWED BY{t = u OR NOT t != u, 3 d} i//total->u", ["t = u", "t != u"]),
+        ("o//total->t JOIN{number(t) != number(u), 3 d} i//total->u", []),
+        ("o//total->t JOIN{number(t) = u, 3 d} i//total->u", []),
+        ("o//total->t JOIN{t > u, 3 d} i//total->u", []),
+        ("o//total->t JOIN{string(t) = string(u), 3 d} i//total->u", []),
+        ("o//other/total->t JOIN{t = u, 3 d} i//total->u", []),
+        ("o/total->t JOIN{t = u, 3 d} i//total->u", []),
+    ],
+)  # fmt: skip
+def test_the_values_are_those_of_the_variables(query: str, doubtful: list[str]) -> None:
+    assert warned(query, ["40", "9"], ["40.00", "9.00"]) == doubtful
+
+
+def test_the_warning_shows_two_values_and_offers_numbers() -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.push([Document("o", "o1", 1, b"<order><total>40</total></order>")])
+        engine.push([Document("i", "i1", 2, b"<invoice><total>40.00</total></invoice>")])
+        (one,) = engine.queries.unseen_names(QUERY)
+        assert one.message == "t != u compares texts, and values such as '40' and '40.00' were seen"
+        assert one.hint == "compare numbers with number(t) != number(u)"
+        assert (one.line, one.column) == (1, QUERY.index("t != u") + 1)

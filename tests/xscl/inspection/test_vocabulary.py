@@ -30,24 +30,6 @@ def test_paths_have_their_documents_and_most_frequent_values() -> None:
     assert found["i/n"].samples == ("7",)
 
 
-def test_names_are_written_as_queries_write_them() -> None:
-    dc, other = "http://purl.org/dc/elements/1.1/", "urn:other"
-    engine = engine_with(f"<i xmlns:d='{dc}' xmlns:o='{other}'><d:creator>A</d:creator><o:x/></i>")
-    assert {"i/dc:creator", "i/*:x"} <= seen(engine).keys()
-
-
-def test_long_values_and_inner_elements_give_no_samples() -> None:
-    found = seen(engine_with(f"<i><long>{'word ' * 50}</long><in><a>1</a></in></i>"))
-    assert found["i/long"].samples == ()
-    assert found["i/in"].samples == ()
-
-
-def test_only_documents_of_the_stream_are_read() -> None:
-    engine = engine_with("<i><t>mine</t></i>")
-    engine.push(Document("other", "o", 9, b"<secret><t>hers</t></secret>"))
-    assert "secret" not in seen(engine)
-
-
 def test_documents_are_counted_by_stream_as_they_come_and_leave() -> None:
     engine, counts = engine_with("<i/>", streams=("S", "T")), StreamCounts()
     store = engine.state.store

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 import cep_core
-from feeds.documents import Document
-from xscl.engine.facade import Engine
 from xscl.language.functions import EVENT_FUNCTIONS
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "expressions.md").read_text("utf-8")
@@ -76,19 +74,3 @@ def test_the_functions_are_those_of_the_guide() -> None:
 def test_too_many_arguments_are_refused() -> None:
     with pytest.raises(cep_core.errors.QueryError, match="substring takes 2 to 3 arguments, not 1"):
         value("substring(x)")
-
-
-def test_subscriptions_have_them() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes={"k": str, "v": int})
-        engine.subscribe(
-            "q",
-            "EVENT SEQ(S a, S b) WHERE b.k LIKE 'x%' AND matches(a.k, '^[ab]$') AND b.v IS NULL"
-            " RETURN upper_case(b.k) AS up, COALESCE(b.v, a.v) AS v",
-            language="sase",
-        )
-        texts = [b"<s><k>a</k><v>1</v></s>", b"<s><k>c</k><v>2</v></s>", b"<s><k>xy</k></s>"]
-        engine.push([Document("S", str(at), at, text) for at, text in enumerate(texts)])
-        engine.flush()
-        (match,) = engine.matches("q")
-        assert match.xml() == b"<result><up>XY</up><v>1</v></result>"

@@ -9,12 +9,9 @@ from tests.golden import messages
 from tests.xscl.language.queries import TABLE_6_2
 from xscl.errors import QueryError
 from xscl.language.normalform import (
-    Folded,
-    Following,
     Joined,
     NormalQuery,
     Scan,
-    components,
     normalise,
 )
 from xscl.language.parser import parse
@@ -138,14 +135,6 @@ def test_both_sides_may_read_one_stream_and_stand_in_parentheses() -> None:
     assert normal(grouped) == normal(text)
 
 
-def test_functions_become_derived_nodes() -> None:
-    found = conjunction("lower-case(x/e) = substring-before(w, '-')")
-    below = [step for block in found.blocks if block for step in bound_steps(block.steps)]
-    derived = [unparse(step.derived) for step in below if step.derived is not None]
-    assert derived == ["lower-case(.)", 'substring-before(., "-")']
-    assert found.equalities == (("$1", "$2"),)
-
-
 @pytest.mark.parametrize(
     ("predicate", "derived"),
     [
@@ -212,32 +201,6 @@ def test_a_chain_compares_composites_by_their_leaves() -> None:
     ]
     assert right == ()
     assert outer.equalities == (("$1", "z"), ("$2", "z"))
-
-
-def test_names_that_both_inputs_of_next_bind_are_told_apart() -> None:
-    query = normal("S//a->x[./c->z] NEXT{$1.z = $2.z} S//b->y[./d->z]")
-    assert query.variables == ("x", "z_1", "y", "z")
-    assert isinstance(query.form, Following)
-    assert query.form.predicate is not None
-    assert unparse(query.form.predicate) == "z_1 = z"
-
-
-def test_names_in_fold() -> None:
-    query = normal("S//a[./v->v] FOLD{$2.v > $.v, v_1 < 9, $.n + 1 AS n} S//a[./v->v]")
-    assert isinstance(query.form, Folded)
-    folding = query.form.folding
-    assert folding.predicate is not None
-    assert folding.again is not None
-    assert unparse(folding.predicate) == "$2.v > $.v"
-    assert unparse(folding.again) == "$1.v_1 < 9"
-    assert folding.begins == (("v", "v_1"),)
-    assert query.outputs == ("v", "v_1")
-
-
-def test_what_is_absent_is_no_part_of_the_match() -> None:
-    query = normal("S//a->x NOT FOLLOWED BY{x = y, 1 d} S//b->y")
-    assert query.variables == ("x",)
-    assert components(query.form) == (0,)
 
 
 @pytest.mark.parametrize(("query", "message"), messages("normal_form_errors"))

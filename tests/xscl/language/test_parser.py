@@ -19,10 +19,8 @@ from xscl.language.syntax import (
     Compare,
     Comparison,
     Constant,
-    Element,
     Embedded,
     Exists,
-    Fold,
     FollowedBy,
     Join,
     NameTest,
@@ -30,7 +28,6 @@ from xscl.language.syntax import (
     Or,
     Path,
     Predicate,
-    Query,
     Step,
     StreamExpression,
     TextMatch,
@@ -38,6 +35,7 @@ from xscl.language.syntax import (
     Window,
 )
 from xscl.language.unparse import unparse
+from xscl.planning.compile import compile_query
 
 
 def name(local: str, *conditions: object, variable: str | None = None, deep: bool = False) -> Step:
@@ -135,31 +133,6 @@ def test_windows(written: str, window: Window) -> None:
 def test_durations() -> None:
     assert parse_window("1.5 h") == 5_400_000_000
     assert parse_window(" 10 ") == 10
-
-
-def test_chains_lean_to_the_left_and_parentheses_group() -> None:
-    chain = expression("A JOIN{x=y} B FOLLOWED BY{y=z} C")
-    assert isinstance(chain, FollowedBy)
-    assert isinstance(chain.left, Join)
-    assert expression("(A JOIN{x=y} B) FOLLOWED BY{y=z} C") == chain
-    assert expression("(S//a)") == expression("S//a")
-    inner = expression("A JOIN{x=y} (SELECT * FROM B PUBLISH T)")
-    assert isinstance(inner, Join)
-    assert inner.right == Query(Block("B", (Step(NameTest(None, None)),)), publish="T")
-
-
-def test_fold() -> None:
-    fold = expression(VALID["fold"])
-    assert isinstance(fold, Fold)
-    assert fold.again is not None
-    assert [aggregate for aggregate, _ in fold.aggregates] == ["cnt", "last"]
-
-
-def test_constructor() -> None:
-    made = parse(VALID["constructor"]).select
-    title = Embedded("x", Path((name("t"),)))
-    by = (Embedded("x"), ", ", Embedded("y", as_string=True))
-    assert made == Element("hit", (("by", by),), (Element("t", (), (title,)), "{}<A'"))
 
 
 def test_prefixes_of_the_query_hold_in_the_constructor() -> None:
@@ -288,3 +261,80 @@ def test_the_hint_for_a_unit_names_one_that_there_is(window: str, hint: str) -> 
     with pytest.raises(QueryError) as raised:
         parse_window(window)
     assert (raised.value.hint, raised.value.column) == (hint, 1 + window.index(" ") + 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("S//a->one JOIN{one < other} S//b->other", "{one = other, 1 d}"),
+        ("S//a->one FOLLOWED BY{contains(one, other)} S//b->other", "{one = other, 1 d}"),
+        ("S//a->one NOT FOLLOWED BY{one = other} S//b->other", "{..., 1 w}"),
+    ],
+)
+def test_a_join_that_needs_a_window(query: str, hint: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        compile_query(query)
+    assert str(refused.value.hint).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "S//r[./k->x] FOLD{$2.x = $.x, $2.x != $1.x, upper-case(tokenize($2.x, 'a')) AS n}"
+        " S//r[./k->x]",
+        "S//r[./k->x] FOLD{tokenize($2.x, 'a') = $.x, $2.x != $1.x, $2.x AS n} S//r[./k->x]",
+        "S//r[./k->x] FOLD{$2.x = $.x, tokenize($2.x, 'a') != $1.x, $2.x AS n} S//r[./k->x]",
+        "S//r[./k->x] NEXT{tokenize($2.x, 'a') = $1.x} S//r[./k->x]",
+    ],
+)
+def test_several_values_in_an_operator_over_time(query: str) -> None:
+    with pytest.raises(QueryError, match="several values, in an operator over time"):
+        compile_query(query)
+
+
+TWO = 'NAMESPACE o = "urn:o" NAMESPACE i = "urn:i" '
+EACH = 'write one after the other: NAMESPACE o = "..." NAMESPACE i = "..."'
+FORM = 'write NAMESPACE o = "http://..." before the query'
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ('NAMESPACE o = "urn:o", i = "urn:i" S//o:a/i:b', ", i", EACH),
+        ('NAMESPACE o = "urn:o",\n  NAMESPACE i = "urn:i"\nS//i:a', ",\n", EACH),
+        ('NAMESPACE o = "urn:o", S//o:a', ", S", EACH),
+        ('NAMESPACE o = "urn:o"; NAMESPACE i = "urn:i" S//o:a', "; N", EACH),
+        ("NAMESPACE o = 'urn:o' and i = 'urn:i' S//i:a", "and", EACH),
+        ('namespace o = "urn:o" i = "urn:i" S//i:a', "i = ", EACH),
+        ('NAMESPACE "urn:o" S//o:a', "NAME", FORM),
+        ('NAMESPACE o "urn:o" S//o:a', "NAME", FORM),
+        ('NAMESPACE o: "urn:o" S//o:a', "NAME", FORM),
+        ("NAMESPACE o = urn:o S//o:a", "NAME", FORM),
+        ('NAMESPACE xmlns:o = "urn:o" S//o:a', "NAME", FORM),
+        (f'{TWO}NAMESPACE = "urn:x" S//o:a', 'NAMESPACE = "urn:x"', FORM),
+        ("declare namespace o = 'urn:o'; S//o:a", "declare", FORM),
+        ("PREFIX o: <urn:o> S//o:a", "PREFIX", FORM),
+        ('xmlns:o="urn:o" S//o:a', "xmlns", FORM),
+    ],
+)
+def test_a_wrong_declaration_is_refused_at_its_place(text: str, place: str, hint: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    before = text[: text.index(place)]
+    assert caught.value.line == before.count("\n") + 1
+    assert caught.value.column == len(before) - (before.rfind("\n") + 1) + 1
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NAMESPACE//a[./b/following-sibling::c]->x",
+        "prefix //a[./b/following-sibling::c]->x",
+        "and//a[./b/following-sibling::c]->x",
+        f"{TWO}xmlns//o:a[./i:b/following-sibling::c]->x",
+        f"{TWO}declare//o:a->x JOIN{{x = y, 1 d}} S//i:b->y",
+    ],
+)
+def test_a_stream_may_be_called_like_a_word_of_declarations(text: str) -> None:
+    parse(text)

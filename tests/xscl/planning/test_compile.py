@@ -21,12 +21,10 @@ from tests.strategies.language import (
 )
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError
-from xscl.language.constants import MOST, marks, split
+from xscl.language.constants import MOST, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.unparse import unparse
-from xscl.language.xpath import DIGITS
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
-from xscl.shredding.automaton import pattern
 from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
@@ -57,16 +55,6 @@ ALONE = (
     *('SELECT <hit by="{0}"', 'SELECT <a b="= {n}'),
 )
 """How forms begin whose order of conditions or whose output depends on constants."""
-INSIDE = (
-    "R&D (n=5)",
-    "x<5)",
-    "it's > 5 and",
-    "= 'x') and",
-    "-- = 5]",
-    " \ue00000",
-    "\t",
-    "0.0000001001",
-)
 TEXTS = st.sampled_from(
     ("", "a", "b", "zz", " ", "10", "Ä", "x]", "and", "(", "=", ",", "\U0010ffff")
 )
@@ -202,19 +190,6 @@ def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, obje
     assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("inside", INSIDE)
-@pytest.mark.parametrize("other", ["x", "y", "\t", "5"])
-def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None:
-    shapes = QueryPlans(compile_query)
-    for constant in ("first", other):
-        form = f'[contains(./a, "{inside}")][./b = "{constant}"][./c > 3][0.0000001001 < ./d]'
-        text = f"S//i{form}[./e->x] JOIN{{x = y, 3}} T//i->y"
-        assert shapes.prepare(text) == plan_of(compile_query(text))
-        block = f"S//i{form}/e"
-        read = parse(block).expression
-        assert parse_block(block).steps == read.steps  # type: ignore[union-attr]
-
-
 def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
     shapes = QueryPlans(compile_query)
     shapes.prepare(FORMS[0].format("good", "good"))
@@ -223,36 +198,10 @@ def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
             shapes.prepare(FORMS[0].format(text, "good"))
 
 
-@pytest.mark.parametrize("function", ["contains", "starts-with", "ends-with"])
-def test_the_empty_text_is_no_constant(function: str) -> None:
-    """Each text contains it, so its condition is looked up otherwise than others."""
-    for constant in ("x", "y", "", "z"):
-        text = f'S//a[{function}(./b, "{constant}")]/c'
-        assert pattern.FORMS(text) == pattern._defined(text)
-
-
-def test_numbers_of_a_shape_are_not_longer_than_those_that_are_read() -> None:
-    plans = QueryPlans(compile_query)
-    for number in ("1", "2"):
-        plans.prepare(f"S//a[position() = {number}]")
-    with pytest.raises(QueryError, match=f"a number of over {DIGITS} characters"):
-        plans.prepare(f"S//a[position() = {'1' * DIGITS}.1]")
-
-
 def test_a_text_with_very_many_constants_has_no_shape() -> None:
     conditions = "".join(f'[./b = "{n}"]' for n in range(MOST + 1))
     assert split(f"S//a{conditions}") is None
     assert parse_block(f"S//a{conditions}/c").stream == "S"
-
-
-def test_marks_stand_before_and_behind_everything() -> None:
-    found = split('S//a[./b = "x"][./c > 5][./d = "y"]')
-    assert found is not None
-    shape, given_ = found
-    assert given_ == ("x", 5.0, "y")
-    before, after = marks(shape, first=True), marks(shape, first=False)
-    assert str(before[0]) < str(before[2]) < "!" < "~" < str(after[2]) < str(after[0])
-    assert float(before[1]) < 1e-6 < 1e14 < float(after[1])
 
 
 def test_of_more_shapes_than_are_kept_the_oldest_leaves() -> None:

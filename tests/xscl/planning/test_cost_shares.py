@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -106,17 +105,3 @@ def test_users_are_counted_through_every_change(changes: list[tuple[str, str]]) 
                 engine.unsubscribe(one.name, cascade=True)
         expect_counted(engine)
         assert not engine.state.dataflow.subscribed.users
-
-
-def test_users_are_counted_after_a_restart_and_while_a_history_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    with xscl.Engine(path) as engine:
-        subscribed(engine)
-        push(engine)
-        engine.subscribe("late", PAIR, history=True)
-        expect_counted(engine)
-        push(engine, 100)
-        expect_counted(engine)
-    with xscl.Engine(path) as engine:
-        expect_counted(engine)
-        assert sum(engine.state.dataflow.subscribed.users.values()) > len(QUERIES)

@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
-from lxml import etree
 
 import cep_core
-from feeds.documents import Document
-from feeds.formats.items import LEAVES
 from tests.examples import examples
-from tests.xscl.commandline import called
 from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StreamInUse
-from xscl.polling.feed_commands import prepare
 from xscl.subscriptions.match import EventMatch
 
 QUERIES = {
@@ -140,37 +135,3 @@ def test_what_is_wrong_is_shown_in_each_language() -> None:
         engine.subscribe("reads", "EVENT SEQ(S a, S b) WITHIN 4 ms", language="sase")
         with pytest.raises(StreamInUse):
             engine.stream("S", attributes={"k": str})
-
-
-def test_items_of_feeds_are_events() -> None:
-    """Streams of feeds have the leaves of items as attributes; of several authors, the first."""
-    again = "EVENT SEQ(feeds a, feeds b) WHERE a.title = b.title AND a.author != b.author"
-    with Engine() as engine:
-        prepare(engine)
-        attributes = engine.attributes("feeds")
-        assert attributes == dict.fromkeys(LEAVES, "str")
-        engine.subscribe("again", f"{again} WITHIN 5 hours RETURN a.id, b.author", language="sase")
-        for number, authors in enumerate(("Ann", "Ann", "Bob", "Cyd")):
-            leaves = f"<id>{number}</id><title>One</title><author>{authors}</author>"
-            text = f"<item>{leaves}<author>Dan</author></item>".encode()
-            engine.push(Document("feeds", f"i{number}", number * 60_000_000, text))
-        found = sorted(str(etree.fromstring(m.xml()).xpath("string()")) for m in engine.flush())
-        assert found == ["0Bob", "0Cyd", "1Bob", "1Cyd", "2Cyd"]
-        prepare(engine)
-        assert engine.attributes("feeds") == attributes
-
-
-def test_the_command_line_subscribes_in_each_language(tmp_path: Path) -> None:
-    data = ("--data", str(tmp_path))
-    with Engine(tmp_path / "state.sqlite") as engine:
-        for stream in "SR":
-            engine.stream(stream, attributes=FLAT)
-    for name, (text, language) in QUERIES.items():
-        answer = called("subscribe", name, text, "--language", language, *data)
-        assert (answer.exit_code, answer.stdout) == (0, f"subscribed '{name}'\n"), answer.output
-    wrong = called("subscribe", "wrong", "S//e->x", "--language", "eqll", *data)
-    assert wrong.exit_code == 2
-    assert "did you mean eql?" in wrong.stderr
-    with Engine(tmp_path / "state.sqlite") as engine:
-        engine.push([flat(1, 1, "a", 1), flat(2, 2, "a", 2, "R")])
-        assert {one.subscription for one in engine.flush()} == set(QUERIES) - {"negation", "union"}

@@ -17,7 +17,7 @@ from cep_core.events import VALUES
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine.facade import Engine
-from xscl.errors import NameTaken, QueryError, StreamCycle, StreamInUse, XsclError
+from xscl.errors import NameTaken, QueryError, StreamCycle, XsclError
 from xscl.planning.event_queries import composite_of_row
 
 FLAT = {"k": str, "v": float}
@@ -193,67 +193,7 @@ def test_what_is_refused(text: str, error: type[XsclError], message: str) -> Non
         assert [m.subscription for m in engine.push(flat(1, 1, "a", 2))] == ["filtered"]
 
 
-def test_odd_arguments_are_refused() -> None:
-    with Engine() as engine:
-        with pytest.raises(XsclError, match="no language 'sql'"):
-            engine.subscribe("q", "SELECT 1", language="sql")
-        with pytest.raises(XsclError, match="cannot be of type bytes"):
-            engine.stream("S", attributes={"k": bytes})
-        engine.stream("S", attributes=FLAT)
-        engine.subscribe("q", "SELECT * FROM S", language="cel")
-        with pytest.raises(StreamInUse, match="attributes of 'S' cannot change"):
-            engine.stream("S", attributes={"k": str})
-        with pytest.raises(StreamInUse, match="lateness of 'S' cannot change"):
-            engine.stream("S", lateness=5)
-        with pytest.raises(NameTaken):
-            engine.subscribe("q", "SELECT * FROM S", language="cel")
-        with pytest.raises(XsclError, match="updates"):
-            engine.subscribe("r", "SELECT * FROM S", language="cel", updates=True)
-
-
 # -- Removal ---------------------------------------------------------------------------------
-
-
-def test_nothing_is_left_when_all_are_removed() -> None:
-    with Engine() as engine:
-        chained(engine)
-        engine.push(chain_documents())
-        for name in ("filtered", "joined", "counted"):
-            with pytest.raises(StreamInUse, match="still reads"):
-                engine.unsubscribe(name)
-        for name in ("read", "counted", "joined", "filtered"):
-            assert engine.unsubscribe(name, purge=True) == (name,)
-        assert engine.matches() == []
-        for table in ("composite", "text", "result", "subscription", "binding", "composite_stream"):
-            assert engine.sql(f"SELECT count(*) AS n FROM state.{table}").to_pylist() == [{"n": 0}]
-
-
-def test_readers_go_with_what_they_read() -> None:
-    with Engine() as engine:
-        chained(engine)
-        engine.subscribe("other", "S//e->a")
-        assert engine.unsubscribe("filtered", cascade=True) == (
-            "read",
-            "counted",
-            "joined",
-            "filtered",
-        )
-        assert [one.name for one in engine.subscriptions] == ["other"]
-
-
-def test_a_document_does_not_join_itself() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        engine.subscribe("q", "SELECT * FROM S JOIN{$1.k = $2.k, 3 ms} S", language="cel")
-        assert engine.push(flat(1, 1, "a", 1)) == []
-        assert len(engine.push(flat(2, 2, "a", 2))) == 2
-
-
-def test_explain_shows_the_plan_of_both() -> None:
-    with Engine() as engine:
-        chained(engine)
-        assert "NEXT{$1.key = $2.key}" in engine.explain("counted")
-        assert "template_join" in engine.explain("joined")
 
 
 def test_the_values_of_a_run_are_json_with_numbers_as_they_are_alone() -> None:

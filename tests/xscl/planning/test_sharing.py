@@ -171,14 +171,6 @@ def test_chains_have_one_join_for_each_template() -> None:
         }
 
 
-def test_chains_that_begin_alike_share_the_beginning() -> None:
-    beginning = "S//item[./a->x] FOLLOWED BY{x = y, 5} S//item[./b->y]"
-    with xscl.Engine() as engine:
-        for n in range(SOME):
-            engine.subscribe(f"q{n}", f"{beginning} FOLLOWED BY{{y = z, {n + 1}}} S//item[./c->z]")
-        assert sizes(engine) == {"xpath_scan": [3], "template_join": [1, SOME]}
-
-
 # -- Equal subscriptions ----------------------------------------------------------------------
 
 EQUAL = {
@@ -286,31 +278,3 @@ def test_after_the_last_one_plan_and_tables_are_empty() -> None:
             assert counts[what] == 0, what
         assert not engine.flush()
         assert not engine.push(item(40, a="v"))
-
-
-NEVER = {
-    "a pair": "S//item[./a->x] FOLLOWED BY{x = y, 2} S//other[./a->y]",
-    "a chain": (
-        "S//item[./a->x] FOLLOWED BY{x = y, 2} S//item[./a->y]"
-        " FOLLOWED BY{y = z, 2} S//other[./a->z]"
-    ),
-}
-
-
-@pytest.mark.parametrize("text", NEVER.values(), ids=NEVER)
-def test_texts_that_no_match_has_are_dropped_with_their_window(text: str) -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("never", text)
-        assert not engine.push([item(1, a="v"), item(2, a="v")])
-        assert "text" in tables(engine)
-        for number in range(20, 100, 20):
-            assert not engine.push(item(number))
-        assert "text" not in tables(engine)
-
-
-def test_a_plan_made_again_is_as_small_as_the_first() -> None:
-    with xscl.Engine() as once, emptied() as twice:
-        for engine in (once, twice):
-            populate(engine)
-        assert sizes(once) == sizes(twice)
-        assert once.state.dataflow.core.stats() == twice.state.dataflow.core.stats()

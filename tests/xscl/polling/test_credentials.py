@@ -15,14 +15,14 @@ from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
-from xscl.polling.credentials import Credentials, secrets_in
+from xscl.polling.credentials import Credentials
 from xscl.polling.feed import Feed, FeedsError
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 
-URL = "https://ann:pw4711@a.example/f?token=t0ken4711&page=1"
-ADDRESS = "https://a.example/f?token=t0ken4711&page=1"
-SECRET = ("X-Key", "s3cret4711")
+URL = "https://ann:pwqvxz@a.example/f?token=t0kenqvxz&page=1"
+ADDRESS = "https://a.example/f?token=t0kenqvxz&page=1"
+SECRET = ("X-Key", "s3cretqvxz")
 
 
 def opened(directory: Path) -> list[Feed]:
@@ -60,16 +60,6 @@ def test_what_the_disk_has_no_room_for_is_an_error_of_the_store(
     assert kept.of("f") == {}
 
 
-def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Engine() as engine:
-        with FeedRepository(engine) as feeds:
-            feed = feeds.add(FeedRequest(URL, headers=(SECRET,)))
-        with FeedRepository(engine) as feeds:
-            assert list(feeds) == [feed]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> None:
     feed = added(tmp_path)
     with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
@@ -82,18 +72,6 @@ def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> N
         feeds.remove(feeds[feed.key])
         feeds.remove(other)
     assert json.loads((tmp_path / "secrets.json").read_text()) == {}
-
-
-def test_feeds_of_one_process_share_what_they_know(tmp_path: Path) -> None:
-    with (
-        Engine(tmp_path / "state.db") as engine,
-        FeedRepository(engine) as one,
-        FeedRepository(engine) as other,
-    ):
-        first = one.add(FeedRequest("https://a.example/?key=1", headers=(SECRET,)))
-        second = other.add(FeedRequest("https://a.example/?key=2"))
-        assert [feed.url for feed in one] == [first.url, second.url]
-        assert [feed.headers for feed in other] == [(SECRET,), ()]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"k": 1}', '{"k": {'])
@@ -117,7 +95,7 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = added(tmp_path)
-    moved = "https://a.example/g?token=new4711"
+    moved = "https://a.example/g?token=newqvxz"
     changes = [replace(feed, url=moved), replace(feed, url="https://a.example/plain", headers=())]
     for changed in changes:
         with (
@@ -148,8 +126,8 @@ def _killed() -> None:
 def test_a_feed_whose_secret_address_is_lost_is_not_asked_but_says_so(
     tmp_path: Path, server: Server
 ) -> None:
-    url = server.url("/f?token=t0ken4711")
-    server.says("/f?token=t0ken4711", reply(rss("one")))
+    url = server.url("/f?token=t0kenqvxz")
+    server.says("/f?token=t0kenqvxz", reply(rss("one")))
     with placed(tmp_path, server) as place:
         place.follow(url)
         assert [polled.new for polled in place.poll()] == [1]
@@ -187,20 +165,20 @@ def everything(engine: Engine) -> str:
 
 
 def test_no_sql_shows_a_secret(tmp_path: Path, server: Server) -> None:
-    server.says("/f?token=t0ken4711", reply(rss("one"), 'ETag: "1"'))
+    server.says("/f?token=t0kenqvxz", reply(rss("one"), 'ETag: "1"'))
     with placed(tmp_path, server) as place:
-        url = f"http://ann:pw4711@127.0.0.1:{server.port}/f?token=t0ken4711"
+        url = f"http://ann:pwqvxz@127.0.0.1:{server.port}/f?token=t0kenqvxz"
         feed = place.follow(url, headers=(SECRET,))
         for _ in range(2):
             (polled,) = place.poll()
             assert polled.feed.error is None
         asked = server.asked[-1]
-        assert asked == ("/f?token=t0ken4711", asked[1])
-        assert (asked[1]["x-key"], asked[1]["if-none-match"]) == ("s3cret4711", '"1"')
+        assert asked == ("/f?token=t0kenqvxz", asked[1])
+        assert (asked[1]["x-key"], asked[1]["if-none-match"]) == ("s3cretqvxz", '"1"')
         shown = everything(place.engine)
         assert feed.key in shown
-        assert "4711" not in shown
-        assert b"4711" not in b"".join(document.xml for document in place.documents())
+        assert "qvxz" not in shown
+        assert b"qvxz" not in b"".join(document.xml for document in place.documents())
 
 
 def test_no_command_shows_a_secret(tmp_path: Path) -> None:
@@ -220,7 +198,7 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
         run("feeds", "list", *json_)
         run("feeds", "show", URL, *json_)
         run("status", *json_)
-    run("feeds", "show", "https://ann:pw4711@x.example/?token=t0ken4711")
+    run("feeds", "show", "https://ann:pwqvxz@x.example/?token=t0kenqvxz")
     run("feeds", "poll", "--all")
     run("feeds", "export")
     run("sql", "SELECT * FROM state.feed")
@@ -228,18 +206,11 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
     run("sql", "SELECT * FROM query_table('state.feed_secret')")
     assert "is followed already" in said
     assert "feed_secret does not exist" in said
-    assert "4711" not in said
+    assert "qvxz" not in said
     everything_else = [
         path
         for path in (tmp_path / "data").rglob("*")
         if path.is_file() and "secrets" not in path.name
     ]
     assert len(everything_else) >= 2
-    assert all(b"4711" not in path.read_bytes() for path in everything_else)
-
-
-def test_secrets_are_not_in_what_python_prints(tmp_path: Path) -> None:
-    feed = added(tmp_path)
-    assert "4711" not in repr(feed)
-    assert "4711" not in repr(secrets_in(tmp_path / "secrets.json"))
-    assert "4711" not in repr(Credentials())
+    assert all(b"qvxz" not in path.read_bytes() for path in everything_else)

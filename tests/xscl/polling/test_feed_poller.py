@@ -34,20 +34,6 @@ def feed(place: Place, server: Server) -> Feed:
 # -- The table of feeds --------------------------------------------------------------------
 
 
-def test_a_feed_is_kept_as_it_was_added(place: Place) -> None:
-    added = place.feeds.add(FeedRequest("http://www.a.example/x", tags=("t", "u"), every=60), now=5)
-    assert list(place.feeds) == [added]
-    assert added.stream == "a.example"
-    assert added.streams == ("a.example", "t", "u", EVERYTHING)
-    assert place.feeds.due(5) == [added]
-    assert place.feeds.due(4) == []
-
-
-def test_streams_named_after_hosts_do_not_collide(place: Place) -> None:
-    names = [place.feeds.add(FeedRequest(f"http://1a.example/{n}")).stream for n in range(3)]
-    assert names == ["_1a.example", "_1a.example_2", "_1a.example_3"]
-
-
 @pytest.mark.parametrize("name", ["a b", "", "1a", "a//b", "a>b"])
 def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> None:
     with pytest.raises(FeedsError, match="is no name of a stream"):
@@ -79,17 +65,7 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
     assert [one.name for one in place.engine.subscriptions] == ["p"]
 
 
-def test_found_by_key(place: Place) -> None:
-    one = place.feeds.add(FeedRequest("http://a.example/1", stream="s"))
-    assert place.feeds[one.key] == one
-    with pytest.raises(FeedsError, match="there is no feed 'nix'"):
-        place.feeds["nix"]
-
-
 # -- What is new ---------------------------------------------------------------------------
-
-
-FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
 
 
 def test_dates_do_not_make_a_version() -> None:
@@ -178,14 +154,6 @@ def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, fee
     assert (place.feeds[feed.key].polls, place.feeds[feed.key].every) == (1, 7777)
 
 
-def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> None:
-    place.poll()
-    place.feeds.remove(feed)
-    assert list(place.feeds) == []
-    place.feeds.add(FeedRequest(feed.url))
-    assert polled(place) == [0]
-
-
 # -- Lateness ------------------------------------------------------------------------------
 
 
@@ -215,14 +183,6 @@ def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
     titled = {row["name"] for row in rows if len(row["attributes"]) < len('{"title": "str", ...}')}
     assert titled == {"s7", "s8"}
     assert allow_late(place.engine, feeds) == ["s9"]
-
-
-def test_a_stream_that_gets_attributes_is_live(place: Place) -> None:
-    place.engine.stream("old", attributes={"title": str})
-    assert place.engine.catalog.raise_lateness({"new": 0, "old": 0}, {"title": str}) == []
-    assert (place.engine.is_live("new"), place.engine.is_live("old")) == (True, False)
-    rows = place.engine.sql("SELECT name, live FROM state.stream").to_pylist()
-    assert {row["name"]: row["live"] for row in rows} == {"new": True, "old": False}
 
 
 def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None:

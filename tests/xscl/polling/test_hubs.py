@@ -91,18 +91,6 @@ def test_a_hub_is_asked_once_and_again_before_the_lease_ends(
     assert (again.state, again.callback) == ("active", first.callback)
 
 
-def test_a_hub_that_does_not_confirm_is_asked_less_and_less_often(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    waits = []
-    for _ in range(8):
-        (one,) = asked(place, callbacks)
-        waits.append((one.due - place.clock.now) // HOUR)
-        place.clock.now = one.due
-    assert waits == [1, 2, 4, 8, 16, 24, 24, 24]
-    assert (lease(place).state, lease(place).note) == ("failed", hubs.UNCONFIRMED)
-
-
 @pytest.mark.parametrize(("said", "held"), [(1, 60), (10**9, hubs.LONGEST)])
 def test_a_lease_has_bounds(
     place: Place, callbacks: HubCallbacks, feed: Feed, said: int, held: int

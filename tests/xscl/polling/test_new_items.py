@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,12 +95,6 @@ def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:
             "next_poll": 0,
             "polls": 0,
         }
-
-
-def test_an_item_of_two_versions_in_one_answer_has_the_last_one_as_latest() -> None:
-    feed = replace(FEED, polls=0)
-    found = new_items(feed, parse_feed(rss("one", "one"), seen_at=1).items, {}, 1)
-    assert [row.versions for _, row in found.items] == [1]
 
 
 def test_f9_a_time_that_was_clipped_or_guessed_is_seen(tmp_path: Path) -> None:

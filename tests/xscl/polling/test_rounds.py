@@ -181,19 +181,6 @@ def test_feeds_of_one_round_match_as_if_sorted_whatever_their_order_and_kills(
         assert len(found) > 20
 
 
-def test_one_after_the_other_the_same_feeds_match_less(tmp_path: Path, server: Server) -> None:
-    given = case(0)
-    with placed(tmp_path, server) as place:
-        follow_all(place, given)
-        for feed in chosen(place, given):
-            poll_now(place.feeds, place.spool, [feed], place.fetching)
-        joined, all_joined = (
-            {found for found in each if found[0] != "next"}
-            for each in (consume(place, place.spool), sorted_by_time(place))
-        )
-        assert joined < all_joined
-
-
 def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Server) -> None:
     given = case(1)
     with placed(tmp_path, server) as place:
@@ -286,14 +273,6 @@ def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
     with placed(tmp_path, server) as place:
         assert [place.feeds[feed.key].failures for feed in asked] == [1, 1, 1, 1, 0]
         assert [feed.key for feed in place.feeds.due(place.clock.now)] == [asked[4].key]
-
-
-def test_a_feed_that_is_named_twice_is_polled_once(tmp_path: Path, server: Server) -> None:
-    server.says("/f", reply(body([("one word", 1)])))
-    with placed(tmp_path, server) as place:
-        feed = place.follow(server.url("/f"))
-        assert [polled.new for polled in place.poll(feed, feed)] == [1]
-        assert (len(place.documents()), server.count("/f")) == (1, 1)
 
 
 def test_a_feed_announced_by_two_pages_is_followed_once(tmp_path: Path, server: Server) -> None:

@@ -107,16 +107,6 @@ def test_f5_a_move_to_a_feed_that_is_followed_is_noted_only(place: Place) -> Non
     )
 
 
-def test_relative_links_are_resolved_where_the_feed_was_found(place: Place) -> None:
-    place.server.says("/f", moved("/deep/er/feed", "302 Found"))
-    body = rss("one").replace(b"</guid>", b"</guid><link>post</link>")
-    place.server.says("/deep/er/feed", reply(body))
-    feed = place.follow(place.server.url("/f"))
-    place.poll()
-    link = f"<item_url>{place.server.url('/deep/er/post')}</item_url>"
-    assert link.encode() in place.spooled(feed)[0].xml
-
-
 # -- Gone, missing, too many ---------------------------------------------------------------
 
 
@@ -206,16 +196,6 @@ def test_a_failure_keeps_the_validators_of_the_last_good_answer(place: Place) ->
     assert place.listed(feed)["state"] == "ok"
 
 
-def test_an_unexpected_error_is_that_feeds_own(place: Place) -> None:
-    place.server.says("/f", reply(rss("one")))
-    broken = place.follow("http://name.broken/f")
-    sound = place.follow(place.server.url("/f"))
-    place.poll()
-    assert place.listed(broken)["code"] == "feed_internal"
-    assert place.listed(broken)["error"] == "reading the feed failed: LookupError"
-    assert place.listed(sound)["state"] == "ok"
-
-
 # -- Web pages -----------------------------------------------------------------------------
 
 
@@ -237,17 +217,6 @@ def test_a_page_in_the_place_of_a_new_feed_leads_to_it(place: Place) -> None:
     place.wait(3 * HOUR)
     assert place.server.count("/") == 1
     assert place.titles(feed) == ["one"]
-
-
-def test_a_page_in_the_place_of_a_feed_that_was_well_leads_nowhere(place: Place) -> None:
-    place.server.says("/f", reply(rss("one")), page("/other.rss"))
-    place.server.says("/other.rss", reply(rss("spam")))
-    feed = place.follow(place.server.url("/f"))
-    place.wait(3 * HOUR)
-    listed = place.listed(feed)
-    assert (listed["url"], listed["state"]) == (feed.url, "failing")
-    assert listed["error"].endswith(f"the page names {place.server.url('/other.rss')}")
-    assert place.server.count("/other.rss") == 0
 
 
 def test_a_page_may_not_lead_to_a_private_address(place: Place) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -14,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,8 +22,7 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
-from tests.xscl.engine.player import begin_history
-from tests.xscl.failing_commits import POINTS
+from tests.xscl.server.processes import served
 from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.match_text import match_text
@@ -35,14 +31,12 @@ from xscl.delivery.message import messages_of, row_of
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.delivery.outbox.printing import Printing
 from xscl.documents.retention import Retention
-from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import Credentials
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 
-ROOT = Path(__file__).resolve().parents[3]
 PAIRS = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
 NODES = 30_000
 WATCHDOG = 60
@@ -101,21 +95,6 @@ def test_a_location_finds_its_node(root: etree._Element) -> None:
         path = place.replace("Q{u}", "u:")
         found = root.getroottree().xpath(path, namespaces={"u": "u"})
         assert found == [item.value if isinstance(item, AttributeNode) else item]
-
-
-def test_a_node_around_others_is_told_by_its_location() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("q", "S//r->r[.//b->x] FOLLOWED BY{x=y, 10 s} S//c->c[./b->y]")
-        found = engine.push(
-            [
-                Document("S", "1", 1, b"<r><r><b>k</b></r><r2/></r>"),
-                Document("S", "2", 2, b"<c><b>k</b><bb>l</bb></c>"),
-            ]
-        )
-        lines = [line.strip() for match in found for line in match_text(match, verbose=True)]
-    assert "r = /r[1]" in lines
-    assert "c = /c[1]" in lines
-    assert "x = k" in lines
 
 
 # -- The tail ------------------------------------------------------------------------------
@@ -268,39 +247,6 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
         assert len(heard.found) == 1
 
 
-def test_a_cut_over_that_fails_hides_no_later_match(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It sets the cursor before its commit; later results have the positions that it had given."""
-    heard = Heard()
-    with xscl.Engine(tmp_path / "x.sqlite", retention=Retention(history=None)) as engine:
-        engine.subscribe("plain", "S//a")
-        with tail(engine, heard) as following:
-            engine.push(documents(1, 2, 3))
-            following.finish()
-            eventually(lambda: engine.log.acknowledged == 3)
-            number = begin_history(engine, "pairs", PAIRS, since="900 s")
-            assert number is not None
-
-            def fail_beside_the_tail(point: str) -> None:
-                if point == "before_commit" and engine.log.acknowledged > 3:
-                    following.notify()
-                    finishing = threading.Thread(target=following.finish)
-                    finishing.start()  # this thread would see what is not committed
-                    finishing.join()
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-            with monkeypatch.context() as patched:
-                patched.setattr(POINTS, fail_beside_the_tail)
-                with pytest.raises(OSError, match="Input/output"):
-                    engine.catalog.backfills.complete(number)
-            engine.push(documents(4, 5))
-            following.finish()
-        assert heard.found == [one.id for one in engine.matches()]
-        assert len(heard.found) == 5
-        assert engine.log.acknowledged == engine.matches()[-1].position
-
-
 # -- The printer ---------------------------------------------------------------------------
 
 
@@ -370,51 +316,15 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str, co
         engine.log.undelivered()
     with Spool(home.spool) as spool:
         spool.append(documents(*range(count), text="long " * 30), 1)
-    options = ["--json"] if form == "json" else []
-    program = "from xscl.cli import main; main()"
-    command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--data", str(home.path), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        try:
-            eventually(lambda: _status(home).get("waiting") == 0)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
-            assert process.stderr is not None
-            assert b"stopped" in process.stderr.read()
-        finally:
-            process.kill()
+    with served(home, *(["--json"] if form == "json" else [])) as process:
+        eventually(lambda: (home.read_status() or {}).get("waiting") == 0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert "stopped" in process.stderr.read()
     with xscl.Engine(home.database) as engine:
         assert len(engine.matches()) == count * (count - 1) // 2
         assert len(engine.log.undelivered()) > 0
-
-
-def _status(home: DataDirectory) -> dict[str, Any]:
-    return home.read_status() or {}
-
-
-def test_a_read_that_fails_is_repeated_without_another_ring(
-    pairs: xscl.Engine,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    heard = Heard()
-    with tail(pairs, heard) as following:
-        pages = following.outbox.pages
-        read, fails = pages.page_of_all, iter((True, False))
-
-        def failing(*asked: Any, **options: Any) -> Any:
-            if next(fails, False):
-                raise StoreError("the disk does not answer")
-            return read(*asked, **options)
-
-        monkeypatch.setattr(pages, "page_of_all", failing)
-        pairs.push(documents(1, 2))
-        following.finish()
-    assert heard.found == [one.id for one in pairs.matches()]
 
 
 def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(

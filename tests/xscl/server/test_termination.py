@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,41 +20,21 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.xscl.server.processes import served
 from tests.xscl.service.conftest import eventually, ok
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.termination import stopped_by_signals
 
-ROOT = Path(__file__).resolve().parents[3]
 ENDS_WITHIN = 50.0
 """Seconds, ten times what is promised; what is going on in these tests takes minutes."""
 
 
-@contextmanager
-def service(
-    home: DataDirectory, *options: str, first: str = ""
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a service whose output is read at its end; `first` is run in its process before."""
-    program = f"{first}\nfrom xscl.cli import main; main()"
-    command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0", *options]
-    with subprocess.Popen(
-        [*command, "--data", str(home.path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def ended(process: subprocess.Popen[bytes]) -> str:
+def ended(process: subprocess.Popen[str]) -> str:
     """Send SIGTERM, and return what it says on standard error when it has ended, without error."""
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=ENDS_WITHIN)
     assert process.returncode == 0, errors
-    return errors.decode()
+    return errors
 
 
 def address(home: DataDirectory) -> str:
@@ -82,7 +61,7 @@ def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
     texts = (f"<r><a>{n}</a><b>{n * n} {n * n * n}</b></r>".encode() for n in range(4_000))
     with Spool(home.spool) as spool:
         spool.append([Document("S", f"d{n}", n, text) for n, text in enumerate(texts)], 1)
-    with service(home) as process:
+    with served(home) as process:
         eventually(home.attempt.exists, 120)  # the push has begun
         time.sleep(1)
         assert "done again at the next start" in ended(process)
@@ -99,7 +78,7 @@ def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
     home = DataDirectory(tmp_path / "data")
     with ExitStack() as stack:
         quiet = stack.enter_context(silent())
-        process = stack.enter_context(service(home, "--allow-address", quiet))
+        process = stack.enter_context(served(home, "--allow-address", quiet))
         client = stack.enter_context(
             httpx.Client(base_url=address(home), timeout=60, trust_env=False)
         )
@@ -150,7 +129,7 @@ def test_while_a_query_is_compiled(tmp_path: Path, way: str) -> None:
     method, path, body = COMPILING[way]
     home = DataDirectory(tmp_path / "data")
     with (
-        service(home, first=SLOW) as process,
+        served(home, first=SLOW) as process,
         httpx.Client(base_url=address(home), timeout=60, trust_env=False) as client,
     ):
 
@@ -166,8 +145,7 @@ def test_while_a_query_is_compiled(tmp_path: Path, way: str) -> None:
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         assert process.stdout is not None
-        lines = iter(process.stdout.readline, b"")
-        assert any(b"compiling" in line for line in lines)
+        assert any("compiling" in line for line in process.stdout)
         process.send_signal(signal.SIGTERM)
         process.wait(ENDS_WITHIN)
         assert process.returncode == 0

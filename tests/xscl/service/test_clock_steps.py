@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -96,44 +95,6 @@ def clocked(place: DataDirectory) -> Iterator[Place]:
             }.items():
                 ok(operator.put(f"/v1/subscriptions/{name}", json={"query": query}))
             yield Place(wall, running, operator, key, server)
-
-
-def test_a_step_of_a_month_and_back_ends_no_join(
-    clocked: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Pairs within an hour match, whichever side came before, at or after the step."""
-    with caplog.at_level(logging.WARNING, "xscl.polling.arrival_clock"):
-        clocked.publish("t1 old")
-        early = [
-            clocked.post("a", "one"),
-            clocked.post("a", "t2 new"),
-            clocked.post("a", "t3 last"),
-        ]
-        clocked.wall.ahead = 30 * DAY
-        assert clocked.clock() == "stepped"
-        clocked.publish("t2 new", "t1 old")
-        middle = [clocked.post("b", "one"), clocked.post("a", "two"), clocked.post("b", "t2 new")]
-        clocked.wall.ahead = 0
-        assert clocked.clock() == "ok"
-        clocked.publish("t3 last", "t2 new", "t1 old")
-        late = [clocked.post("b", "two"), clocked.post("b", "one"), clocked.post("b", "t3 last")]
-
-    def found() -> list[int]:
-        return [len(clocked.matches(name)) for name in ("posts", "items", "answers")]
-
-    eventually(lambda: found() == [5, 2, 2])
-    assert sorted(clocked.matches("posts")) == sorted(
-        [
-            [early[0], middle[0]],
-            [early[0], late[1]],
-            [middle[1], late[0]],
-            [early[1], middle[2]],
-            [early[2], late[2]],
-        ]
-    )
-    assert ok(clocked.operator.get("/v1/late")) == []
-    assert "the wall clock has jumped by +30.0 d" in caplog.text
-    assert "the wall clock is followed again" in caplog.text
 
 
 def test_a_step_is_reported_with_the_way_back(clocked: Place) -> None:

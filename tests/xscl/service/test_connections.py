@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import socket
 from collections.abc import Callable, Iterator
@@ -213,22 +212,6 @@ def test_the_service_has_a_limit_of_its_own(
             eventually(lambda: closed(refused))
         answered.sendall(HEALTH.replace(b"health", b"metrics"))
         assert b"\nxscl_refused_connections_total 1.0\n" in until(answered, b"xscl_paused ")
-
-
-def test_who_leaves_within_a_body_is_no_failure_of_the_service(
-    running: Running, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        with connect(running) as peer:
-            peer.sendall(BODY)
-        with running.client() as operator:
-            ok(operator.get("/v1/health"))
-
-            def counted() -> bool:
-                return 'status="400"' in operator.get("/v1/metrics").text
-
-            eventually(counted)
-    assert "failed" not in caplog.text
 
 
 @pytest.mark.parametrize("shape", ["many headers", "one header", "a long address", "trailers"])

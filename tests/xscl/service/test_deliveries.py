@@ -151,35 +151,6 @@ def test_w19_secrets_are_shown_once(
         assert not any(hidden.encode() in text for text in texts)
 
 
-def test_matches_by_page_while_others_come(operator: httpx.Client) -> None:
-    at = subscribed(operator, "paged", "Paged//item->i")
-    send(operator, *range(7), stream="Paged")
-    eventually(lambda: len(kept(operator, at)) == 7)
-    newest: list[str] = []
-    following = "limit=3"
-    while following:
-        page = operator.get(f"{at}/matches?{following}").json()
-        newest += [match["id"] for match in page["matches"]]
-        following = page["next"]
-        send(operator, 100 + len(newest), stream="Paged")
-    assert newest == kept(operator, at)[6::-1]
-
-
-def test_all_matches_by_page(operator: httpx.Client) -> None:
-    for name in ("both", "too"):
-        subscribed(operator, name, "Both//item->i")
-    send(operator, *range(4), stream="Both")
-    eventually(lambda: len(kept(operator, "/v1/subscriptions/both")) == 4)
-    found: list[tuple[str, str]] = []
-    following = "limit=3"
-    while following and len(found) < 8:
-        page = operator.get(f"/v1/matches?{following}").json()
-        found += [(one["subscription"], one["id"]) for one in page["matches"]]
-        following = page["next"]
-    assert [name for name, _ in found[:8]] == ["too", "both"] * 4
-    assert len(set(found)) == len(found)
-
-
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
 )

@@ -230,12 +230,6 @@ def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:
         yield from _below(one)
 
 
-def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
-    page = description._page(api)
-    body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
-    assert escape(body) in page
-
-
 def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any]) -> None:
     page = description._page(api)
     assert "export XSCL=http://" in page
@@ -254,13 +248,3 @@ def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any
 def _example(api: Mapping[str, Any], what: str, kind: str) -> bytes:
     content = api["paths"][f"/{what}:import"]["post"]["requestBody"]["content"]
     return str(content[kind]["example"]).encode()
-
-
-def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None:
-    sent = api["webhooks"]["match"]["post"]
-    told = {one["name"]: one["description"] for one in sent["parameters"]}
-    assert set(told) == {"webhook-id", "webhook-timestamp", "webhook-signature"}
-    assert "HMAC-SHA256 of `id.timestamp.body`" in told["webhook-signature"]
-    page = description._page(api)
-    assert "HMAC-SHA256 of <code>id.timestamp.body</code>" in page
-    assert "<td><code>every</code><td>body<td>Interval of a digest" in page

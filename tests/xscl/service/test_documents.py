@@ -43,31 +43,6 @@ def test_an_id_makes_sending_again_harmless(operator: httpx.Client) -> None:
     assert sorted(set(seen())) == ["a1", "a2"]
 
 
-def test_silence_is_told_when_its_time_is_over(operator: httpx.Client) -> None:
-    query = "quiet//a->x NOT FOLLOWED BY{x=y, 50 ms} quiet//b->y"
-    ok(operator.put("/v1/subscriptions/silence", json={"query": query}))
-    sent = ok(operator.post("/v1/documents/quiet", content=b"<a>1</a>"))
-
-    def told() -> list[list[str]]:
-        found = ok(operator.get("/v1/subscriptions/silence/matches"))["matches"]
-        return [match["documents"] for match in found]
-
-    eventually(lambda: told() == [[sent["id"]]])
-    assert ok(operator.get("/v1/streams/quiet"))["live"]
-
-
-def test_only_documents_say_how_late_it_is_on_a_stream_that_is_not_live(
-    operator: httpx.Client,
-) -> None:
-    old = "?time=2001-01-01T00:00:00Z"
-    ok(operator.post(f"/v1/documents/dated{old}", content=b"<a/>"))
-    ok(operator.put("/v1/streams/replayed", json={"live": False}))
-    ok(operator.post("/v1/documents/replayed", content=b"<a/>"))
-    ok(operator.put("/v1/streams/sensors", json={}))
-    shown = {one["name"]: one["live"] for one in ok(operator.get("/v1/streams"))["items"]}
-    assert (shown["dated"], shown["replayed"], shown["sensors"]) == (False, False, True)
-
-
 def test_documents_are_events_once_their_attributes_are_known(operator: httpx.Client) -> None:
     sequence = "EVENT SEQ(ticks a, ticks b) WHERE a.k = b.k AND a.v < b.v WITHIN 1 hours"
     wanted = {"query": sequence, "language": "sase"}
@@ -129,30 +104,6 @@ def test_a_time_in_another_unit_is_refused(
         assert problem["hint"].endswith(f"{time} looks like {unit}: write {meant} or {iso}")
 
 
-@pytest.mark.parametrize(
-    ("time", "taken"),
-    [
-        ("1", "1970-01-01T00:00:00.000001Z"),
-        ("5000000", "1970-01-01T00:00:05Z"),
-        ("2000000000", "1970-01-01T00:33:20Z"),  # a simulation that counts seconds
-        ("2000000000000", "1970-01-24T03:33:20Z"),
-        ("1970-01-01T00:29:53.840400", "1970-01-01T00:29:53.840400Z"),
-    ],
-)
-def test_times_soon_after_1970_are_taken(operator: httpx.Client, time: str, taken: str) -> None:
-    sent = operator.post("/v1/documents/units", params={"time": time}, content=b"<a/>")
-    assert ok(sent)["timestamp"] == taken
-
-
-def test_a_time_may_be_called_timestamp(operator: httpx.Client) -> None:
-    address, moment = "/v1/documents/called", "2026-03-01T12:00:00Z"
-    sent = operator.post(address, params={"timestamp": moment}, content=b"<a/>")
-    assert ok(sent)["timestamp"] == moment
-    both = {"time": moment, "timestamp": moment}
-    refused = operator.post(address, params=both, content=b"<a/>")
-    assert code(refused) == (422, "invalid_request")
-
-
 def test_only_the_operator_sends_to_public_streams(
     operator: httpx.Client, alice: httpx.Client
 ) -> None:
@@ -164,26 +115,6 @@ def test_only_the_operator_sends_to_public_streams(
         assert refused.json()["hint"] == "'feeds' has the items of all feeds: choose another name"
     assert ok(alice.post("/v1/documents/hers", content=b"<a/>"))["stream"] == "hers"
     assert "hers" in [one["name"] for one in ok(alice.get("/v1/streams"))["items"] if one["own"]]
-
-
-def test_what_came_late_is_listed_while_a_push_goes_on(
-    running: Running, operator: httpx.Client
-) -> None:
-    """A push holds the engine's lock."""
-    query = "punctual//a->x FOLLOWED BY{x=y, 10 s} punctual//a->y"
-    ok(operator.put("/v1/subscriptions/punctual", json={"query": query}))
-    for id in ("in-time", "late&time=2000000"):
-        ok(operator.post(f"/v1/documents/punctual?id={id}", content="<a>x</a>"))
-
-    def late() -> list[dict[str, object]]:
-        return [one for one in ok(operator.get("/v1/late")) if one["id"] == "late"]
-
-    eventually(lambda: len(late()) == 1)
-    assert running.service.app is not None
-    with running.service.app.engine.transactions.lock:
-        (found,) = late()
-    assert (found["streams"], found["missed"]) == (["punctual"], ["punctual"])
-    assert found["timestamp"] == "1970-01-01T00:00:02Z"
 
 
 def test_a_quota_of_bytes(running: Running, operator: httpx.Client) -> None:
@@ -225,3 +156,58 @@ def test_l2_the_bytes_that_wait_are_bounded(
         with pytest.raises(IntakeFull, match="documents wait to be consumed"):
             intake.append([large])
         intake.close()
+
+
+@pytest.mark.parametrize(
+    ("charset", "body"),
+    [
+        ("iso-8859-1", "<a>café</a>".encode("latin-1")),
+        ("utf-8", "<?xml version='1.0' encoding='iso-8859-1'?><a>café</a>".encode()),
+    ],
+)
+def test_documents_are_in_the_charset_of_their_type(
+    operator: httpx.Client, charset: str, body: bytes
+) -> None:
+    kind = {"Content-Type": f"application/xml; charset={charset}"}
+    sent = operator.post("/v1/documents/coded", content=body, headers=kind)
+    assert sent.status_code == 202, sent.text
+    attempt = {"query": "coded//a->x[. = 'caf\u00e9']", "documents": [sent.json()["id"]]}
+    eventually(lambda: ok(operator.post("/v1/try", json={"query": attempt["query"]}))["total"] > 0)
+
+
+@pytest.mark.parametrize(
+    ("charset", "body"),
+    [
+        ("utf-8", b"<?xml version='1.0' encoding='iso-8859-1'?><a>caf\xe9</a>"),
+        ("klingon", b"<a/>"),
+        ("shift_jis", b"<a>\x81</a>"),
+    ],
+)
+def test_a_wrong_charset_is_refused_with_the_place(
+    operator: httpx.Client, charset: str, body: bytes
+) -> None:
+    kind = {"Content-Type": f"text/xml; charset={charset}"}
+    refused = operator.post("/v1/documents/coded", content=body, headers=kind)
+    assert code(refused) == (422, "xml_encoding")
+    assert "line 1" in refused.text or refused.json().get("line") == 1
+
+
+def test_lists_are_in_the_charset_of_their_type(operator: httpx.Client, running: Running) -> None:
+    opml = (
+        '<opml version="2.0"><body><outline text="Grüße" xmlUrl="https://coded.example/f"/>'
+        "</body></opml>"
+    )
+    kind = {"Content-Type": "text/x-opml; charset=iso-8859-1"}
+    (line,) = ok(operator.post("/v1/feeds:import", content=opml.encode("latin-1"), headers=kind))
+    assert line["title"] == "Grüße"
+    rows = "name,query\ncoded,\"S//a[. = 'café']->x\"\n".encode("latin-1")
+    kind = {"Content-Type": "text/csv; charset=ISO-8859-1"}
+    ok(operator.post("/v1/subscriptions:import", content=rows, headers=kind))
+    assert "café" in ok(operator.get("/v1/subscriptions/coded"))["query"]
+    refused = operator.post(
+        "/v1/subscriptions:import", content=rows, headers={"Content-Type": "text/csv"}
+    )
+    assert code(refused)[1] == "encoding"
+    operator.delete("/v1/subscriptions/coded")
+    for feed in ok(operator.get("/v1/feeds"))["items"]:
+        operator.delete(f"/v1/feeds/{feed['key']}")

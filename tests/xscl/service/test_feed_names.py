@@ -14,7 +14,6 @@ from tests.xscl.service.conftest import (
     Running,
     code,
     eventually,
-    filling,
     ok,
     serving,
     token_of,
@@ -84,20 +83,6 @@ def test_each_surface_has_the_name_of_the_feed(fed: tuple[Running, scripted.Serv
         form = {"feed": key, "title": "", "tags": "daily", "every": "1 h"}
         assert operator.post("/feeds/edit", data=form).status_code == 303
         assert ok(operator.get(f"/v1/feeds/{key}"))["title"] == "Sample", "its own again"
-
-
-def test_a_name_is_kept_with_the_feed_and_the_title_with_its_items(place: DataDirectory) -> None:
-    with following(place) as (running, _), running.client() as operator:
-        (key, other) = (one["key"] for one in ok(operator.get("/v1/feeds"))["items"])
-        ok(operator.patch(f"/v1/feeds/{key}", json={"title": "Mine"}))
-        operator.delete(f"/v1/feeds/{other}")
-        match = ok(operator.get("/v1/subscriptions/same/matches"))["matches"][0]
-        assert sorted(one["feed_title"] for one in match["sources"]) == ["Mine", "Sample"]
-    with filling(place) as engine:
-        titles = {one.feed_title for match in engine.matches("same") for one in match.sources}
-        assert titles == {"Mine", "Sample"}
-        names = engine.sql("SELECT DISTINCT feed_title FROM documents").column(0).to_pylist()
-        assert set(names) == {"Mine", None}, "of a feed that is followed no more there is none"
 
 
 def test_items_do_not_change_with_the_title_of_their_feed(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import httpx
 import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.polling.feed import Feed
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import FeedRepository
 from xscl.server.demo import publishing
 
 SECRET = "hunter2"
@@ -138,21 +134,3 @@ def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: R
     assert operator.get("/v1/feeds:export").headers["x-left-out"] == "1"
     assert SECRET.encode() not in running.home.database.read_bytes()
     operator.delete(f"/v1/feeds/{key}")
-
-
-def test_a_feed_that_is_removed_while_it_is_looked_for_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Between the look for what is due and the look at it, a request may remove it."""
-    with Engine() as engine, FeedRepository(engine) as feeds, FeedRepository(engine) as elsewhere:
-        gone, kept = (
-            feeds.add(FeedRequest(f"https://{name}.example/f"), now=1) for name in ("a", "b")
-        )
-        among = feeds.among
-
-        def removed_first(keys: Collection[str]) -> list[Feed]:
-            elsewhere.remove(gone)
-            return among(keys)
-
-        monkeypatch.setattr(feeds, "among", removed_first)
-        assert [feed.key for feed in feeds.next_due(2, (), 9)] == [kept.key]

@@ -120,20 +120,3 @@ def test_a_feed_that_does_not_answer_in_time_is_followed(
         added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
         assert (added.status_code, added.json()["state"]) == (201, "new")
         operator.delete(f"/v1/feeds/{added.json()['key']}")
-
-
-def test_without_a_service_a_command_refuses_alike(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The address is on this machine, which commands may not ask: so the server is made public."""
-    data = ("--data", str(tmp_path_factory.mktemp("alone") / "data"))
-    with scripted.serving() as server:
-        settings = PollSettings((server.address,), seconds=5)
-        monkeypatch.setattr("xscl.cli.in_process.PollSettings", lambda **_: settings)
-        server.says("/404", scripted.reply(b"", status="404 Not Found"))
-        server.says("/good", scripted.reply(scripted.rss("a")))
-        done = called("feeds", "add", server.url("/404"), *data)
-        assert done.exit_code == 1
-        assert "is not followed: the server answered 404 Not Found" in done.stderr
-        assert called("feeds", "list", "--json", *data).stdout == ""
-        assert called("feeds", "add", server.url("/good"), *data).exit_code == 0

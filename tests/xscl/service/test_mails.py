@@ -162,32 +162,6 @@ def test_a_mail_leads_to_its_end(operator: httpx.Client, running: Running, post:
     eventually(lambda: subjects(post) == ["left: Item 1", "left: Item 2"])
 
 
-def test_who_has_left_is_asked_again(alice: httpx.Client, running: Running, post: Post) -> None:
-    """A user's endpoint whose reader asked for no more mails needs a new code."""
-    at = subscribed(alice, "asked")
-    one = f"{at}/{ok(alice.post(at, json={'kind': 'mail', 'to': 'again@example.org'}))['id']}"
-    ok(alice.post(f"{one}:confirm", json={"code": code_in(post)}))
-    send(alice, "asked", 1)
-    eventually(lambda: "asked: Item 1" in subjects(post))
-    path = str(post.mails[-1][1]["List-Unsubscribe"])[1:-1].removeprefix(PUBLIC)
-    with httpx.Client(base_url=running.address) as stranger:
-        assert stranger.post(path).status_code == 200
-        assert ok(alice.get(one))["state"] == "unconfirmed"
-        assert code(alice.patch(one, json={"state": "active"})) == (409, "endpoint_unconfirmed")
-        again = ok(alice.post(at, json={"kind": "mail", "to": "again@example.org"}))
-        assert again["state"] == "unconfirmed"
-        ok(alice.post(f"{one}:confirm", json={}))
-        assert ok(alice.post(f"{one}:confirm", json={"code": code_in(post)}))["state"] == "active"
-
-
-def test_the_operator_mails_at_once(operator: httpx.Client, post: Post) -> None:
-    ok(operator.put("/v1/subscriptions/all", json={"query": "all//item->i"}))
-    at = "/v1/subscriptions/all/endpoints"
-    assert ok(operator.post(at, json={"kind": "mail", "to": TO}))["state"] == "active"
-    send(operator, "all", 1)
-    eventually(lambda: subjects(post) == ["all: Item 1"])
-
-
 def test_an_address_that_the_server_refuses_leaves_no_endpoint(
     alice: httpx.Client, post: Post
 ) -> None:

@@ -117,12 +117,6 @@ def test_an_id_of_several_streams_is_an_error_that_lists_them(owner: httpx.Clien
     assert ok(owner.get("/v1/documents/17@2/witness"))["document"] == "orders/17@2"
 
 
-def test_a_block_says_which_document_an_id_means(owner: httpx.Client) -> None:
-    for documents in (["17", "17"], ["orders/17", "17"], ["17@2", "17"]):
-        asked = {"subscription": "pairs", "documents": documents}
-        assert ok(owner.post("/v1/why", json=asked))["matched"]
-
-
 def test_names_in_sql_are_unique(owner: httpx.Client) -> None:
     asked = "SELECT docid, stream, id, version FROM documents ORDER BY docid"
     rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
@@ -138,37 +132,3 @@ def test_names_in_sql_are_unique(owner: httpx.Client) -> None:
     rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
     in_api = [[[s["document"] for s in one["sources"]], one["documents"]] for one in matches(owner)]
     assert sorted(rows) == sorted(in_api)
-
-
-def test_the_page_shows_names_and_links_by_them(owner: httpx.Client) -> None:
-    page = owner.get("/", params={"subscription": "pairs"}).text
-    for name in NAMES[:-1]:
-        assert f"{html.escape(name)} · " in page
-        assert f"/document?id={quote(name)}" in page
-    for address in ("/why", "/not-again"):
-        asked = {"subscription": "pairs", "doc": ["orders/17", "invoices/17"]}
-        assert owner.get(address, params=asked).status_code == 200
-    asked = {"subscription": "pairs", "doc": ["17@2", "17"]}
-    why = owner.get("/why", params=asked)
-    assert why.status_code == 200
-    assert "doc=invoices%2F17&amp;doc=orders%2F17%402" in why.text
-    assert "item 1 matches" in why.text
-    asked = {"doc": ["orders/17", "orders/17@2"]}
-    assert owner.get("/compare", params=asked).status_code == 200
-
-
-def test_feeds_and_stars_show_names(owner: httpx.Client) -> None:
-    made = ok(owner.post("/v1/subscriptions/pairs/addresses", json={"label": "reader"}))
-    atom = owner.get(made["atom"]).text
-    assert "orders/17 · order" in html.unescape(atom)
-    assert "orders/17@2 · order" in html.unescape(atom)
-    items = owner.get(made["atom"].replace(".atom", ".json")).json()["items"]
-    sources = [of["sources"] for one in items for of in one["_xscl"]["matches"]]
-    assert sorted(map(str, sources)) == sorted(str(one["sources"]) for one in matches(owner))
-    (match,) = (one for one in matches(owner) if one["documents"] == ["17", "17"])
-    ok(owner.put(f"/v1/stars/{match['id']}", json={"position": match["position"]}))
-    (star,) = ok(owner.get("/v1/stars"))["items"]
-    assert [(one["document"], one["root"], one["version"]) for one in star["documents"]] == [
-        ("orders/17", "order", 1),
-        ("invoices/17", "invoice", 1),
-    ]

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from threading import Barrier
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ import pytest
 
 from tests.xscl.failing_commits import POINTS
 from tests.xscl.polling.scripted import Clock
-from tests.xscl.service.conftest import Running, code, ok, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
+from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
@@ -251,3 +252,37 @@ def test_an_import_has_so_many_rows_or_is_refused_whole(
     assert code(refused) == (413, "too_many_rows")
     assert operator.get("/v1/subscriptions/row0").status_code == 404
     assert ok(operator.post("/v1/subscriptions:import", content="\n".join(rows[:3])))["new"] == 3
+
+
+def test_who_asks_all_the_time_is_told_to_wait_and_holds_up_nobody(
+    running: Running, operator: httpx.Client, alice: httpx.Client
+) -> None:
+    with running.client(token_of(operator, "carol")) as carol:
+        ok(carol.put("/v1/streams/own", json={}))
+        ok(carol.put("/v1/subscriptions/own", json={"query": "own//a->x"}))
+        made = ok(carol.post("/v1/subscriptions/own/addresses", json={}))
+        ok(operator.put("/v1/accounts/carol/quota", json={"requests_a_minute": 3}))
+        answers = [carol.get("/v1/me") for _ in range(8)]
+        refused = [one for one in answers if one.status_code != 200]
+        assert len(refused) >= 4
+        assert {code(one) for one in refused} == {(429, "too_many_requests")}
+        assert all(0 < int(one.headers["retry-after"]) <= 20 for one in refused)
+        # Who reads under her secret address reads in her place.
+        with running.client() as reader:
+            path = made["atom"].removeprefix(running.address)
+            assert code(reader.get(path)) == (429, "too_many_requests")
+        assert carol.get("/v1/health").status_code == 200
+        ok(alice.get("/v1/me"))
+
+
+def test_a_quota_of_listeners(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "dora")) as dora, ExitStack() as stack:
+        ok(operator.put("/v1/accounts/dora/quota", json={"listeners": 2}))
+        with listening(dora, "/v1/events"):
+            stack.enter_context(listening(dora, "/v1/events"))
+            assert ok(dora.get("/v1/me"))["used"]["listeners"] == 2
+            assert code(dora.get("/v1/events")) == (403, "quota_exceeded")
+            with listening(operator, "/v1/events"):  # others are not touched
+                pass
+        eventually(lambda: ok(dora.get("/v1/me"))["used"]["listeners"] == 1)
+        stack.enter_context(listening(dora, "/v1/events"))

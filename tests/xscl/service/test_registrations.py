@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -18,20 +17,16 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service.accounts import Accounts
 from xscl.service.registrations import (
     RegistrationsError,
     export,
     read_export,
     register,
 )
-from xscl.store import store_file
 from xscl.store.queries.owned_rows import StoredRow
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import named
 from xscl.store.store import Store
-from xscl.store.store_errors import StoreDamaged, StoreWentBack
-from xscl.store.store_lock import marked, write_mark
 
 FORMER = Path(__file__).parents[2] / "data" / "release_0_2" / "registrations.json"
 """An export by release 0.2: subscriptions of three users in all languages, streams, feeds with
@@ -184,32 +179,6 @@ def test_a_backup_is_exported(home: DataDirectory, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_all_that_is_only_in_the_log_is_exported(tmp_path: Path, home: DataDirectory) -> None:
-    killed = DataDirectory(tmp_path / "killed")
-    killed.create()
-    with Engine(home.database) as engine:
-        engine.subscribe("latest", "S//a->x")
-        log = store_file.log_path(home.database)
-        assert log.stat().st_size
-        # By another process: closing a descriptor drops the locks that this one has on the file.
-        subprocess.run(["cp", home.database, log, home.path / "secrets.json", killed.path])
-    found = export(killed, tmp_path / "k.json").rows
-    assert [row["name"] for row in found["subscription"]][-1] == "latest"
-    assert found == export(home, tmp_path / "o.json").rows
-
-
-def test_what_cannot_be_exported(home: DataDirectory, tmp_path: Path) -> None:
-    mark = marked(home.database)
-    assert mark is not None
-    write_mark(home.database, mark._replace(commits=999))
-    with pytest.raises(StoreWentBack):
-        export(home, tmp_path / "exported.json")
-    home.database.write_bytes(b"no database " * 1_000)
-    with pytest.raises(StoreDamaged):
-        export(home, tmp_path / "exported.json")
-    assert not list(tmp_path.glob("*.json*"))
-
-
 def test_an_export_replaces_no_file_and_takes_no_service(
     home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,13 +213,6 @@ def test_an_import_adds_what_is_not_there(exported: Path, tmp_path: Path) -> Non
         assert len(engine.subscriptions) == 14
 
 
-def test_an_export_that_was_indented_is_one(exported: Path, tmp_path: Path) -> None:
-    exported.write_text(json.dumps(json.loads(exported.read_bytes()), indent=1), "utf-8")
-    done = called("import", str(exported), "--data", str(tmp_path / "new"))
-    assert "row 1" not in done.stderr
-    assert done.stdout.startswith("new: ")
-
-
 def test_titles_of_feeds_are_made_printable(exported: Path, tmp_path: Path) -> None:
     read = json.loads(exported.read_bytes())
     title, site = "\n  All\tPosts\u202e\n", "https://a.test/\n"
@@ -276,17 +238,6 @@ def test_a_subscription_that_is_refused_does_not_stop_the_others(
     assert set(answer["refused"]) == {"made", "climb"}
     assert "subscription 'climb': " in done.stderr
     assert answer["subscriptions"] == 11
-
-
-def test_users_with_other_numbers_are_refused(exported: Path, tmp_path: Path) -> None:
-    new = DataDirectory(tmp_path / "new")
-    new.create()
-    with closing(Store(new.database)) as store:
-        Accounts(store).make("bob")
-    done = called("import", str(exported), "--data", str(new.path))
-    assert done.exit_code == 1
-    assert "the user 'alice' has another number in the export than here" in done.stderr
-    assert registered(new)["subscription"] == []
 
 
 def _with_values(table: str, values: dict[str, Any], read: dict[str, Any]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,26 +120,6 @@ def test_a_restore_says_what_is_not_there(backup: Path, hook: str) -> None:
     }
 
 
-def test_nothing_lacks_where_the_secrets_are(place: DataDirectory, backup: Path) -> None:
-    done = called("restore", str(backup), "--force", "--json", "--data", str(place.path))
-    lacking = json.loads(done.stdout)["lacking"]
-    assert (lacking["secrets"], lacking["leases"]) == ([], 1), "no hub was ever asked"
-    assert "secrets.json" not in lacking["apart"]
-    assert "secrets  " not in called("status", "--data", str(place.path)).stdout
-    assert "without a secret" not in called("doctor", "--data", str(place.path)).stdout
-
-
-def test_secrets_that_are_copied_later(place: DataDirectory, backup: Path) -> None:
-    home, _, _ = restored(backup, "elsewhere")
-    assert states(home) == {"active": 2, "incomplete": 3, "unconfirmed": 1}
-    shutil.copy(place.path / NAME, home.path)
-    assert states(home) == {"active": 5, "unconfirmed": 1}
-    with filling(home) as engine, FeedRepository(engine) as feeds:
-        assert [feed.headers for feed in feeds if feed.header_names] == [
-            (("Authorization", "Basic abc"),)
-        ]
-
-
 def states(home: DataDirectory) -> dict[str, int]:
     with filling(home) as engine:
         with closing(Endpoints(engine.connect(), secrets_in(home.path / NAME))) as endpoints:
@@ -236,21 +215,3 @@ def test_the_command_that_rotates(
             rotating()
     else:
         rotating()
-
-
-def test_a_feed_is_not_asked_without_its_headers(backup: Path) -> None:
-    home, _, _ = restored(backup, "elsewhere")
-    with filling(home) as engine, FeedRepository(engine) as feeds:
-        (feed,) = (one for one in feeds if one.header_names)
-        assert (feed.code, feed.headers) == ("feed_secret", ())
-        feeds.record([replace(feed, failures=2)])
-        assert feeds[feed.key].header_names == ("Authorization",), "a poll does not forget them"
-    data = ("--data", str(home.path))
-    done = called("feeds", "edit", feed.key, "--header", "Authorization: Basic def", *data)
-    assert done.exit_code == 0
-    with filling(home) as engine, FeedRepository(engine) as feeds:
-        (feed,) = (one for one in feeds if one.header_names)
-        assert feed.headers == (("Authorization", "Basic def"),)
-    done = called("feeds", "edit", feed.key, "--no-headers", *data)
-    with filling(home) as engine, FeedRepository(engine) as feeds:
-        assert not [one for one in feeds if one.header_names]

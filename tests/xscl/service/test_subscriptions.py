@@ -119,19 +119,6 @@ def test_a_name_that_no_address_can_have_is_refused_with_the_reason(
     assert (*code(refused), refused.json()["row"]) == (422, "subscription_name", 1)
 
 
-def test_since_begins_with_what_is_kept(operator: httpx.Client) -> None:
-    for number in range(3):
-        ok(operator.post(f"/v1/documents/past?id=p{number}", content=b"<o><a/></o>"))
-    tried = {"query": "past//a->x"}
-    eventually(lambda: ok(operator.post("/v1/try", json=tried))["total"] == 3)
-    ok(operator.put("/v1/subscriptions/past", json={**tried, "since": "1 d"}))
-    matches = ok(operator.get("/v1/subscriptions/past/matches"))["matches"]
-    assert {match["documents"][0] for match in matches} == {"p0", "p1", "p2"}
-    for wrong in ("7", "-1 d", "soon"):
-        refused = operator.put("/v1/subscriptions/then", json={**tried, "since": wrong})
-        assert code(refused)[0] in (400, 422), wrong
-
-
 def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,12 +210,6 @@ def test_a_wrong_row_is_named(operator: httpx.Client, body: bytes, kind: str, ro
     answer = operator.post("/v1/subscriptions:import", content=body, headers={"Content-Type": kind})
     assert code(answer) == (422, "wrong_row")
     assert answer.json()["row"] == row
-
-
-def test_text_in_another_encoding_is_refused(operator: httpx.Client) -> None:
-    latin = json.dumps({"name": "caf\xe9", "query": "S"}, ensure_ascii=False).encode("latin-1")
-    answer = operator.post("/v1/subscriptions:import", content=latin)
-    assert code(answer) == (422, "encoding")
 
 
 def test_a_body_that_came_as_a_form_is_told_from_one_that_is_wrong(operator: httpx.Client) -> None:

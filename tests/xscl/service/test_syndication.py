@@ -199,19 +199,6 @@ def test_entries_show_both_items_and_lead_to_the_later_one(operator: httpx.Clien
     assert gone.status_code == 404
 
 
-def test_a_match_of_plain_documents_leads_to_its_page(operator: httpx.Client) -> None:
-    at = subscribed(
-        operator, "plain", "Plain//order[./@n->n] FOLLOWED BY{n = m, 1 d} Plain//bill->m"
-    )
-    for number, body in enumerate(('<order n="7"><by>Ann</by></order>', "<bill>7</bill>")):
-        ok(operator.post("/v1/documents/Plain", params={"id": f"p{number}"}, content=body))
-    eventually(lambda: len(kept(operator, at)) == 1)
-    (page,) = pages(operator, f"{at}/feed.atom")
-    (match,) = operator.get(f"{at}/matches").json()["matches"]
-    assert f"/matches/{match['id']}?at=" in page.entries[0].link
-    assert "p0" in fetched(operator, page.entries[0].link, Accept="text/html").text
-
-
 def test_one_feed_has_all_matches_of_a_user(alice: httpx.Client, bob: httpx.Client) -> None:
     for name in ("one", "two", "other"):
         alice.put("/v1/streams/Mine", json={}).raise_for_status()
@@ -280,9 +267,3 @@ def test_secret_addresses(running: Running, operator: httpx.Client) -> None:
         operator.delete(at)
         subscribed(operator, "shared", "Other//item->i")
         assert anybody.get(second["atom"]).status_code == 404
-
-
-def test_an_empty_feed_is_a_feed(operator: httpx.Client) -> None:
-    at = subscribed(operator, "empty", "Empty//item->i")
-    (page,) = pages(operator, f"{at}/feed.atom")
-    assert page.entries == []

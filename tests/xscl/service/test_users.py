@@ -7,9 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.xscl.service.conftest import code, eventually, ok, serving, token_of
-from xscl.engine.facade import Engine
-from xscl.ingestion.data_directory import DataDirectory
+from tests.xscl.service.conftest import code, eventually, ok
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 
@@ -88,16 +86,6 @@ def _matches(user: httpx.Client, name: str) -> int:
     return len(ok(user.get(f"/v1/subscriptions/{name}/matches"))["matches"])
 
 
-def test_a_wrong_query_has_its_place_as_written(alice: httpx.Client) -> None:
-    ok(alice.put("/v1/streams/places", json={}))
-    text = "-- a comment\n places//a->x JOIN{x=y, 1 d} places//b[./c = 1]->z"
-    problem = alice.put("/v1/subscriptions/wrong", json={"query": text}).json()
-    assert problem["code"] == "query"
-    assert problem["line"] == 2
-    assert text.split("\n")[1][problem["column"] - 1 :].startswith("y, 1 d")
-    assert "_" not in problem["detail"]
-
-
 def test_users_publish_in_their_own_names(
     alice: httpx.Client, bob: httpx.Client, operator: httpx.Client
 ) -> None:
@@ -134,24 +122,3 @@ def test_names_of_the_service_are_refused(operator: httpx.Client, bob: httpx.Cli
     cel = {"query": "SELECT * FROM _1.orders", "language": "cel"}
     assert code(operator.put("/v1/subscriptions/peek", json=cel)) == (400, "reserved_name")
     assert code(bob.put("/v1/subscriptions/peek", json=cel)) == (403, "operator_only")
-
-
-def test_explain_of_a_cel_query_tells_nothing_of_others(place: DataDirectory) -> None:
-    """Queries of events are registered by the operator, for users as well."""
-    query = "SELECT * FROM FILTER{k = 'a'} ticks NEXT{$1.k = $2.k} ticks"
-    with Engine() as steady, place.hold("test"), Engine(place.database) as engine:
-        for one in (steady, engine):
-            one.stream("ticks", attributes={"k": str})
-        engine.subscribe("_2.first", query.replace("'a'", "'b'"), language="cel")
-        for one in (steady, engine):
-            one.subscribe("_1.mine", query, language="cel")
-        engine.subscribe("_2.more", query, language="cel")
-        assert "used by 2 queries" in engine.explain("_1.mine")
-        alone = steady.explain("_1.mine", seen=lambda name: True)
-    with serving(place) as running, running.client() as operator:
-        alice, bob = (running.client(token_of(operator, name)) for name in ("alice", "bob"))
-        with alice, bob:
-            told = ok(alice.get("/v1/subscriptions/mine/explain"))["text"]
-            assert told == alone.replace("_1.", "")
-            assert "used by this query only" in told
-            assert code(bob.get("/v1/subscriptions/mine/explain"))[0] == 404

@@ -164,26 +164,3 @@ def test_w8_lists_and_questions_of_another_user_have_nothing_of_hers(
     ):
         assert code(spy.request(method, path, json={})) == (404, "unknown_endpoint")
     assert f"{WORD}-user" not in spy.get("/v1/tokens").text
-
-
-def test_a_share_of_the_cost_is_one_of_ones_own(
-    operator: httpx.Client, alice: httpx.Client, bob: httpx.Client
-) -> None:
-    """It says nothing of how many others there are."""
-    for client, stream in ((alice, "A"), (bob, "B")):
-        ok(client.put(f"/v1/streams/{stream}", json={}))
-    ok(alice.put("/v1/subscriptions/cost", json={"query": "A//a->x", "history": False}))
-    ok(alice.post("/v1/documents/A?id=cost", content=b"<a/>"))
-    own = [one["name"] for one in ok(alice.get("/v1/subscriptions"))["items"]]
-
-    def shares() -> float:
-        return float(sum(ok(alice.get(f"/v1/subscriptions/{name}"))["cost_share"] for name in own))
-
-    eventually(lambda: shares() > 0)
-    assert abs(shares() - 1) < 0.001
-    for number in range(5):
-        query = {"query": f"B//b{number}->x", "history": False}
-        ok(bob.put(f"/v1/subscriptions/cost-{number}", json=query))
-    ok(bob.post("/v1/documents/B?id=cost-b", content=b"<b/>"))
-    assert abs(shares() - 1) < 0.001
-    ok(operator.get("/v1/subscriptions"))

@@ -96,35 +96,7 @@ def test_content_has_a_limit(hub: Hub, key: str) -> None:
     assert code(hub.send(bytes(10_000_001))) == (413, "body_too_large")
 
 
-def test_a_denial_ends_the_lease(operator: httpx.Client, hub: Hub, key: str) -> None:
-    assert hub.tell("denied", **{"hub.reason": "no\nmore"}).status_code == 200
-    found = shown(operator, key)
-    assert (found["push"], found["push_note"], found["push_until"]) == ("denied", "no more", None)
-    assert code(hub.send(rss("after"))) == (410, "unknown_callback")
-    assert "denied: no more" in operator.get(f"/feeds/{key}").text
-
-
-def test_a_hub_that_refuses_is_shown_and_the_feed_is_polled(
-    operator: httpx.Client, hub: Hub, key: str
-) -> None:
-    hub.status = 404
-    other = ok(operator.post("/v1/feeds", json={"url": f"{hub.feed}?2"}))["key"]
-    found = eventually(lambda: refused_by_hub(shown(operator, other)))
-    assert found["push_note"] == "the hub answered 404"
-    assert found["polls"] == 1
-    hub.asked.pop()  # the last request is that of the first feed again
-
-
-def refused_by_hub(found: dict[str, Any]) -> dict[str, Any] | None:
-    return found if found["push"] == "failed" else None
-
-
 def test_requests_to_a_callback_are_limited(hub: Hub, key: str) -> None:
     answers = [hub.tell(**{"hub.topic": "other"}) for _ in range(61)]
     assert code(answers[-1]) == (429, "too_many_requests")
     assert int(answers[-1].headers["retry-after"]) >= 1
-
-
-def test_a_removed_feed_has_no_callback(operator: httpx.Client, hub: Hub, key: str) -> None:
-    ok(operator.delete(f"/v1/feeds/{key}"))
-    assert code(hub.tell()) == (410, "unknown_callback")

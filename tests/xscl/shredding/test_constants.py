@@ -24,19 +24,6 @@ def agree(constants: ConstantSet, learnt: set[str], holds: Callable[[str, str], 
 
 
 @pytest.mark.parametrize("kind", HOLDS)
-def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: QuestionKind) -> None:
-    constants, holds = ConstantSet(NodeQuestion(kind)), HOLDS[kind]
-    for word in ("x", "xy", "xyz"):
-        constants.learn(word)
-    agree(constants, {"x", "xy", "xyz"}, holds)
-    constants.forget("xy")
-    agree(constants, {"x", "xyz"}, holds)
-    constants.forget("xyz")
-    constants.learn("xy")
-    agree(constants, {"x", "xy"}, holds)
-
-
-@pytest.mark.parametrize("kind", HOLDS)
 def test_what_suits_is_found_whatever_comes_and_goes(kind: QuestionKind) -> None:
     """A constant that was learnt twice is there until it was forgotten twice."""
     source, constants, uses = Random(kind), ConstantSet(NodeQuestion(kind)), Counter[str]()

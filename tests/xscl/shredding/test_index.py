@@ -8,20 +8,14 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 
-from tests.examples import examples
 from tests.xscl.shredding.patterns import install
 from xscl.language.parser import parse_block
 from xscl.language.scope import shortest
 from xscl.language.syntax import Block, Condition
-from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import FORMS
-from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees, skeleton
 from xscl.shredding.batch import shape_batch
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
@@ -82,29 +76,6 @@ def test_bounds_on_both_sides_are_one_interval() -> None:
     assert sorted(lookup.proves) == [0, 1, 2, 3]
     (lookup,) = plan(conditions("[./p > 9][./p < 3]"))  # of two nodes, one may be each
     assert [atom.constant for atom in lookup.atoms] == [Interval(9.0, True, 3.0, True)]
-
-
-ONE_OF = (
-    *("[./p > {n}]", "[./p < {n}]", "[./p = {n}]", "[./q >= {n}]", "[./p != {n}]", "[./b]"),
-    *("[./c = '{n}']", "[contains(./t, '{n}')]", "[starts-with(./t, '{n}')]", "[./c = '*']"),
-    *("[./c = '{n}' or ./b]", "[./d/c[. = '{n}']]", "[not(./b)]", "[./p > 'k{n}']"),
-)
-
-
-@examples(100)
-@given(st.lists(st.tuples(st.sampled_from(ONE_OF), st.integers(0, 3)), min_size=1, max_size=4))
-def test_a_form_has_the_conditions_and_plans_of_all_its_definitions(
-    parts: list[tuple[str, int]],
-) -> None:
-    for more in range(3):  # the first text of a shape, the second, and one that is not planned
-        text = "".join(form.format(n=number + more) for form, number in parts)
-        asked = conditions(text)
-        for definition in (f"S//a{text}", unparse(parse_block(f"S//a{text}"))):
-            form, constants = FORMS.find(definition)
-            (step,) = form.steps
-            assert step.conditions(constants) == asked
-            assert step.plan(constants) == plan(asked)
-        assert step.text(constants) == definition
 
 
 # -- What is tried -------------------------------------------------------------------------
@@ -181,27 +152,6 @@ def test_what_documents_have_in_common_is_let_go() -> None:
         gc.enable()
 
 
-def test_a_question_behind_several_constants_is_answered_for_each_document() -> None:
-    automaton = Automaton()
-    asked = {
-        10 * home + word: parse_block(f"S//a[./h = '{home}'][contains(./t, 'w{word};')]")
-        for home in range(3)
-        for word in range(10)  # more than make a list
-    }
-    for pair, block in asked.items():
-        install(automaton, pair, block, block, valued=False)
-    source = Random(5)
-    columns = WitnessColumns(automaton)
-    expected: list[tuple[int, int]] = []
-    for doc in range(40):
-        home, words = source.randrange(4), sorted(source.sample(range(12), 3))
-        text = "".join(f"w{word};" for word in words)
-        columns.add(doc, ("S",), etree.fromstring(f"<a><h>{home}</h><t>{text}</t></a>"))
-        expected += [(doc, 10 * home + word) for word in words if home < 3 and word < 10]
-    rows = columns.tables()[0].select(["doc", "pair"]).to_pydict()
-    assert sorted(zip(*rows.values(), strict=True)) == sorted(expected)
-
-
 MANY = shape_batch.TOO_MANY + 4
 
 
@@ -267,34 +217,6 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
         assert len(automaton.known.subtrees) < 250
     finally:
         gc.enable()
-
-
-def test_a_change_of_one_stream_is_none_of_another() -> None:
-    automaton = Automaton()
-    structure = Structure(skeleton([etree.fromstring("<a/>")]), Subtrees())
-
-    def add(pair: int, block: str) -> None:
-        install(automaton, pair, parse_block(block), parse_block(block), valued=True)
-
-    add(0, "S//a")
-    add(1, "T//a")
-    start, line = automaton.lineages(("S",), structure)
-    add(2, "T//a[./b]")
-    assert automaton.lineages(("S",), structure)[0] is start
-    add(3, "S//*")
-    after = automaton.lineages(("S",), structure)
-    assert (after[0] is start, line.count, after[1].count) == (False, 1, 2)
-
-
-def test_order_and_repetition_make_no_other_subtree() -> None:
-    known = Subtrees()
-
-    def subtree(xml: str) -> Subtree:
-        nodes = list(etree.fromstring(xml).iter())
-        return Structure(skeleton(nodes), known).subtrees[0]
-
-    assert subtree("<a><b/><b/><c p=''/></a>") is subtree("<a><c p='1'>x</c><b/></a>")
-    assert subtree("<a><b/></a>") is not subtree("<a><b><c/></b></a>")
 
 
 # -- Words and intervals -------------------------------------------------------------------

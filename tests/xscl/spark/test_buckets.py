@@ -17,13 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
+from templates.model.result_bound import RESULTS
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
 from tests.strategies.joins import cases
-from tests.xscl.spark.bucket_runs import BucketRun, found_in_buckets, found_in_engine, possible
-from xscl.spark import bound, bucket, match_rows
+from tests.xscl.spark.bucket_runs import found_in_buckets, found_in_engine, possible
+from xscl.spark.bound import in_shares, within_bound
 from xscl.spark.catalog import Catalog
 from xscl.spark.match_rows import FOUND
+from xscl.spark.part_format import unpacked
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 
@@ -197,34 +199,53 @@ def test_drawn_absences_are_those_of_one_engine() -> None:
     assert all(seen[name] for name in ABSENCES), seen
 
 
-@pytest.mark.parametrize("buckets", [1, 5, 64])
-@pytest.mark.parametrize(("most", "over"), [(15, ""), (12, "3"), (7, "23"), (2, "123")])
-def test_the_bound_of_results_is_over_all_buckets(
-    buckets: int, most: int, over: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Document n has 5n results; an excess is reported once for each subscription."""
-    for module in (bound, bucket, match_rows):
-        monkeypatch.setattr(module, "RESULTS", most)
-    values = "".join(f"<a>v{number}</a>" for number in range(5))
+def row(match: str | None, newcomer: str, answers: int) -> dict[str, object]:
+    """Return a row of `FOUND` of one subscription."""
+    return {"id": match, "subscription": "s", "newcomer": newcomer, "answers": answers}
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, ["m1", "m2", "m3"]), (1, ["m3"])])
+def test_a_document_over_the_bound_has_no_match(more: int, expected: list[str]) -> None:
+    rows = [row("m1", "S/a", RESULTS - 1), row("m2", "S/a", 1 + more), row("m3", "S/b", 1)]
+    found = within_bound(pa.Table.from_pylist(rows, schema=FOUND)).to_pylist()
+    assert sorted(one["id"] for one in found if one["id"]) == expected
+    rejected = [one["_rejected"] for one in found if not one["id"]]
+    assert [one["id"] for one in rejected] == ["S/a"] * more
+    assert all("more than 10,000 results" in one["message"] for one in rejected)
+
+
+def test_a_match_of_several_buckets_is_one_row() -> None:
+    rows = [row("m1", "S/a", 1), row("m1", "S/a", 2), row("m2", "S/a", 1)]
+    found = within_bound(pa.Table.from_pylist(rows, schema=FOUND))
+    assert sorted(found["id"].to_pylist()) == ["m1", "m2"]
+
+
+def test_a_bucket_with_too_many_results_rejects_those_of_all() -> None:
+    rows = [row("m1", "S/a", 1), row(None, "S/a", RESULTS + 1), row("m2", "S/b", 1)]
+    found = within_bound(pa.Table.from_pylist(rows, schema=FOUND)).to_pylist()
+    assert [one["id"] for one in found] == ["m2", None]
+    assert found[1]["_rejected"]["id"] == "S/a"
+
+
+def test_a_share_has_all_rows_of_its_documents() -> None:
+    rows = [row(f"m{number}", f"S/{number % 7}", 1) for number in range(50)]
+    shares = dict(in_shares(pa.Table.from_pylist(rows, schema=FOUND), 3))
+    assert shares.keys() <= {0, 1, 2}
+    newcomers = [set(unpacked(data)["newcomer"].to_pylist()) for data in shares.values()]
+    assert sum(map(len, newcomers)) == 7
+    assert sum(unpacked(data).num_rows for data in shares.values()) == 50
+
+
+def test_a_document_of_both_sides_is_alone_on_each(tmp_path: Path) -> None:
+    """What is not there shows nothing of another document, whichever comes first."""
     documents = [
-        Document("S", f"d{place}", place, f"<e>{values}</e>".encode()) for place in range(4)
+        Document("S", "d0", 0, b"<e><a>u</a><b>u</b></e>"),
+        Document("S", "d1", 9, b"<e><a>v</a><b>v</b></e>"),
+        Document("S", "d2", 99, b"<e/>"),
     ]
-    query = "S//e[./a->x] FOLLOWED BY{x=y, 9} S//e[./a->y]"
-    queries = {"one": query, "two": query}
+    queries = {"outer": ABSENCES["outer"]}
     with Catalog(tmp_path) as catalog:
         catalog.subscribe_many(queries)
-        run = BucketRun(catalog, buckets)
-        found = [*run.join(documents[:2]), *run.join(documents[2:])]
-    rows = bound.within_bound(pa.Table.from_pylist(found, schema=FOUND)).to_pylist()
-    refused = [row["_rejected"] for row in rows if row["_rejected"] is not None]
-    assert sorted((one["id"], one["message"]) for one in refused) == [
-        (
-            f"d{number}",
-            f"d{number} has more than {most} results with the subscription {name}:"
-            " it has none of them",
-        )
-        for number in over
-        for name in queries
-    ]
-    counts = Counter(row["documents"][1] for row in rows if row["_rejected"] is None)
-    assert counts == {f"d{number}": 10 * number for number in (1, 2, 3) if str(number) not in over}
+        found = found_in_buckets(catalog, [documents], 1)
+    assert found == found_in_engine(queries, [documents], 0)
+    assert len(found) == 4

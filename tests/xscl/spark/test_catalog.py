@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import xscl
 from feeds.documents import Document
 from templates.registry.registry import UNDESIGNATED
 from tests.xscl.spark.bucket_runs import BucketRun
 from xscl.errors import QueryError, StoreError
 from xscl.spark.catalog import Catalog
-from xscl.spark.designation import relaxed
 from xscl.spark.plan_files import CLAIMS, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 
@@ -94,11 +92,6 @@ def test_a_window_without_end_needs_consent(tmp_path: Path) -> None:
         assert list(catalog.subscriptions) == ["inf"]
 
 
-def test_a_query_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog, pytest.raises(QueryError, match="line 1"):
-        catalog.subscribe_many({"good": DIVIDED[0], "bad": "S//a->x JOIN{"})
-
-
 def test_the_rarest_equality_of_a_sample_is_designated_and_stays(tmp_path: Path) -> None:
     query = "S//e[./b->k][./a->t] FOLLOWED BY{k=l AND t=u, 9} S//e[./b->l][./a->u]"
     rare_a = [document(number, f"a{number}", "news") for number in range(8)]
@@ -117,11 +110,6 @@ def test_the_rarest_equality_of_a_sample_is_designated_and_stays(tmp_path: Path)
 
     assert designated(rare_a) == ["S//e/a", "S//e/a"]
     assert designated(rare_b) == ["S//e/a", "S//e/a"], "kept documents are divided by it"
-
-
-def test_a_definition_without_conditions_selects_at_least_its_nodes() -> None:
-    assert relaxed("S//e[@k='1']/a[b]") == "S//e/a"
-    assert relaxed("#composite") == ""
 
 
 def changed(catalog: Catalog) -> Iterator[int]:
@@ -301,11 +289,3 @@ def test_the_first_task_of_a_micro_batch_decides_on_the_version(tmp_path: Path) 
         assert catalog.files.claimed("reader", 17) == first
         assert catalog.files.claimed("reader", 18) == first + 1
         assert catalog.files.claimed("another", 17) == first + 1
-
-
-def test_an_engine_of_a_catalog_keeps_what_was_designated(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe("one", DIVIDED[2])
-    with xscl.Engine(tmp_path / "catalog.sqlite") as engine:
-        registry = engine.state.registry
-        assert [registry.lead(qid) for qid in registry.rows()] == [0]

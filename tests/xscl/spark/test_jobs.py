@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -26,11 +25,10 @@ from feeds.documents import Document
 from tests.project import ROOT
 from tests.waiting import eventually
 from tests.xscl.commandline import called, json_rows
-from xscl.cli.spark import print_micro_batch
 from xscl.engine.facade import Engine
 from xscl.spark.catalog import Catalog
 from xscl.spark.java import java_home
-from xscl.spark.job import MicroBatch, kafka_documents
+from xscl.spark.job import kafka_documents
 from xscl.spark.matching import match
 from xscl.spark.probe import unseen
 
@@ -176,16 +174,6 @@ def test_what_a_job_refuses(spark_session: SparkSession, tmp_path: Path) -> None
     assert "was begun with content=True" in refused("--no-content", sink="other")
 
 
-@pytest.mark.spark
-def test_executors_that_see_another_directory(spark_session: SparkSession) -> None:
-    """The path of each process is another one: workers of Spark run in other directories."""
-    fill(1)
-    done = called(*arguments("--catalog", "/proc/self/cwd/catalog", "--trigger", "once"))
-    assert done.exit_code == 1
-    assert "cannot use /proc/self/cwd/catalog/plan" in done.stderr
-    assert "hint: mount it on all machines" in done.stderr
-
-
 def test_a_probe_says_what_is_wrong_where(tmp_path: Path) -> None:
     with Catalog("catalog") as catalog:
         files = catalog.files
@@ -216,19 +204,6 @@ def test_records_of_kafka_are_documents(spark_session: SparkSession) -> None:
     assert [(one.documents, one.t0) for one in taken] == [(["d2", "d3"], datetime(2026, 3, 2))]
     (nameless,) = (one["_rejected"] for one in found if one["_rejected"] is not None)
     assert (nameless.stream, nameless.id) == ("S", None)
-
-
-def test_a_micro_batch_on_a_terminal_is_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_micro_batch(MicroBatch(7, 1200, 1, 0, 1.25))
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    print_micro_batch(MicroBatch(8, 1, 2, 3, 0.5))
-    first, second = capsys.readouterr().out.splitlines()
-    assert json.loads(first) == {
-        **{"batch": 7, "documents": 1200, "matches": 1, "rejected": 0, "seconds": 1.25}
-    }
-    assert second == "8: 1 document, 2 matches, 3 rejected, 0.5 s"
 
 
 @pytest.mark.slow

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -26,11 +24,10 @@ from pyspark.sql.types import StructType
 import xscl
 from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecutors
 from xscl.errors import StoreError
-from xscl.ingestion.pipeline import SUSPICIOUS, Consumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.spark import offers, streaming
 from xscl.spark.offers import Offer, OfferSource
 from xscl.store.store import Store
-from xscl.time_format import LATEST
 
 AGAIN = "S//a->x FOLLOWED BY{x = y, 10} S//a->y"
 
@@ -70,19 +67,6 @@ def test_an_offer_is_cut_into_a_share_for_each_task(
     assert reader.partitions(end, end) == []
     parts = pickle.loads(pickle.dumps(reader.partitions(start, end)))
     assert [part.value for part in parts] == [(offer, *share) for share in shares]
-
-
-def test_what_plans_loads_neither_the_engine_nor_stage_1() -> None:
-    """Spark starts three such processes for each query, each from nothing."""
-    code = (
-        "import sys, xscl.spark.offers\n"
-        "print({'lxml', 'lark', 'xscl.engine.facade', 'xscl.shredding.automaton.nfa'}"
-        " & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert done.stdout == "set()\n"
 
 
 # -- What an engine makes of it ------------------------------------------------------------
@@ -202,58 +186,6 @@ def _committed_and_failed(store: Store) -> Iterator[None]:
     with store._database.transaction():
         yield
     raise StoreError("reported as failed")
-
-
-def test_invalid_documents_hide_none() -> None:
-    """Another one with the same id and text may be valid."""
-    with EngineWithExecutors() as engine:
-        engine.subscribe("again", AGAIN)
-        pushed = engine.push([document(0), document(1, time=LATEST + 1)])
-        assert pushed.rejected == 1
-        assert len(engine.push(document(1))) == 1
-
-
-def test_documents_that_end_a_process_are_left_out_again(
-    spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the store could not take what executors had found in the others."""
-    fill(spool, 3)
-    monkeypatch.setattr("xscl.ingestion.pipeline.poisonous", lambda documents: frozenset({1}))
-    life.consumer._failures = SUSPICIOUS
-    life.fail_to_consume()
-    life.consumer.run_once()
-    assert life.found == [("d0", "d2")]
-    assert life.engine.sql("SELECT id FROM rejected").to_pylist() == [{"id": "d1"}]
-
-
-def test_a_publisher_that_comes_before_segments_are_taken_again_is_heard(
-    spool: Spool, life: Life
-) -> None:
-    life.engine.subscribe("heard", AGAIN.replace("S//", "P//"))
-    life.engine.subscribe("alone", "S//a->x")
-    fill(spool, 1)
-    life.consumer.run_once()
-    spool.append([document(1), document(2)], 0)
-    life.fail_to_consume()
-    # It shares a row of R_T with the one before.
-    life.engine.subscribe("passed", "SELECT <a>{string(x)}</a> FROM S//a->x PUBLISH P")
-    life.consumer.run_once()
-    assert len(life.engine.matches("heard")) == 1
-
-
-def test_beats_do_not_stand_for_documents_that_a_query_had_in_vain(
-    spool: Spool, life: Life
-) -> None:
-    """The next documents come to a query that begins again."""
-    fill(spool, 1)
-    life.consumer.run_once()
-    spool.beat(0)
-    spool.append([document(1)], 0)
-    life.fail_to_consume()
-    for segment in (2, 3):
-        with life.executors.between():
-            life.consumer._consume([segment])
-    assert life.found == [("d0", "d1")]
 
 
 def test_a_plan_that_could_not_be_written_is_written_whole(

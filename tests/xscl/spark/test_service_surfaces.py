@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import (
-    PATIENCE,
     Running,
     eventually,
     filling,
@@ -26,9 +23,6 @@ from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import PipelineError
 from xscl.ingestion.watches import STARTING, ExecutorsWatch
-from xscl.server.demo import demonstrate
-from xscl.service.figures import lines
-from xscl.subscriptions.match import Match
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
@@ -96,24 +90,6 @@ def test_one_of_the_equalities_of_the_query_is_named() -> None:
         engine.push(Document("S", "d", 9, b"<a/>"))
         (place,) = _places(engine.explain("one"))
     assert re.match(r"executors, by the equality (k1 = k4|k2 = k3) \(", place)
-
-
-def test_it_is_said_when_a_join_comes_to_executors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.spark.executors.SHARE", 1e9)
-    with EngineWithExecutors() as engine:
-        engine.push(Document("S", "d", 0, b"<a><k>1</k></a>"))
-        engine.subscribe("new", EQUAL)
-        assert _places(engine.explain("new"))[1:] == ["the next documents decide it"]
-        engine.push(Document("S", "e", 1, b"<b><k>1</k></b>"))
-        assert _places(engine.explain("new")) == [THERE]
-        engine.subscribe("old", f"{A} JOIN{{k1 = k2, 7 s}} {B}", since="1 h")
-        engine.push(Document("S", "f", 2, b"<b><k>1</k></b>"))
-        assert _places(engine.explain("old"))[1:] == [
-            "it joins documents that they have not; it moves there when they begin again"
-        ]
-        monkeypatch.setattr("xscl.spark.executors.SHARE", 0)
-        engine.push(Document("S", "g", 3, b"<b><k>1</k></b>"))
-        assert _places(engine.explain("old")) == [THERE]
 
 
 # -- A service -----------------------------------------------------------------------------
@@ -193,20 +169,6 @@ def test_all_surfaces_say_where_joins_are(running: Running) -> None:
     assert "executors, by the equality k1 = k2" in called("explain", "equal", *at).stdout
 
 
-def test_a_reason_of_others_is_not_shown_to_a_user(running: Running) -> None:
-    with running.client() as operator, running.client(token_of(operator, "bob")) as bob:
-        ok(bob.put("/v1/streams/T", json={}))
-        ok(bob.put("/v1/subscriptions/mine", json={"query": EQUAL.replace("S//", "T//")}))
-        ok(bob.put("/v1/subscriptions/other", json={"query": "T//a JOIN{1 < 2, 5 s} T//b"}))
-        ok(bob.post("/v1/documents/T", content="<a/>"))
-        eventually(lambda: "executors, by the equality k1 = k2" in _explained(bob, "mine"))
-        assert "executors" not in _explained(bob, "other")
-
-
-def _explained(client: object, name: str) -> str:
-    return str(ok(client.get(f"/v1/subscriptions/{name}/explain"))["text"])  # type: ignore[attr-defined]
-
-
 def test_documents_wait_for_executors_that_are_away_and_everybody_is_told(
     place: DataDirectory,
     executors: type[ServiceExecutors],
@@ -254,18 +216,6 @@ def test_a_master_on_this_machine_is_there_or_the_service_ends(
         pass
 
 
-def test_the_demonstration_shows_how_many_joins_are_on_executors(
-    tmp_path: Path, executors: type[ServiceExecutors]
-) -> None:
-    matches: list[Match] = []
-    said: list[str] = []
-    home = DataDirectory(tmp_path / "data")
-    found = demonstrate(home, matches.extend, master="local[2]", once=True, tell=said.append)
-    assert next(lines(found)) == "executors      4 joins; here: 1"
-    assert len(matches) == 8, "one of them is history"
-    assert [line.split()[:2] for line in said[1:]] == [["Spark", "starts"], ["Spark", "has"]]
-
-
 def test_a_run_that_ends_waits_for_no_master(
     place: DataDirectory, executors: type[ServiceExecutors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,45 +223,6 @@ def test_a_run_that_ends_waits_for_no_master(
     done = called("serve", "--once", "--master", "spark://head:7077", "--data", str(place.path))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "xscl: nobody is there\nhint: start it\n"
-
-
-@pytest.mark.parametrize(
-    "master",
-    [
-        *("local", "local[2]", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "yarn"),
-        *("spark://head:7077", "spark://one:7077,two:7077", "k8s://https://host:443"),
-    ],
-)
-def test_masters_of_spark_are_taken(
-    place: DataDirectory,
-    executors: type[ServiceExecutors],
-    monkeypatch: pytest.MonkeyPatch,
-    master: str,
-) -> None:
-    monkeypatch.setattr(executors, "failure", AWAY)
-    done = called("serve", "--once", "--master", master, "--data", str(place.path))
-    assert "nobody is there" in done.stderr
-
-
-def test_registrations_do_not_wait_for_a_master(
-    place: DataDirectory, executors: type[ServiceExecutors], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It takes a minute until Spark says that none is there."""
-    asked, answered = threading.Semaphore(0), threading.Semaphore(0)
-
-    def ask(one: ServiceExecutors) -> None:
-        asked.release()
-        assert answered.acquire(timeout=PATIENCE)
-
-    monkeypatch.setattr(executors, "_start_session", ask)
-    with serving(place, spark=True) as running, running.client() as client:
-        for name in ("while it starts", "while documents wait"):
-            assert asked.acquire(timeout=PATIENCE), name
-            ok(client.put(f"/v1/subscriptions/{name}", json={"query": EQUAL}))
-            _send(running, "<a><k>1</k></a>")
-            answered.release()
-        answered.release(100)
-        eventually(lambda: ok(client.get("/v1/status"))["service"]["waiting"] == 0)
 
 
 # -- The watch -----------------------------------------------------------------------------

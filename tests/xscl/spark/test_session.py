@@ -33,17 +33,6 @@ print(session.range(4).repartition("id").rdd.getNumPartitions(), conf.get("spark
 print(scratch, (scratch / "spark.log").exists())
 """
 
-_STARTING = """
-import sys
-from xscl.ingestion.pipeline import PipelineError
-from xscl.spark import start_session
-
-try:
-    start_session(scratch=sys.argv[1])
-except PipelineError as error:
-    print(error.message, error.hint, sep="\\n")
-"""
-
 
 def test_a_session_is_of_this_machine_alone(spark_session: "SparkSession") -> None:
     context = spark_session.sparkContext
@@ -136,15 +125,3 @@ def test_a_machine_without_java_is_a_clear_error(
     monkeypatch.setattr(session, "_running", lambda: None)
     with pytest.raises(PipelineError, match="Spark needs Java 17 or newer, and there is none"):
         session.start_session(scratch=tmp_path)
-
-
-def test_a_java_that_does_not_start_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    done = subprocess.run(
-        [sys.executable, "-c", _STARTING, tmp_path], capture_output=True, text=True, check=True
-    )
-    message, hint = done.stdout.splitlines()
-    assert message.startswith(f"Spark does not start: {tmp_path}/none/bin/java: ")
-    assert hint.endswith(f"; Spark needs Java 17 or newer, and took {tmp_path / 'none'}")

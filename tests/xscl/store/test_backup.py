@@ -36,7 +36,7 @@ from xscl.service.restore import accept, restore
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
-from xscl.store.store_lock import UNFINISHED, StoreMark, lock_path, marked, write_mark
+from xscl.store.store_lock import UNFINISHED, marked
 
 ROOT = Path(__file__).resolve().parents[3]
 PUSHES = 8
@@ -82,31 +82,6 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
     assert [int(Path(name).stem) for name in made.segments] == [1, 2, 3, 4]
     assert made.position == 0
     assert read_backup(target) == made
-
-
-def test_a_segment_that_comes_while_the_spool_is_looked_at_is_not_in_the_backup(
-    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home.create()
-    target = tmp_path / "backup.tar"
-    with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
-        spool.append(batch(0), 0)
-        looking = Spool.latest
-
-        def append_behind(looked_at: Spool) -> int:
-            latest = looking(looked_at)
-            if looked_at.read_only and latest == 1:
-                spool.append(batch(1), 1)
-            return latest
-
-        monkeypatch.setattr(Spool, "latest", append_behind)
-        with closing(engine.connect()) as store:
-            made = back_up(store, target, home.spool)
-        monkeypatch.undo()
-        assert spool.latest() == 2
-    assert [int(Path(name).stem) for name in made.segments] == [1]
-    done = restore(target, DataDirectory(tmp_path / "elsewhere"))
-    assert done.waiting == 1
 
 
 def test_the_file_is_private_and_replaced_as_a_whole(home: DataDirectory, tmp_path: Path) -> None:
@@ -189,21 +164,6 @@ def test_a_backup_without_a_spool_is_served(
     with xscl.Engine(home.database) as engine, FeedRepository(engine, home.spool):
         assert Spool(home.spool, read_only=True).numbers(0)[0] == max(2, known) + 1
     assert consumed(home) == sorted(never_stopped)
-
-
-def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
-    home: DataDirectory, backup: Path, tmp_path: Path
-) -> None:
-    """The first one was broken off, when it had written the mark only."""
-    other = DataDirectory(tmp_path / "other")
-    other.create()
-    append(other, 9)
-    write_mark(other.database, StoreMark(read_backup(backup).store, UNFINISHED))
-    done = restore(backup, other, force=True)
-    assert "spool" in done.kept
-    assert done.waiting == 2
-    expected = consumed(home)
-    assert consumed(other) == expected
 
 
 def test_in_the_place_of_what_went_further(
@@ -396,24 +356,6 @@ def test_a_restore_that_was_broken_off_is_not_accepted(
 
 def _interrupted(directory: Path) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def test_neither_store_nor_mark(killed: DataDirectory) -> None:
-    killed.database.unlink()
-    for beside in (log_path(killed.database), lock_path(killed.database)):
-        beside.unlink(missing_ok=True)
-    assert killed.exists()
-    with pytest.raises(StoreWentBack, match="the file and its mark are missing, and the") as caught:
-        xscl.Engine(killed.database)
-    assert caught.value.hint is not None
-    assert f"xscl restore --accept --data {killed.path}" in caught.value.hint
-    assert not killed.database.exists()
-    assert marked(killed.database) is None
-    done = accept(killed)
-    assert (done.commits, done.lost) == (0, None)
-    consumed(killed)
-    with xscl.Engine(killed.database) as engine:
-        assert engine.sql("FROM documents").num_rows == 9
 
 
 def test_a_backup_that_finds_no_room_is_not_called_unreadable(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -134,12 +133,6 @@ def test_a_relation_survives_an_end(tmp_path: Path) -> None:
             assert stored(store) == model.rows
 
 
-def test_many_appends_make_few_chunks(store: Store) -> None:
-    for number in range(100):
-        store.append("value", texts(number, 1))
-    assert store.fetch("SELECT count(*) FROM state.chunk")[0][0] <= 8
-
-
 def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "state.db")) as store:
         store.append("value", texts(0, 3))
@@ -150,21 +143,6 @@ def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
             store.scan("value")
         with pytest.raises(StoreDamaged, match="chunk 1 of value"):
             store.read_all()
-
-
-def test_columns_are_stored_by_their_names_and_types(store: Store) -> None:
-    row: dict[str, Any] = {"strVal": ["a"], "key": pa.array([5], pa.int64())}
-    store.append("value", pa.table(row))
-    assert store.scan("value").schema == VALUE
-    assert store.scan("value").to_pylist() == [{"key": 5, "strVal": "a"}]
-
-
-def test_columns_may_be_in_other_pieces(store: Store) -> None:
-    keys, texts = pa.array([1, 2], pa.uint64()), pa.array(["a", "b"])
-    pieces = pa.chunked_array([texts[:0], texts])
-    store.append("value", pa.table([pa.chunked_array([keys]), pieces], schema=VALUE))
-    store.append("value", VALUE.empty_table())
-    assert store.scan("value").to_pydict() == {"key": [1, 2], "strVal": ["a", "b"]}
 
 
 def weak(texts: Sequence[str], salt: int) -> Keys:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from xscl.engine.backup import MANIFEST
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.restore import restore
 from xscl.store.store_errors import DATABASE, BackupError
-from xscl.store.store_lock import UNFINISHED
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda p: os.truncate(p, 0), "damaged"),
@@ -86,37 +84,6 @@ def test_a_damaged_backup_touches_nothing(home: DataDirectory, backup: Path, dam
     with pytest.raises(BackupError, match=match):
         restore(backup, DataDirectory(backup.parent / "elsewhere"))
     assert not (backup.parent / "elsewhere").exists()
-
-
-NO_NUMBERS: tuple[object, ...] = (-1, 1 << 63, 2.0, "2", True, None, [2])
-WRONG: dict[str, tuple[object, ...]] = {
-    "format": (0, *NO_NUMBERS[2:]),
-    "version": (0, *NO_NUMBERS[2:], -1),
-    "commits": (*NO_NUMBERS, UNFINISHED),
-    "position": (*NO_NUMBERS, 10**12),
-    "latest": (*NO_NUMBERS, 10**12),
-    "store": ("", 2, None, "x" * 101, "\n"),
-    "xscl": (2, None, []),
-    "made": (2, None),
-    "note": (2,),
-}
-
-
-def test_each_field_of_a_manifest_is_checked(home: DataDirectory, backup: Path) -> None:
-    manifest = json.loads(members_of(backup)[MANIFEST])
-    before = everything(home)
-    wrong = [
-        *((name, manifest | {name: value}) for name, values in WRONG.items() for value in values),
-        *((name, {key: manifest[key] for key in manifest if key != name}) for name in manifest),
-    ]
-    for name, said in wrong:
-        replaced(backup, MANIFEST, json.dumps(said).encode())
-        with pytest.raises(BackupError, match="is no backup of xscl, or it is damaged") as refused:
-            restore(backup, home, force=True)
-        told = refused.value.message.removeprefix(str(backup))
-        assert name in told or "last segment" in told or "it has segment" in told, said
-        assert len(told) < 300
-        assert everything(home) == before
 
 
 @pytest.mark.parametrize("field", ["number", "rows", "arrived", "body", "crc32", "head"])

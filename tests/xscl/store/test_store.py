@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ import pytest
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
-from xscl.store.queries.rows import among
-from xscl.store.queries.tables import ColumnValues, encoded
+from xscl.store.queries.tables import ColumnValues
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed
 
@@ -111,13 +109,6 @@ def test_a_transaction_is_whole_or_nothing(store: Store) -> None:
     assert store.scan("value")["strVal"].to_pylist() == ["a"]
 
 
-def test_errors_of_the_block_of_a_transaction_are_raised_as_they_are(store: Store) -> None:
-    with pytest.raises(FileNotFoundError), store.transaction():
-        Path("/none").stat()
-    with pytest.raises(FileNotFoundError), store.reading():
-        Path("/none").stat()
-
-
 def test_a_commit_that_ctrl_c_follows_is_counted(store: Store) -> None:
     """A mirror of that commit must not stand for the next one."""
     database, before = store._database, store.seen().commits
@@ -156,15 +147,6 @@ def test_a_change_outside_of_a_transaction_is_one(store: Store) -> None:
     assert (store.meta("a"), store.meta("b"), store.meta("c")) == (3, 2, 0)
 
 
-def test_numbers_are_asked_for_by_many(store: Store) -> None:
-    for doc in range(100):
-        add(store, doc)
-    for numbers in ([], [5], [5, 7, 500], list(range(20, 60))):
-        listed, parameters = among(numbers)
-        sql = f"SELECT doc FROM state.late WHERE doc IN ({listed}) ORDER BY doc"
-        assert [doc for (doc,) in store.fetch(sql, parameters)] == [n for n in numbers if n < 100]
-
-
 def test_threads_write_one_after_the_other(store: Store) -> None:
     """No transaction is lost, and none sees another's half."""
 
@@ -192,23 +174,6 @@ def test_threads_write_one_after_the_other(store: Store) -> None:
     assert store.seen().commits == before + 90
 
 
-def test_threads_may_share_a_store(store: Store) -> None:
-    """A change of another thread is no part of a transaction; it waits for its end."""
-    before = store.seen().commits
-
-    def write() -> None:
-        for number in range(20):
-            add(store, number)
-
-    with running(write):
-        for _ in range(10):
-            with suppress(KeyError), store.transaction():
-                add(store, -1)
-                time.sleep(0.005)
-                raise KeyError
-    assert (count(store), store.seen().commits) == (20, before + 20)
-
-
 def test_another_writing_connection_is_found(filed: Store) -> None:
     assert filed.path is not None
     add(filed, 1)
@@ -233,21 +198,6 @@ def test_a_reading_sees_one_state(filed: Store, other: Store) -> None:
     assert count(other) == 2
     with filed.reading():
         assert count(filed) == 2
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_reading_refuses_changes(store: Store, again: bool) -> None:
-    add(store, 1)
-    one = store.connect_again() if again else store
-    with one.reading():
-        for sql in ("DELETE FROM state.late", "CREATE TABLE state.a(b)", "PRAGMA user_version = 3"):
-            with pytest.raises(StoreError, match="readonly"):
-                one.fetch(sql)
-    assert count(one) == 1
-    add(one, 2)
-    assert count(store) == 2
-    if again:
-        one.close()
 
 
 def test_a_reader_writes_nothing_but_in_a_transaction(filed: Store, other: Store) -> None:
@@ -439,14 +389,6 @@ def test_a_forked_process_has_no_store(filed: Store, other: Store) -> None:
     assert (count(filed), count(other)) == (2, 2)
 
 
-def test_an_engine_in_memory_has_its_store_at_once() -> None:
-    Store(None).close()
-    begun = time.process_time()
-    for _ in range(20):
-        Store(None).close()
-    assert (time.process_time() - begun) / 20 < 0.003  # 0.3 ms on a quiet core
-
-
 # -- Backups -------------------------------------------------------------------------------
 
 
@@ -571,20 +513,6 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def test_a_rewrite_takes_little_memory(filed: Store) -> None:
-    for doc in range(40):
-        filed.insert_rows("state.text", [{"doc": doc, "xml": os.urandom(1_000_000)}])
-    assert filed.path is not None
-    assert filed._database.clear_log()
-    size = filed.path.stat().st_size
-    before = apsw.memory_high_water(True)
-    assert filed.rewrite()
-    assert filed.path.stat().st_size >= size > 40_000_000
-    assert apsw.memory_high_water() < before + 20_000_000
-    filed.insert_rows("state.text", [{"doc": 50, "xml": b"<a/>"}])
-    assert len(filed.fetch("SELECT doc FROM state.text")) == 41
-
-
 def test_a_rewrite_numbers_rows_anew_and_no_mirror_misses_one(filed: Store) -> None:
     def add(number: int) -> None:
         filed.insert_rows("state.composite_stream", [{"number": number, "definition": "x"}])
@@ -602,22 +530,3 @@ def test_a_rewrite_numbers_rows_anew_and_no_mirror_misses_one(filed: Store) -> N
     assert mirrored() == [5, 6, 7, 8, 9, 10]
     add(11)
     assert mirrored() == [5, 6, 7, 8, 9, 10, 11]
-
-
-def test_the_space_of_removed_rows_is_given_back(filed: Store) -> None:
-    for store in (filed, Store(None)):
-        for doc in range(8):
-            store.insert_rows("state.text", [{"doc": doc, "xml": bytes(1_000_000)}])
-        store.fetch("DELETE FROM state.text WHERE doc > 0")
-        store.shrink()
-        assert store.fetch("SELECT doc FROM state.text") == [(0,)]
-    assert filed.path is not None
-    assert filed._database.clear_log()
-    assert 1_000_000 < filed.path.stat().st_size < 1_500_000
-    store.close()
-
-
-@pytest.mark.parametrize("given", [[], [1, 2], ("a", "é"), [["S", "x"], ["T", "y"]], [*range(101)]])
-def test_a_list_is_bound_as_json(filed: Store, given: Sequence[object]) -> None:
-    assert filed.fetch("SELECT json_array_length(?)", [given]) == [(len(given),)]
-    assert json.loads(encoded(given)) == list(given)

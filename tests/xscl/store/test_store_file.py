@@ -25,7 +25,6 @@ from xscl.store import store_file
 from xscl.store.database import translated
 from xscl.store.store import Store
 from xscl.store.store_errors import (
-    DATABASE,
     OldFormat,
     StoreDamaged,
     StoreInUse,
@@ -130,13 +129,6 @@ def test_a_removed_log_is_noticed(path: Path) -> None:
         add(store, 7)
 
 
-def test_an_older_copy_is_noticed(path: Path, killed: Path) -> None:
-    with closing(Store(path)):
-        pass
-    shutil.copy(killed.with_name("older.db"), path)
-    refused(path, StoreWentBack, "40 commits, and 60 were acknowledged")
-
-
 def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
     """SQLite would put the pages of the log over it."""
     path = tmp_path / "state.db"
@@ -159,30 +151,6 @@ def test_another_store_is_noticed(path: Path, tmp_path: Path) -> None:
     log(path).unlink()
     shutil.copy(tmp_path / "other.db", path)
     refused(path, StoreWentBack, "it is the store [0-9a-f]{16}, and [0-9a-f]{16} was there")
-
-
-@pytest.mark.parametrize("what", ["missing", "empty"])
-@pytest.mark.parametrize("kept", ["lock", "log", "spool", "none"])
-def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
-    path.unlink()
-    path = path.rename(path.with_name(DATABASE)) if path.exists() else path
-    if what == "empty":
-        path.touch()
-    if kept != "lock":
-        path.with_name(f"{path.name}.lock").unlink()
-    if kept != "log":
-        log(path).unlink()
-    if kept == "spool":  # beside the database of a data directory
-        path.with_name("spool").mkdir()
-        path.with_name("spool").joinpath("000000000001.arrow").touch()
-        path = path.with_name(DATABASE)
-    if kept == "none":
-        with closing(Store(path)) as store:
-            assert docs(store) == []
-        return
-    refused(path, StoreWentBack, "the file (is missing or empty|and its mark are missing)")
-    with closing(Store(path, accept=True)) as store:
-        assert docs(store) == []
 
 
 def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:

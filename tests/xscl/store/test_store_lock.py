@@ -11,7 +11,7 @@ import apsw
 import duckdb
 import pytest
 
-from xscl.errors import StoreError, XsclError
+from xscl.errors import StoreError
 from xscl.store.store import Store
 from xscl.store.store_errors import OldFormat, StoreDamaged, StoreInUse, WrongVersion
 from xscl.store.store_lock import StoreLock
@@ -77,37 +77,6 @@ def test_another_name_of_an_open_store_gets_no_lock(tmp_path: Path) -> None:
             with pytest.raises(StoreInUse):
                 Store(name)
             assert names(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", ["state.db", "state.sqlite"])
-def test_the_lock_of_a_store_that_was_there_stays(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    Store(path).close()
-    before = names(tmp_path)
-    image = path.read_bytes()
-    path.write_bytes(b"no database")
-    with pytest.raises(XsclError):
-        Store(path)
-    assert names(tmp_path) == before
-    path.write_bytes(image)
-    Store(path).close()
-
-
-def test_the_lock_that_the_user_of_a_directory_has_signed_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, lock = tmp_path / "state.sqlite", tmp_path / "lock"
-    a_text(path)
-
-    def sign(descriptor: int, how: int) -> None:
-        fcntl_flock(descriptor, how)
-        lock.write_text("1 serve token")
-
-    fcntl_flock = fcntl.flock
-    monkeypatch.setattr(fcntl, "flock", sign)
-    with pytest.raises(XsclError):
-        Store(path)
-    assert lock.exists()
 
 
 def test_a_lock_that_is_removed_meanwhile_excludes_others(

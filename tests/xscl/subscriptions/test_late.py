@@ -62,24 +62,6 @@ def test_a_document_behind_the_lateness_is_in_late_and_still_joined() -> None:
         }
 
 
-def test_after_a_flush_what_is_older_is_late() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("not", "S//a->x NOT FOLLOWED BY{x = y, 9} S//b->y")
-        engine.push([xscl.Document("S", "a", 1, b"<a>1</a>")])
-        assert [match.documents for match in engine.flush()] == [("a",)]
-        engine.push([xscl.Document("S", "b", 4, b"<b>1</b>")])
-        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
-
-
-def test_the_clock_can_be_set() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("not", "S//a->x NOT FOLLOWED BY{x = y, 9} S//b->y")
-        engine.push([xscl.Document("S", "a", 1, b"<a>1</a>")])
-        assert engine.advance(10) == []
-        (match,) = engine.advance(11)
-        assert (match.documents, match.t0, match.t1) == (("a",), 1, 10)
-
-
 # -- What joins may have missed ------------------------------------------------------------
 
 
@@ -220,26 +202,6 @@ def test_watermarks_say_for_each_stream_what_is_late_and_how_much_was() -> None:
             (False, 4),
             (True, 3),
         ]
-
-
-@pytest.mark.parametrize(
-    ("query", "late"),
-    [
-        ("(S//a->x JOIN{x = y, 3} S//a->y) FOLLOWED BY{x = z, 50} R//b->z", True),
-        ("S//a->x FOLLOWED BY{x = y, 50} R//b->y", False),
-        ("S//a->x JOIN{x = y, 3} R//b->y", True),
-        ("S//a->x JOIN{x = y} R//b->y", False),
-        ("S//a->x", False),
-    ],
-)
-def test_the_bound_is_that_of_the_innermost_join(query: str, late: bool) -> None:
-    with xscl.Engine() as engine:
-        engine.stream("S", lateness=2)
-        engine.stream("R", lateness=30)
-        engine.subscribe("q", query)
-        engine.push(xscl.Document("R", "1", 40, b"<b>1</b>"))
-        engine.push(xscl.Document("S", "2", 5, b"<a>1</a>"))
-        assert told(engine) == ({("2", "q")} if late else set())
 
 
 @pytest.mark.parametrize(("timestamp", "late"), [(4, False), (3, True)])

@@ -15,7 +15,6 @@ import xscl.subscriptions.match_tables as match_tables
 from xscl import Document, Engine
 from xscl.delivery.message import LARGEST as MESSAGE
 from xscl.delivery.message import LINES, messages_of, row_of
-from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 
 LONG = "x" * 500_000
@@ -94,11 +93,6 @@ def test_copies_of_what_blocks_select_have_a_size(query: str) -> None:
         sizes(one.xml(1_900))
 
 
-def test_rows_of_events_have_a_size() -> None:
-    (one,) = found("SELECT k AS a, k AS b FROM S", f"<r><k>{'k' * 2_000}</k></r>", language="cel")
-    assert sizes(one.xml(3_000))[0] > 4_000
-
-
 def test_what_is_too_large_is_not_published(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -151,10 +145,3 @@ def test_a_message_has_its_bound_whatever_is_in_it(shape: str) -> None:
         assert len(body) <= MESSAGE
         assert json.loads(body)["data"]["matches"]
         assert len(message.text) <= LINES
-
-
-def test_the_html_of_an_entry_has_a_bound() -> None:
-    (one,) = found(f"SELECT <o>{'{k}' * 300}</o> FROM S//r[./k->k]", f"<r><k>{LONG}</k></r>")
-    html = entry_html([one])
-    assert "too-large" in html
-    assert len(html) < 10_000

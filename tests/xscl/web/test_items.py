@@ -39,28 +39,6 @@ def test_items_are_found_by_text_and_stream(shop: Shop, pair: tuple[str, str]) -
     assert shop.client.get("/items", params={"stream": "nowhere"}).status_code == 404
 
 
-def test_older_items_are_on_further_pages(shop: Shop) -> None:
-    seen: list[str] = []
-    path: str | None = "/items"
-    while path is not None:
-        page = parsed(shop.client.get(path).text)
-        seen.extend(page.xpath("//li[@data-key]/@data-key"))
-        following = page.xpath("//a[@rel='next']/@href")
-        path = following[0] if following else None
-    assert len(seen) == len(set(seen)) > 50
-    listed = ok(shop.client.get("/v1/documents", params={"limit": 1000}))
-    assert [one["document"] for one in listed["items"]][: len(seen)] == seen
-
-
-def test_the_api_lists_the_same_items(shop: Shop, pair: tuple[str, str]) -> None:
-    found = ok(shop.client.get("/v1/documents", params={"text": "NIGHT FERRY", "limit": 1}))
-    assert found["items"][0]["document"] == pair[0]
-    assert found["items"][0]["title"] == "Night Ferry Returns in June"
-    assert found["items"][0]["kept"]
-    following = {"text": "NIGHT FERRY", "limit": 1, "before": found["next"]}
-    assert ok(shop.client.get("/v1/documents", params=following))["items"][0]["document"] == pair[1]
-
-
 def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:
     card = parsed(shop.client.get("/?subscription=same-story").text).xpath("//article")[0]
     (link,) = [one for one in card.xpath(".//a/@href") if one.startswith("/not-again?")]
@@ -113,42 +91,12 @@ def test_why_not_shows_each_condition(shop: Shop, pair: tuple[str, str]) -> None
     assert "block" in wrong.text
 
 
-def test_why_none_shows_what_each_block_finds(shop: Shop) -> None:
-    query = "feeds//item->a[./titel->t] FOLLOWED BY{t = u, 1 d} feeds//item->b[./title->u]"
-    shop.subscribe("never", query)
-    for page in (
-        shop.client.get("/why", params={"subscription": "never"}).text,
-        shop.client.post("/subscribe", data={"query": query, "do": "try"}).text,
-    ):
-        (nearest,) = parsed(page).xpath("//p[starts-with(., 'Names that are there')]")
-        assert "title (" in nearest.text_content()
-    checked = parsed(shop.client.post("/subscribe/check", data={"query": query}).text)
-    (warning,) = checked.xpath("//ul[@class='warnings']/li")
-    assert (warning.get("data-line"), warning.get("data-column")) == ("1", "18")
-    assert "did you mean title" in warning.text_content()
-    near = query.replace("titel", "title").replace("1 d", "1 ms")
-    tried = parsed(shop.client.post("/subscribe", data={"query": near, "do": "try"}).text)
-    failing = tried.xpath("//li[.//span[text()='FAILS']]")
-    assert any("item 1 and item 2 are at most 1 ms apart" in one.text_content() for one in failing)
-
-
 def test_an_element_of_an_item_opens_its_query(shop: Shop, pair: tuple[str, str]) -> None:
     page = parsed(shop.client.get("/document", params={"id": pair[0]}).text)
     (path,) = page.xpath("//a[@class='tree-name' and text()='title']/@href")
     query = parsed(shop.client.get(path).text).xpath("string(//textarea)").strip()
     assert query == 'feeds//item->item1[./title = "Night Ferry Returns in June"]'
     assert page.xpath("//li[@title='feeds/item/title']")
-
-
-@pytest.mark.parametrize(
-    "path", ["/document?id=zzz", "/compare?doc=zzz&doc=zzy", "/items?with=zzz"]
-)
-def test_an_item_that_does_not_exist_is_not_found(shop: Shop, path: str) -> None:
-    answer = shop.client.get(path)
-    assert answer.status_code == 404
-    page = parsed(answer.text)
-    assert page.xpath("string(//h1)") == "Not Found"
-    assert page.xpath("string(//*[@id='problem']//strong)").startswith("There is no such item: zz")
 
 
 # -- In a browser ----------------------------------------------------------------------------
@@ -256,31 +204,3 @@ def test_why_shows_the_names_of_documents_and_counts_what_fails(tmp_path: Path, 
         assert "Item 1 · orders/18 · o · " in late
         assert "Item 2 · invoices/18 · i · " in late
         assert "They do not match: 1 of 6 conditions fails" in late
-
-
-def test_an_absence_waits_and_late_documents_are_counted(tmp_path: Path, deaf: str) -> None:
-    query = "orders//o->x NOT FOLLOWED BY{1 h} invoices//i->y"
-    fetching = PollSettings((deaf,))
-    with serving(DataDirectory(tmp_path), fetching=fetching) as running, running.client() as client:
-        made = Shop(running.address, client)
-        made.subscribe("unpaid", query)
-        for day in (10, 1, 20):
-            sent = {"id": f"o{day}", "time": f"2025-03-{day:02}"}
-            ok(client.post("/v1/documents/orders", params=sent, content=b"<o/>"))
-        eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 3)
-        page = client.post("/subscribe", data={"query": query, "do": "try"}).text
-        asked_about = parsed(page).xpath("//fieldset//input[@name='live']/@value")
-        assert asked_about == ["orders", "invoices"]
-        assert "1 document was too late for this query (lateness 0 s)." in page
-        asked = {"subscription": "unpaid", "doc": "o20"}
-        why = parsed(client.get("/why", params=asked).text)
-        states = [one.text for one in why.xpath("//li//span[contains(@class, 'state')]")]
-        assert states == ["holds", "holds", "waits"]
-        assert "invoices' are not live" in why.text_content()
-        changed = {"query": query, "do": "save", "name": "unpaid", "edit": "unpaid"}
-        chosen = {**changed, "live": ["invoices", "feeds"]}
-        assert client.post("/subscribe", data=chosen).status_code == 303
-        streams = {one["name"]: one["live"] for one in ok(client.get("/v1/streams"))["items"]}
-        assert (streams["orders"], streams["invoices"]) == (False, True)
-        checked = ok(client.post("/v1/check", json={"query": query}))
-        assert checked["silent"] == ["orders"], "it is asked about the rest"

@@ -6,25 +6,23 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 
 from tests.waiting import PATIENCE
-from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, eventually, ok, serving
+from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.engine.batch_size import BatchSize
 from xscl.engine.twin import Twin
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.topics import PAGES as HELP
-from xscl.language.topics import topics
 from xscl.service.dependencies import COOKIE
+from xscl.web.facets import counting, narrowed
 from xscl.web.rendering import POLICY, VIEWS
 from xscl.web.views import editing
-from xscl.web.views.state import LATE, REJECTED
 
 PAGES = (
     *(path for path, _ in VIEWS),
@@ -116,21 +114,6 @@ def test_w10_an_error_shows_what_was_asked_as_text(shop: Shop, path: str) -> Non
     assert "<script>x</script>" in page.text_content()
 
 
-@pytest.mark.parametrize("asked", ["", "text=description"])
-def test_older_matches_are_on_further_pages(shop: Shop, asked: str) -> None:
-    seen: list[str] = []
-    following = [f"/?{asked}"]
-    while following:
-        assert asked in following[0]
-        page = parsed(shop.client.get(following[0]).text)
-        seen.extend(page.xpath("//article/@data-place"))
-        following = page.xpath("//a[@rel='next']/@href")
-    places = [tuple(map(int, place.split("."))) for place in seen]
-    assert places == sorted(set(places), reverse=True)
-    assert len(TRICKS) - 1 <= len(places) <= shop.count()
-    assert asked or len(places) == shop.count() > 10
-
-
 def test_news_is_what_came_after_a_place(shop: Shop) -> None:
     page = parsed(shop.client.get("/").text)
     third = page.xpath("//article/@data-place")[2]
@@ -141,18 +124,6 @@ def test_news_is_what_came_after_a_place(shop: Shop) -> None:
     again = shop.client.get("/matches/news", params={"after": news.headers["X-After"]})
     assert "<article" not in again.text
     assert again.headers["X-After"] == news.headers["X-After"]
-
-
-def test_one_subscriptions_matches_are_read_by_themselves(shop: Shop) -> None:
-    asked = {"after": "0.0", "subscription": "tricky"}
-    news = shop.client.get("/matches/news", params=asked).text
-    shown = shop.client.get("/", params={"subscription": "tricky"}).text
-    for text in (news, shown):
-        names = {
-            each.text_content() for each in parsed(f"<div>{text}</div>").xpath("//article//h2")
-        }
-        assert names == {"tricky"}
-    assert shop.client.get("/", params={"subscription": "nobody's"}).status_code == 404
 
 
 def test_matches_are_found_by_text_stream_subscription_and_day(shop: Shop) -> None:
@@ -170,21 +141,6 @@ def test_matches_are_found_by_text_stream_subscription_and_day(shop: Shop) -> No
     }
     assert all(found(day=day) for day in days)
     assert shop.client.get("/", params={"day": "yesterday"}).status_code == 422
-
-
-def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
-    page = parsed(shop.client.get("/subscriptions", params={"q": "same-story"}).text)
-    (counted,) = page.xpath("//a[starts-with(@href, '/?subscription=same-story')]")
-    kept = shop.client.get("/v1/subscriptions/same-story/matches").json()["matches"]
-    assert counted.text.split()[0] == str(len(kept))
-    assert page.xpath("//li//time[@title]")
-    (spark,) = page.xpath("//li//*[local-name() = 'svg']/*[local-name() = 'title']")
-    assert spark.text.startswith(f"{len(kept)} match")
-    assert " in 30 days, at most " in spark.text
-    one = parsed(shop.client.get("/subscriptions/same-story").text)
-    (section,) = one.xpath("//section[@aria-labelledby='last-title']/p")
-    assert f"{len(kept)} match" in section.text_content()
-    assert section.xpath(".//*[local-name() = 'svg']")
 
 
 def test_the_figures_of_the_last_hour_and_day_are_drawn(
@@ -205,23 +161,6 @@ def test_the_figures_of_the_last_hour_and_day_are_drawn(
     assert series[-1]["memory"] > 1_000_000
 
 
-def test_matches_of_all_versions_are_counted_and_a_pause_is_shown(shop: Shop) -> None:
-    def listed() -> str:
-        page = parsed(shop.client.get("/subscriptions", params={"q": "versions"}).text)
-        return " ".join(page.xpath("//ul[@class='list']")[0].text_content().split())
-
-    shop.subscribe("versions", "versions//a->x")
-    now = int(time.time() * 1e6) - 1_000_000
-    shop.push("versions", b"<a/>", "v1", now)
-    eventually(lambda: "1 match" in listed())
-    shop.client.patch("/v1/subscriptions/versions", json={"query": "versions//b->x"})
-    shop.push("versions", b"<b/>", "v2", now + 1)
-    eventually(lambda: "2 matches" in listed())
-    shop.client.patch("/v1/subscriptions/versions", json={"paused": True})
-    assert "paused" in listed()
-    shop.client.post("/subscriptions/remove", data={"name": "versions", "purge": "yes"})
-
-
 @pytest.mark.parametrize(
     ("history", "says"),
     [
@@ -239,28 +178,6 @@ def test_a_saved_subscription_says_what_it_begins_with(
     shop.client.post("/subscriptions/remove", data={"name": "begun", "purge": "yes"})
 
 
-def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_template(
-    shop: Shop,
-) -> None:
-    page = parsed(shop.client.get("/plan", params={"subscription": "announced-then-reviewed"}).text)
-    path = page.xpath("//td[span[contains(., 'in the path')]]")
-    (template,) = [one for one in path if one.text_content().startswith("template ")]
-    assert any(one.text_content().startswith("makers ") for one in path)
-    marked = page.xpath("//*[local-name() = 'rect'][@class='d-chosen']")
-    assert len(marked) == len(path) >= 3
-    node, sql = template.xpath("./a/@href")
-    (link,) = parsed(shop.client.get(node).text).xpath(
-        "//section[@id='node']//a[starts-with(@href, '/subscriptions?')]/@href"
-    )
-    explained = parsed(shop.client.get(sql).text).xpath("string(//pre[@class='explained'])")
-    assert "SELECT" in explained
-    assert "How template" not in shop.client.get("/plan?template=99999").text
-    listed = parsed(shop.client.get(link).text).xpath("//input[@name='names']/@value")
-    assert "announced-then-reviewed" in listed
-    assert "rising" not in listed
-    assert shop.client.get("/plan", params={"subscription": "nobody's"}).status_code == 404
-
-
 def test_the_comment_before_a_query_describes_it_in_the_list(shop: Shop) -> None:
     query = "-- What is told\n  -- twice.\n" + TRICKY
     shop.subscribe("described", query)
@@ -271,18 +188,6 @@ def test_the_comment_before_a_query_describes_it_in_the_list(shop: Shop) -> None
         assert main.findtext("code") == TRICKY
     finally:
         shop.client.delete("/v1/subscriptions/described", params={"purge": True})
-
-
-def test_several_subscriptions_are_paused_and_resumed_at_once(shop: Shop) -> None:
-    names = ["rising", "silence"]
-    for paused in ("yes", ""):
-        form = {"names": names, "paused": paused, "back": "/subscriptions?q=i"}
-        answer = shop.client.post("/subscriptions/pause-all", data=form)
-        assert answer.headers["location"] == "/subscriptions?q=i"
-        page = parsed(shop.client.get("/subscriptions").text)
-        shown = page.xpath("//li[.//span[@class='state']]//input[@name='names']/@value")
-        assert shown == (names if paused else [])
-    assert shop.client.post("/subscriptions/pause-all", data={"paused": "yes"}).status_code == 422
 
 
 def test_several_subscriptions_are_tagged_at_once_and_found_by_a_tag(shop: Shop) -> None:
@@ -347,16 +252,6 @@ def test_a_subscription_is_drawn_and_removed(shop: Shop) -> None:
     assert shop.client.get("/subscriptions/for%20a%20moment").status_code == 404
 
 
-def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
-    for query in ("tricky", "S//a->x JOIN{x = y, 1 h} S//b->y"):
-        file = tmp_path / "drawn.svg"
-        arguments = ["explain", query, "--svg", str(file), "--url", shop.address]
-        done = called(*arguments)
-        assert done.exit_code == 0, done.stderr
-        assert "<svg" in file.read_text("utf-8")
-        file.unlink()
-
-
 @pytest.mark.parametrize("name", ["tricky", ""], ids=["of one", "of all"])
 def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop, name: str) -> None:
     made = shop.client.post("/subscriptions/address", data={"name": name})
@@ -404,27 +299,6 @@ def test_the_secret_of_a_webhook_is_shown_once_and_what_it_refuses_is_listed(
     _change(shop, "hooked", id, "remove")
 
 
-@pytest.mark.parametrize(
-    ("kind", "to", "says"),
-    [
-        ("webhook", "javascript:alert(1)", "http"),
-        ("webhook", "http://169.254.169.254/latest", "169.254.169.254"),
-        ("mail", "a@example.org, b@example.org", "not one mail address"),
-        ("file", "../secrets.json", "a plain name"),
-        ("file", "x" * 200, "100 characters"),
-    ],
-)
-def test_what_is_no_place_to_deliver_to_is_told_beside_it(
-    shop: Shop, kind: str, to: str, says: str
-) -> None:
-    form = {"name": "tricky", "kind": kind, "to": to}
-    answer = shop.client.post("/subscriptions/endpoint/add", data=form)
-    assert answer.status_code in (403, 422)
-    page = parsed(answer.text)
-    assert says in page.xpath("string(//*[@id='deliveries']//*[@id='problem'])")
-    assert page.xpath("//input[@id='to']/@value") == [to]
-
-
 def _deliveries(shop: Shop, name: str) -> Any:
     return parsed(shop.client.get(f"/subscriptions/{name}").text).get_element_by_id("deliveries")
 
@@ -432,32 +306,6 @@ def _deliveries(shop: Shop, name: str) -> Any:
 def _change(shop: Shop, name: str, id: str, deed: str) -> httpx.Response:
     form = {"name": name, "id": id, "do": deed}
     return shop.client.post("/subscriptions/endpoint/change", data=form)
-
-
-def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:
-    numbers = "SELECT * FROM (VALUES (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)) t(n, square)"
-    drawn = asked_in_sql(shop, numbers)
-    assert "square over n, 5 points" in drawn
-    assert "<circle" in drawn
-    assert "<circle" not in asked_in_sql(shop, "SELECT 'a' AS a, 'b' AS b")
-
-
-def asked_in_sql(shop: Shop, query: str) -> str:
-    """Return the page of a query, which has its address."""
-    sent = shop.client.post("/witnesses", data={"sql": query})
-    assert sent.status_code == 303
-    return shop.client.get(sent.headers["location"]).text
-
-
-def test_an_answer_can_be_downloaded_from_its_page(shop: Shop) -> None:
-    page = parsed(asked_in_sql(shop, "SELECT id, timestamp FROM documents"))
-    links = {each.text: each.get("href") for each in page.xpath("//a[@download]")}
-    assert list(links) == ["CSV", "Parquet", "JSON"]
-    table = shop.client.get(links["CSV"])
-    assert table.text.splitlines()[0] == "id,timestamp"
-    assert 'attachment; filename="answer.csv"' in table.headers["content-disposition"]
-    assert shop.client.get(links["Parquet"]).content[:4] == b"PAR1"
-    assert len(shop.client.get(links["JSON"]).json()["rows"]) == len(table.text.splitlines()) - 1
 
 
 def test_examples_run_and_a_link_of_another_site_only_shows_its_query(shop: Shop) -> None:
@@ -560,17 +408,6 @@ def test_a_count_ends_when_its_reader_leaves_or_after_a_second(
     assert "takes longer" in shop.client.post("/subscribe/count", data=form).text
 
 
-def test_the_page_of_sql_lists_the_relations_with_their_columns(shop: Shop) -> None:
-    page = parsed(shop.client.get("/witnesses").text)
-    names = {each.text.strip() for each in page.xpath("//details/summary")}
-    assert {"matches", "documents", "R_doc"} <= names
-    columns = page.xpath("//section[@aria-labelledby='relations-title']//dd")
-    assert all(one.text.strip() for one in columns)
-    long = shop.client.post("/witnesses", data={"sql": f"SELECT '{'x' * 9_000}' AS long"})
-    assert long.status_code == 200
-    assert "1 row" in long.text
-
-
 def test_a_page_that_does_not_exist_is_told_as_a_page(shop: Shop) -> None:
     browser = {"Accept": "text/html,application/xhtml+xml"}
     missing = shop.client.get("/nothing<here", headers=browser)
@@ -581,26 +418,6 @@ def test_a_page_that_does_not_exist_is_told_as_a_page(shop: Shop) -> None:
         answer = shop.client.get(path, headers=headers)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
-
-
-def test_the_theme_is_remembered(shop: Shop) -> None:
-    answer = shop.client.post("/theme", data={"theme": "dark", "back": "/gallery"})
-    assert answer.headers["location"] == "/gallery"
-    cookie = answer.headers["set-cookie"].lower()
-    assert "samesite=strict" in cookie
-    page = httpx.get(f"{shop.address}/gallery", headers={"Cookie": "xscl_theme=dark"})
-    assert 'data-theme="dark"' in page.text
-    wrong = httpx.get(f"{shop.address}/gallery", headers={"Cookie": 'xscl_theme=x"y'})
-    assert 'data-theme="auto"' in wrong.text
-
-
-def test_files_are_fetched_once(shop: Shop) -> None:
-    first = shop.client.get("/static/page.css")
-    assert first.headers["content-type"].startswith("text/css")
-    tag = {"If-None-Match": first.headers["etag"]}
-    assert shop.client.get("/static/page.css", headers=tag).status_code == 304
-    for name in ("nothing.css", "..%2frendering.py", "%2e%2e/rendering.py"):
-        assert shop.client.get(f"/static/{name}").status_code == 404
 
 
 # -- Signing in ------------------------------------------------------------------------------
@@ -687,49 +504,22 @@ def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
         assert marker not in parsed(bob.get("/items", params={"q": "lice"}).text).text_content()
 
 
-def test_only_the_feeds_with_errors_are_an_alarm(shop: Shop, deaf: str) -> None:
-    feed = {"url": f"http://{deaf}/alarm.xml", "stream": "alarm", "keep": True}
-    key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
-
-    def figures(wanted: str) -> list[str]:
-        page = parsed(shop.client.get("/status").text)
-        return [str(one) for one in page.xpath(f"//div[{wanted}]/dt/text()")]
-
-    eventually(lambda: "Feeds with errors" in figures("@class='figure bad'"))
-    assert "Feeds" in figures("@class='figure'")
-    shop.client.delete(f"/v1/feeds/{key}")
-
-
-def test_alarms_of_the_status_lead_to_answers(closed: Running) -> None:
-    with closed.client() as client:
-        for link in (REJECTED, LATE):
-            assert "answer-title" in client.get(link).text
-
-
-@pytest.mark.parametrize("page", HELP)
-def test_links_of_the_reference_lead_to_its_headings(shop: Shop, page: str) -> None:
-    text = parsed(shop.client.get(f"/help/{page}").text)
-    for address in text.xpath("//main//a/@href"):
-        path, _, anchor = address.partition("#")
-        if path.startswith("/help"):
-            target = parsed(shop.client.get(path).text)
-            assert not anchor or target.xpath("//*[@id=$id]", id=anchor), address
-
-
-def test_the_contents_list_every_section(shop: Shop) -> None:
-    linked = parsed(shop.client.get("/help").text).xpath("//main//nav//a/@href")
-    assert len(linked) == len(topics())
-    assert shop.client.get("/help/unknown").status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/help", *(f"/help/{page}" for page in HELP)])
-def test_a_page_of_help_begins_with_its_heading(shop: Shop, path: str) -> None:
-    """On a narrow screen the parts stand in their order."""
-    page = parsed(shop.client.get(path).text)
-    assert page.xpath("//h1/following::nav[@aria-label='Reference']")
-    assert not page.xpath("//h1/preceding::nav[@aria-label='Reference']")
-
-
-def test_an_error_of_a_query_leads_there(shop: Shop) -> None:
-    answer = shop.client.post("/subscribe", data={"query": "S//a[", "name": "", "do": "try"})
-    assert parsed(answer.text).xpath("//*[@id='checked']//a[@href='/help/xscl']")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 1 AS k",
+        "SELECT 1 AS k ;\n;",
+        "SELECT 1 AS k -- it's; /* ",
+        "-- first; a comment\nSELECT 1 /* ; /* in */ */ AS k /* ; */",
+        "SELECT 1 AS k, '; -- no comment' AS t",
+        "SELECT 1 AS k, 'it''s; /*' AS \"a;--\"\"b\";",
+    ],
+)
+def test_a_statement_is_narrowed_and_counted(statement: str) -> None:
+    with duckdb.connect() as connection:
+        rows = connection.execute(statement).fetchall()
+        assert connection.execute(narrowed(statement, "k", "1")).fetchall() == rows
+        assert connection.execute(narrowed(statement, "k", "2")).fetchall() == []
+        assert connection.execute(counting(statement, "k")).fetchall() == [("1", 1)]
+        again = narrowed(narrowed(statement, "k", "1"), "k", None)
+        assert connection.execute(again).fetchall() == []

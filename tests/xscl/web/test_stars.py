@@ -74,17 +74,6 @@ def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(
     assert articles(shop.client, "/starred") == []
 
 
-def test_the_density_of_lists_is_kept(shop: Shop) -> None:
-    form = {"density": "dense", "back": "/items"}
-    answer = shop.client.post("/density", data=form)
-    assert answer.headers["location"] == "/items"
-    assert parsed(shop.client.get("/items").text).get("data-density") == "dense"
-    shop.client.post("/density", data={"density": "none"})
-    assert parsed(shop.client.get("/").text).get("data-density") == "dense"
-    shop.client.post("/density", data={"density": "wide"})
-    assert parsed(shop.client.get("/").text).get("data-density") == "wide"
-
-
 def test_matches_are_starred_over_http_and_listed_page_by_page(shop: Shop) -> None:
     listed = ok(shop.client.get("/v1/subscriptions/tricky/matches", params={"limit": 2}))["matches"]
     for one in listed:

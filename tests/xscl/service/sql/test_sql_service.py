@@ -21,8 +21,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.sql import UserSql, sql_service
-from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
-from xscl.service.sql.limits import Form, Limits
+from xscl.service.sql.errors import QueryRefused, Unavailable
 from xscl.service.sql.snapshot import publish
 from xscl.store.queries.relations import PUBLIC
 from xscl.store.queries.tables import RELATIONS
@@ -66,18 +65,6 @@ def test_a_snapshot_shows_what_the_engine_shows(shared: tuple[Engine, UserSql]) 
         assert sorted(map(str, found)) == sorted(map(str, expected)), name
         seen += len(found) > 0
     assert seen >= len(PUBLIC) * 2 // 3
-
-
-def test_a_user_sees_the_values_of_his_matches() -> None:
-    with Engine() as engine, UserSql(engine) as sql:
-        for name in ("_1.mine", "_2.hers"):
-            engine.subscribe(name, "S//a->x")
-        engine.push(documents(1, 2))
-        assert sql.ask("SELECT count(*) FROM matches", Account(1, "")).rows() == [[2]]
-        asked = "SELECT subscription, values FROM matches"
-        assert sql.ask(asked, Account(1, "")).rows() == [["mine", {"x": ["hi"]}]] * 2
-        text = sql.ask(asked, Account(2, ""), form=Form.CSV).body.decode()
-        assert text.splitlines()[1:] == ["hers,{x=[hi]}"] * 2
 
 
 @pytest.mark.parametrize("answers", usually([4, 12], 4))
@@ -269,31 +256,6 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
                 assert sql.ask("SELECT count(*) FROM subscriptions", viewer).rows() == [[own]]
                 assert sql.ask("SELECT count(*) FROM R_bin", viewer).rows() == [[1_000_002]]
         store.close()
-
-
-def test_what_cannot_be_asked(shared: tuple[Engine, UserSql]) -> None:
-    _, sql = shared
-    with pytest.raises(NotSelect, match="can be encoded"):
-        sql.ask("SELECT '\ud800'")
-    with pytest.raises(QueryRefused, match="rows is 0"):
-        sql.ask("SELECT 1", rows=0)
-
-
-def test_after_close_nothing_is_answered(engine: Engine) -> None:
-    sql = UserSql(engine)
-    sql.close()
-    with pytest.raises(Unavailable):
-        sql.ask("SELECT 1")
-    sql.close()
-
-
-def test_too_many_at_once_are_told_so(engine: Engine) -> None:
-    """Each asker may wait with a few questions only, so that nobody fills all places."""
-    with UserSql(engine, limits=Limits(waiting=0)) as sql:
-        with sql._limiter.hold(5), pytest.raises(Busy, match="earlier request"):
-            sql.ask("SELECT 1", Account(5, ""))
-        with sql._limiter.hold(5):  # its slot is free again
-            pass
 
 
 def _children(pid: int) -> list[int]:

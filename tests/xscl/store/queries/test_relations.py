@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from xscl import Engine
+from xscl.service.names import owner
 from xscl.store.queries.analysis import tables_of
+from xscl.store.queries.owners import own_condition
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
@@ -110,3 +112,15 @@ def test_there_is_nothing_else(
 ) -> None:
     with pytest.raises(duckdb.Error, match="does not exist"):
         asked[0](query)
+
+
+NAMES = ["a", "_7.a", "_7.", "_77.a", "_7a.b", "_.a", "__7.a", "_7", "a_7.b", "", "_7._8.a"]
+
+
+@pytest.mark.parametrize("number", [0, 7, 77, 8])
+def test_a_condition_finds_the_names_of_an_owner(number: int) -> None:
+    with closing(Store(None)) as store:
+        condition = own_condition("name", number)
+        for name in NAMES:
+            rows = store.fetch(f"SELECT {condition} FROM (SELECT ? AS name)", [name])
+            assert rows == [(owner(name)[0] == number,)], name
