@@ -69,6 +69,16 @@ def until(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
         seed(number)(agrees)()
 
 
+def demand(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
+    """Fail in a slow run unless its cases are `enough`, or become so with other seeds.
+
+    The few cases of the usual run need not have what is seldom.
+    """
+    if MORE > 1:
+        until(enough, agrees)
+        assert enough()
+
+
 def cases_of(strategy: st.SearchStrategy[T], size: int, seeded: int | None = None) -> list[T]:
     """Return so many cases of a strategy, drawn from the seed given or from a fixed one.
 

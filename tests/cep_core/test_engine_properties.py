@@ -40,7 +40,7 @@ from tests.cep_core.strategies import (
     programs,
     reordered_programs,
 )
-from tests.examples import MORE, until
+from tests.examples import MORE, demand
 
 Found: TypeAlias = Counter[tuple[Any, ...]]  # (query, t0, t1, values)
 CONFIGURATIONS: dict[str, tuple[Rule, ...]] = {
@@ -266,20 +266,15 @@ class Worth:
         self.features.update(features(program))
 
     def demand(self, wanted: set[str], more: Callable[[], None]) -> None:
-        """Fail unless a third of the cases have matches and each feature occurs.
-
-        Until that holds there are ``more`` cases, a few times.
-        """
-        until(lambda: 3 * self.matching >= self.cases and wanted <= set(self.features), more)
-        assert 3 * self.matching >= self.cases
-        assert wanted <= set(self.features), wanted - set(self.features)
+        """Demand that a third of the cases have matches and each feature occurs."""
+        demand(lambda: 3 * self.matching >= self.cases and wanted <= set(self.features), more)
 
 
 def holding(cases: int, shrink: bool = True) -> settings:
-    """Return the settings of a property, whose failures are shown with a small case."""
+    """Return the settings of a property, of which the usual run tries half of the cases."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate] + [Phase.shrink] * shrink
     return settings(
-        max_examples=cases * MORE,
+        max_examples=cases * MORE if MORE > 1 else cases // 2,
         phases=phases,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         report_multiple_bugs=False,

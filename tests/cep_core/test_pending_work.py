@@ -12,7 +12,7 @@ from cep_core import Engine, Event
 from cep_core.dataflow.clock import END, Lane
 from cep_core.plan.pending_work import Awaited
 from tests.cep_core.engines import engine_of
-from tests.examples import examples, until
+from tests.examples import demand, examples
 
 QUERIES = {
     "next": ("SELECT * FROM A NEXT{$1.k = $2.k} A", "cel"),
@@ -89,5 +89,4 @@ def test_it_is_as_if_nobody_else_had_a_query() -> None:
         return 3 * usual >= seen["cases"] and seen["a deadline"] > 0
 
     agrees()
-    until(enough, agrees)
-    assert enough(), seen
+    demand(enough, agrees)
