@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core import CepError, Engine, Event
-from cep_core.events import is_hashable
+from cep_core import Engine
 from tests.examples import examples
-from tests.fuzz.events import SCHEMAS, WRONG, odd_event, usual_event
+from tests.fuzz.events import SCHEMAS, odd_event, usual_event
 
 QUERIES = (
     ("cel", "SELECT n + 1 AS m, v / n AS d, s FROM FILTER{n % 2 = 1 OR v > 1}(S)"),
@@ -63,38 +60,3 @@ def test_what_is_rejected_disturbs_nothing(seed: int) -> None:
     assert repr(found) == repr(wanted)
     assert both.counts["events"] == alone.counts["events"]
     assert alone.counts["rejected"] == 0
-
-
-CALLS: dict[str, Callable[[Engine, Any], object]] = {
-    "ticks": lambda core, odd: Engine(odd),
-    "the name of a stream": lambda core, odd: core.stream(odd, {"n": int}),
-    "attributes": lambda core, odd: core.stream("X", odd),
-    "the type of an attribute": lambda core, odd: core.stream("X", {"n": odd}),
-    "lateness": lambda core, odd: core.stream("X", {"n": int}, lateness=odd),
-    "channel": lambda core, odd: core.stream("X", {"n": int}, channel=odd),
-    "rate": lambda core, odd: core.stream("X", {"n": int}, rate=odd),
-    "the name of a query": lambda core, odd: core.register(odd, "SELECT * FROM S"),
-    "a query": lambda core, odd: core.register("q", odd),
-    "a language": lambda core, odd: core.register("q", "SELECT * FROM S", odd),
-    "publish": lambda core, odd: core.register("q", "SELECT * FROM S", publish=odd),
-    "unregister": lambda core, odd: core.unregister(odd),
-    "query": lambda core, odd: core.query(odd),
-    "explain": lambda core, odd: core.explain(odd),
-    "advance": lambda core, odd: core.advance(odd),
-    "restore": lambda core, odd: Engine.restore(odd),
-}
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
-def test_an_odd_argument_is_taken_or_refused(call: Callable[[Engine, Any], object]) -> None:
-    refused = 0
-    hashable = [one for one in WRONG if not isinstance(one, str) or is_hashable(one)]
-    for odd in (*hashable, None, "", "a b", -1, 0, 2**62, "SELECT", "\0"):
-        core = Engine(1)
-        core.stream("S", {"n": int})
-        try:
-            call(core, odd)
-        except CepError:
-            refused += 1
-        assert len(core.push([Event("S", (1,), 1)])) == len(core.queries)
-    assert refused

@@ -88,6 +88,5 @@ def test_a_text_is_registered_or_refused_at_a_place_in_it() -> None:
 
     check()
     total = sum(outcomes.values())
-    assert total >= 5 * AT_ONCE
     assert outcomes["taken"] > total // 10
     assert outcomes["query"] > total // 10
