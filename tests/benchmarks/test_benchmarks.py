@@ -16,7 +16,6 @@ from benchmarks import (
     mmqjp,
     peer_systems,
     peers,
-    polling,
     rss,
     stage1,
     text_joins,
@@ -120,11 +119,6 @@ def test_all_readers_of_feeds_find_the_same_entries() -> None:
     measured = [row for row in rows if "failure" not in row.figures]
     assert [row.parameters["variant"] for row in measured] == list(feed_readers.readers())
     assert measured[0].figures["ratio"] == 1
-
-
-@pytest.mark.slow
-def test_a_second_poll_of_the_same_feeds_finds_nothing_new() -> None:
-    assert [row.parameters["variant"] for row in polling.polled(2)] == ["new", "same"]
 
 
 @pytest.mark.slow

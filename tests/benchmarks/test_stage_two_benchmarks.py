@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks import __main__ as command
 from benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
-from benchmarks.harness import Options
 from benchmarks.mmqjp import flat, measure, random_queries
 from benchmarks.query_shapes import Kind
 from tests.examples import usually
@@ -72,28 +69,6 @@ def test_subscriptions_find_the_same_however_they_came_in(kind: Kind) -> None:
     assert register.verify(kind, subscriptions=12, count=60) > 0
 
 
-@pytest.mark.slow
-def test_names_of_register(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    plan = register.Plan("joins", (0, 10, 30), 5, 2, shapes=10)
-    monkeypatch.setattr(register, "QUICK", (plan,))
-    monkeypatch.setattr(register, "verify", lambda *_: 1)
-    rows = _run("register", capsys, tmp_path / "register.png", "--profile", "--most", "20")
-    present = {row["parameters"].get("subscriptions") for row in rows}
-    assert present == {None, 0, 10, 20}
-    modes = {
-        row["parameters"]["mode"]: row["figures"].keys()
-        for row in rows
-        if row["parameters"].get("subscriptions") == 20 and "profile" not in row["parameters"]
-    }
-    assert modes["bulk"] >= {"registrations_per_s", "ratio"}
-    assert modes["one by one"] >= {"p50_ms", "p95_ms", "ratio"}
-    assert modes["remove"] >= {"p50_ms", "p95_ms", "ratio"}
-    assert modes["restart"] >= {"milliseconds", "ratio"}
-    assert sum("exponent" in row["figures"] for row in rows) == 4
-
-
 # -- memory ----------------------------------------------------------------------------------
 
 
@@ -101,15 +76,3 @@ def test_names_of_register(
 def test_one_more_of_a_thing_is_one_more_in_the_engines_counts(thing: str) -> None:
     grown = kept_bytes.measure(thing, 40)
     assert grown[memory.THINGS[thing]] == 40
-
-
-def _run(
-    name: str, capsys: pytest.CaptureFixture[str], picture: Path, *options: str
-) -> list[dict[str, dict[str, object]]]:
-    """Return the rows that a benchmark prints; it has drawn its picture, too."""
-    assert Options().quick
-    assert command.main([name, "--quick", "--json", "--plot", str(picture), *options]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["benchmark"] for row in rows} == {name}
-    assert picture.read_bytes().startswith(PNG)
-    return rows

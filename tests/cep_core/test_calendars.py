@@ -54,14 +54,6 @@ def invoices(*times: str) -> list[Event]:
     return [Event("invoice", (number,), at(time)) for number, time in enumerate(times)]
 
 
-def ends(matches: list[Match]) -> list[str]:
-    """Return when matches end."""
-    return [
-        datetime.fromtimestamp(one.event.t1 or one.event.t0, UTC).isoformat(" ")[:16]
-        for one in matches
-    ]
-
-
 # -- calendars -------------------------------------------------------------------------------
 
 
@@ -200,33 +192,6 @@ def test_nobody_pushes_events_to_a_calendar() -> None:
 
 
 # -- queries ---------------------------------------------------------------------------------
-
-NO_INVOICE_BY_NINE = {
-    "sase": (
-        "EVENT SEQ(AT '0 0 * * MON' a, !(invoice i), AT '0 9 * * MON' b) WITHIN 10 hours"
-        " RETURN b.at"
-    ),
-    "eql": "SELECT B.at FROM (AT '0 0 * * MON' A ; AT '0 9 * * MON' B) \\ invoice Z",
-}
-
-
-@pytest.mark.parametrize("language", NO_INVOICE_BY_NINE)
-def test_no_invoice_by_nine_on_monday(language: str) -> None:
-    core = engine()
-    core.register("none", NO_INVOICE_BY_NINE[language], language)
-    days = ["2026-11-15 12:00", "2026-11-16 08:59", "2026-11-23 09:01", "2026-11-30 12:00"]
-    found = core.push(invoices(*days))
-    assert ends(found) == ["2026-11-23 09:00", "2026-11-30 09:00"]
-
-
-def test_the_clock_alone_lets_instants_occur() -> None:
-    core = engine()
-    core.register("q", "SELECT at FROM AT '0 9 * * MON' ZONE 'Europe/Berlin'")
-    core.push(invoices("2026-11-22 12:00"))
-    assert core.advance(at("2026-11-23 08:00")) == []
-    (found,) = core.advance(at("2026-11-23 08:00") + 1)
-    assert found.event.values == ("2026-11-23T09:00:00+01:00",)
-    assert core.stats()["events"] == 1
 
 
 def test_equal_calendars_are_one_stream_while_they_are_read() -> None:

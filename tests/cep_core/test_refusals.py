@@ -22,9 +22,6 @@ from cep_core.algebra.expressions import (
     Expression,
     Negative,
 )
-from cep_core.dataflow.clock import Batch, Clock
-from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes
 from cep_core.errors import AlgebraError, CepError
 from cep_core.events import Event, Schema
 from tests.cep_core.engines import engine_of
@@ -113,31 +110,6 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
     assert {name: core.stats()[name] for name in KEPT} == dict.fromkeys(KEPT, 0)
 
 
-@pytest.mark.parametrize("present", [0, 9])
-def test_an_index_is_as_it_was_if_an_entry_fails(
-    monkeypatch: pytest.MonkeyPatch, present: int
-) -> None:
-    shapes = PredicateShapes(FUNCTIONS)
-
-    def defined(node: Expression) -> BoundPredicate:
-        shape, constants = shapes.of(node, False)
-        return BoundPredicate(shape, constants(()))
-
-    index: PredicateIndex[int] = PredicateIndex()
-    for number in range(present):
-        index.add(defined(above(number)), number)
-
-    def fails(*arguments: Any) -> Any:
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr("cep_core.dataflow.code.entry_scan", fails)
-        with pytest.raises(MemoryError):
-            index.add(defined(Compare("!=", Column(2, 0), Constant(3))), 99)
-    assert len(index) == present
-    assert sorted(index.find(None, (0, 0, 0, 50, 0))) == list(range(present))
-
-
 # -- nodes that were built by hand ---------------------------------------------------------
 
 COUNT = al.Aggregate("COUNT", None)
@@ -183,25 +155,6 @@ def test_a_node_that_no_constructor_makes(node: Any, message: str) -> None:
     with pytest.raises(AlgebraError, match=message):
         core.register("q", node)
     assert core.stats()["operators"] == 0
-
-
-def test_what_the_constructors_make_is_taken() -> None:
-    core = engine()
-    functions = (al.Aggregate("ARGMAX", Column(2, 0), Column(2, 1)), COUNT)
-    named = tuple(zip(("best", "n"), functions, strict=True))
-    both = al.sequence(S, S)
-    nodes: list[al.Node] = [
-        *(S, al.select(S, TRUE), al.rename(S, {"x": "z"}), al.union(S, S), both),
-        al.iterate(S, S, TRUE, TRUE, (("sum", Arithmetic("+", Column(1, 2), S_Y), int),)),
-        al.instance_aggregate(S, (1,), named),
-        al.window_aggregate(S, (1, 0), named, Constant(5)),
-        al.window_join(S, S, TRUE, Constant(0)),
-        al.absence(both, S, TRUE, Constant(1)),
-        al.alternative(S, S, TRUE, Arithmetic("*", Constant(2), Constant(3))),
-    ]
-    for number, node in enumerate(nodes):
-        core.register(f"q{number}", node)
-    assert len(core.queries) == len(nodes)
 
 
 def test_lists_in_the_place_of_tuples_are_tuples_from_then_on() -> None:
@@ -385,25 +338,6 @@ def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
         core.close()
 
 
-def test_the_clock_is_what_it_was_after_a_stage_that_failed() -> None:
-    class Fails:
-        depth = 1
-        seconds = 0.0
-
-        def run(self) -> None:
-            clock.now = 99
-            raise ValueError("once")
-
-    clock = Clock()
-    clock.now = 5
-    batch = Batch(clock)
-    batch.touch(Fails())
-    with pytest.raises(ValueError, match="once"):
-        batch.run()
-    assert clock.now == 5
-    assert not batch
-
-
 # -- the clock -----------------------------------------------------------------------------
 
 
@@ -572,22 +506,6 @@ def test_what_is_published_is_planned_once_for_a_reader(merged: bool) -> None:
     assert core.stats()["operators"] == (90 if merged else 3 * 30 * 31 // 2)
     assert [m.query for m in core.push([Event("S", (1, 1), 1)])] == ["q0", "q1"]
     assert core.explain("q3").count("UNION") == 3
-
-
-def test_rows_that_nobody_has_fetched_go_with_their_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    core = engine()
-    core.register("gone", S)
-    core.register("kept", S)
-
-    def fails(*arguments: Any) -> Any:
-        raise ValueError("once")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("cep_core.runtime.streams.EngineStreams.forget", fails)
-        with pytest.raises(ValueError, match="once"):
-            core.push([Event("S", (1, 1), 1)])
-    core.unregister("gone")
-    assert [(m.query, m.event.values) for m in core.push([])] == [("kept", (1, 1))]
 
 
 def test_shapes_that_nobody_has_any_more_are_forgotten() -> None:

@@ -643,17 +643,6 @@ def test_w6_a_port_that_swallows_everything_is_told_as_a_closed_one() -> None:
     assert failed(outcome) == Failed("fetch_unreachable", "the server cannot be reached")
 
 
-def test_w6_a_closed_port_is_told_without_its_address() -> None:
-    async def run() -> Outcome:
-        listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
-        port = listener.sockets[0].getsockname()[1]
-        listener.close()
-        settings = FetchSettings(allow_addresses=frozenset({f"127.0.0.1:{port}"}))
-        return await fetch(FeedState(f"http://127.0.0.1:{port}/"), now=NOW, settings=settings)
-
-    assert failed(asyncio.run(run())).message == "the server cannot be reached"
-
-
 @pytest.mark.parametrize(
     ("given_for", "asked", "known"),
     [

@@ -531,16 +531,6 @@ def test_a_kill_halfway_loses_nothing_that_is_needed(
         assert spool.append([document(7)], 7) == 7
 
 
-@pytest.mark.usefixtures("apart")
-def test_a_reader_that_has_a_segment_open_reads_it_to_its_end(spool: Spool) -> None:
-    filled(spool)
-    reader = Spool(spool.directory, read_only=True)
-    with pa.memory_map(str(reader.segment(2).path)) as file:
-        assert spool.forget(4) == 4
-        assert pa.ipc.open_stream(file).read_all()["id"].to_pylist() == ["d2"]
-    assert [segment.number for segment in reader.segments(4)] == [5, 6]
-
-
 class Losing(Spool):
     """A spool of which some segments go as soon as the directory was listed."""
 
