@@ -541,6 +541,8 @@ class _InAggregate:
 
     def read(self, reader: TokenReader) -> Expression | None:
         """Read an attribute of the run, or the run; return None where nothing of a run stands."""
+        if reader.token.kind == "end":
+            return None
         token, after = reader.token, reader.tokens[reader.at + 1]
         is_function = token.text in self.values.functions
         if token.word in RUN_VALUES and after.text == "(" and not is_function:
