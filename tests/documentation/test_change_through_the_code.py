@@ -1,4 +1,4 @@
-"""The page that follows a document through the code names modules and functions that exist."""
+"""Pages for maintainers name code that exists, first the one of a document through the code."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ def test_a_name_of_code_exists(name: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_exists(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_the_other_pages_name_code_that_exists() -> None:
+    folders = (ROOT / "docs" / "internals", ROOT / "docs" / "decisions")
+    pages = [ROOT / "ARCHITECTURE.md", *(page for one in folders for page in one.glob("*.md"))]
+    code = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
+    named = {name for page in pages for name in code.findall(page.read_text("utf-8"))}
+    assert len(named) > 60
+    for name in sorted(one for one in named if not one.endswith((".py", ".toml"))):
+        assert loaded(name) is not None
 
 
 def test_wrong_names_are_seen() -> None:
