@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.algebra import DecimalOrDouble, number_of
 from feeds.errors import MalformedDocument
@@ -56,6 +56,31 @@ def read(path: str, columns: Sequence[str] = ()) -> Iterator[EventRecord | Unrea
     """
     name = "standard input" if path == "-" else path
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    number = 0
+    for one in _found(data, name, columns):
+        if isinstance(one, EventPairs):
+            twice = _duplicate([key for key, _ in one.pairs])
+            wrong = [key for key, value in one.pairs if isinstance(value, list)]
+            if twice is not None:
+                yield Unreadable(one.place, f"{twice} is there twice")
+            elif wrong:
+                yield Unreadable(one.place, f"{wrong[0]} is no single value")
+            else:
+                yield EventRecord(dict(one.pairs), one.place, number, one.typed)
+                number += 1
+        else:
+            yield one
+
+
+class EventPairs(NamedTuple):
+    """An event of a file: its place, and its names and values; a list is no single value."""
+
+    place: str
+    pairs: Sequence[tuple[str, Any]]
+    typed: bool = False
+
+
+def _found(data: bytes, name: str, columns: Sequence[str]) -> Iterator[EventPairs | Unreadable]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -85,10 +110,10 @@ def identifier(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
-def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventRecord | Unreadable]:
+def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventPairs | Unreadable]:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
-    number = 0
+    is_empty = True
     for line, row in _rows(lines):
         place = f"{name}:{line}"
         if isinstance(row, csv.Error):
@@ -113,10 +138,9 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventRecord |
         if len(row) != len(heading):
             yield Unreadable(place, f"{len(row)} values for the {len(heading)} columns")
         else:
-            values = {key: v or None for key, v in zip(heading, row, strict=True)}
-            yield EventRecord(values, place, number)
-            number += 1
-    if heading is not None and not number:
+            is_empty = False
+            yield EventPairs(place, [(key, v or None) for key, v in zip(heading, row, strict=True)])
+    if heading is not None and is_empty:
         yield Unreadable(name, "it has no event below its heading")
 
 
@@ -159,26 +183,20 @@ def _csv_fault(place: str, message: str) -> Unreadable:
 # -- JSON ----------------------------------------------------------------------------------
 
 
-def _json_lines(text: str, name: str) -> Iterator[EventRecord | Unreadable]:
-    number = 0
+def _json_lines(text: str, name: str) -> Iterator[EventPairs | Unreadable]:
     for line, one in enumerate(text.split("\n"), 1):
-        if not one.strip():
-            continue
-        place = f"{name}:{line}"
-        try:
-            found = _DECODER.decode(one)
-        except (ValueError, RecursionError) as error:
-            hint = "a line is one object, or the file is one array of objects"
-            yield Unreadable(place, f"this is no JSON: {error}", hint)
-            continue
-        made = _json_record(found, place, number)
-        number += isinstance(made, EventRecord)
-        yield made
+        if one.strip():
+            place = f"{name}:{line}"
+            try:
+                yield _event(place, _DECODER.decode(one))
+            except (ValueError, RecursionError) as error:
+                hint = "a line is one object, or the file is one array of objects"
+                yield Unreadable(place, f"this is no JSON: {error}", hint)
 
 
-def _json_array(text: str, name: str) -> Iterator[EventRecord | Unreadable]:
+def _json_array(text: str, name: str) -> Iterator[EventPairs | Unreadable]:
     """Yield the objects of arrays; after a syntax error, resume at a line that begins with `{`."""
-    at, number, line, counted = 0, 0, 1, 0
+    at, line, counted = 0, 1, 0
     inside = False
     while True:
         at = _skip(text, at, ", \t\r\n" if inside else " \t\r\n")
@@ -200,9 +218,7 @@ def _json_array(text: str, name: str) -> Iterator[EventRecord | Unreadable]:
                 return
             at = again.end() - 1
             continue
-        made = _json_record(found, place, number)
-        number += isinstance(made, EventRecord)
-        yield made
+        yield _event(place, found)
 
 
 def _skip(text: str, at: int, signs: str) -> int:
@@ -212,19 +228,11 @@ def _skip(text: str, at: int, signs: str) -> int:
     return at
 
 
-def _json_record(found: Any, place: str, number: int) -> EventRecord | Unreadable:
-    """Return an object, which the decoder leaves as pairs, as a record."""
-    pairs = found if isinstance(found, tuple) else None
-    if pairs is None:
+def _event(place: str, found: Any) -> EventPairs | Unreadable:
+    """Return an object, which the decoder leaves as pairs, as an event."""
+    if not isinstance(found, tuple):
         return Unreadable(place, "an event is one object")
-    flat = list(_flat(pairs))
-    twice = _duplicate([key for key, _ in flat])
-    if twice is not None:
-        return Unreadable(place, f"{twice} is there twice")
-    wrong = [key for key, value in flat if isinstance(value, list)]
-    if wrong:
-        return Unreadable(place, f"{wrong[0]} is no single value")
-    return EventRecord(dict(flat), place, number, typed=True)
+    return EventPairs(place, list(_flat(found)), typed=True)
 
 
 def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
@@ -241,31 +249,27 @@ def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
 # -- XML -----------------------------------------------------------------------------------
 
 
-def _xml(data: bytes, name: str) -> Iterator[EventRecord | Unreadable]:
+def _xml(data: bytes, name: str) -> Iterator[EventPairs | Unreadable]:
     """Yield the children of the root: attributes and elements with text are their values."""
     try:
         root = parse(data)
     except MalformedDocument as error:
         yield Unreadable(name, str(error))
         return
-    number = 0
+    is_empty = True
     for element in root:
         if not isinstance(element.tag, str):
             continue
-        place = f"{name}:{element.sourceline}"
-        nested = [child for child in element if isinstance(child.tag, str)]
-        deep = [child for child in nested if len(child)]
-        pairs = [(identifier(_local(key)), str(value)) for key, value in element.attrib.items()]
-        pairs += [(identifier(_local(one.tag)), (one.text or "").strip()) for one in nested]
-        twice = _duplicate([key for key, _ in pairs])
-        if deep:
-            yield Unreadable(place, f"{_local(deep[0].tag)} is no single value")
-        elif twice is not None:
-            yield Unreadable(place, f"{twice} is there twice")
-        else:
-            yield EventRecord({key: value or None for key, value in pairs}, place, number)
-            number += 1
-    if not number:
+        is_empty = False
+        pairs: list[tuple[str, Any]] = [
+            (identifier(_local(key)), str(value) or None) for key, value in element.attrib.items()
+        ]
+        for child in element:
+            if isinstance(child.tag, str):
+                value = list(child) or (child.text or "").strip() or None
+                pairs.append((identifier(_local(child.tag)), value))
+        yield EventPairs(f"{name}:{element.sourceline}", pairs)
+    if is_empty:
         yield Unreadable(name, "its root has no element that is an event")
 
 

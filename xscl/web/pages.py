@@ -6,7 +6,6 @@ Requests without authentication are redirected to the sign-in page.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias
@@ -103,16 +102,9 @@ class PageRequest:
     app: App
     account: Account
 
-    def page(
-        self,
-        template: str,
-        *,
-        status: int = HTTPStatus.OK,
-        headers: Mapping[str, str] | None = None,
-        **shown: Any,
-    ) -> HTMLResponse:
-        """Render a template with the values `shown` for the reader."""
-        return page(self.request, template, self.account, status=status, headers=headers, **shown)
+    def page(self, template: str, **shown: Any) -> HTMLResponse:
+        """Render a template with the values `shown` for the reader, as `rendering.page` does."""
+        return page(self.request, template, self.account, **shown)
 
 
 async def of_reader(request: Request, app: TheApp, account: TheAccount) -> PageRequest:
