@@ -195,11 +195,7 @@ def _run(
         on_consuming=consuming,
     )
 
-    def stop() -> None:
-        service.stop()
-        printer.stop()
-
-    with stopped_by_signals(stop, overdue=exit_now):
+    with stopped_by_signals(service.stop, overdue=exit_now):
         if once:
             service.run_once()
             return

@@ -230,8 +230,6 @@ class Deliveries:
 
     def _stop(self) -> None:
         self._stopping = True
-        if self._printing is not None:
-            self._printing.end()
         for timer in self._timers.values():
             timer.cancel()
         self._ended.set()

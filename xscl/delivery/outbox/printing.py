@@ -55,7 +55,6 @@ class Printing:
         self._place: MatchPlace = (self._cursor.begin_delivery(), LAST)
         # The end of the process does not wait for a listener that does not return.
         self._thread = DaemonPool("printing", 1)
-        self._is_ending = False
         self._is_closed = False
 
     def has_all(self) -> bool:
@@ -65,10 +64,6 @@ class Printing:
     async def deliver(self) -> bool:
         """Pass new matches to the listener; return False if there is something to do again soon."""
         return await asyncio.wrap_future(self._thread.submit(self._deliver))
-
-    def end(self) -> None:
-        """A listener may fail from now on, as the service ends."""
-        self._is_ending = True
 
     def close(self) -> None:
         """Read no further page, and store the cursor."""
@@ -107,8 +102,8 @@ class Printing:
                 self._skip(newest - self._behind // 10)
             page = self._pages.page_of_all(_is_operators, after=self._place, limit=LIMIT)
             live = [match for match in page.matches if not match.backfilled]
-            if live and not self._listened(live):
-                return
+            if live:
+                self._pass_on(live)
             if page.more and len(page.matches) == LIMIT:
                 last = page.matches[-1]
                 self._place = (last.position, last.number)
@@ -116,20 +111,14 @@ class Printing:
                 self._place = max(self._place, (page.end, LAST))
             self._is_acknowledged()
 
-    def _listened(self, matches: Sequence[Match]) -> bool:
-        """Call the listener; return False if it failed because the service is stopping.
-
-        Raises StoreUnavailable: the page is passed again.
-        """
+    def _pass_on(self, matches: Sequence[Match]) -> None:
+        """Call the listener; raises StoreUnavailable: the page is passed again."""
         try:
             self._listen(matches)
         except StoreUnavailable:
             raise
         except Exception:
-            if self._is_ending:
-                return False
             _log.exception("the listener of matches failed; they are kept")
-        return True
 
     def _skip(self, position: int) -> None:
         """Skip matches before a position."""
@@ -138,8 +127,7 @@ class Printing:
         try:
             self._skipped(count)
         except Exception:
-            if not self._is_ending:
-                _log.exception("the listener of matches failed; %d were skipped", count)
+            _log.exception("the listener of matches failed; %d were skipped", count)
 
 
 def _is_operators(subscription: Subscription) -> bool:
