@@ -50,7 +50,7 @@ from xscl.polling.feed import (
 from xscl.time_format import duration
 
 if TYPE_CHECKING:
-    from xscl.polling.feed_poller import PollSettings
+    pass
 
 app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 
@@ -260,7 +260,19 @@ def poll(
 
     report = MatchReport(call.as_json, notify_history, verbose)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
-    _poll(call, feed or (), report, fetching, everything=everything)
+    with opened("feeds poll", call) as service:
+        followed = service.feeds_by_age()
+        chosen = _chosen(followed, feed or (), everything)
+        if followed and not (chosen or everything):
+            warn("'xscl feeds poll --all' polls feeds that are not due, too")
+        with service.poll_feeds(chosen, fetching, report) as outcomes:
+            _echo_outcomes(outcomes, report)
+            sys.stdout.flush()  # before the matches are acknowledged
+    failed = sum(each.feed.error is not None for each in outcomes)
+    if failed:
+        if len(outcomes) > 1:
+            warn(f"{failed} of {counted(len(outcomes), 'feed')} failed")
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -285,35 +297,13 @@ def refresh(
     Example:
       xscl feeds refresh news
     """
-    from xscl.polling.feed_poller import PollSettings
-
-    report = MatchReport(call.as_json, history=False, verbose=verbose)
-    fetching = PollSettings(tuple(allow_address or ()), contact=contact)
-    _poll(call, feed or (), report, fetching, everything=not feed)
-
-
-def _poll(
-    call: Call,
-    names: Sequence[str],
-    report: MatchReport,
-    fetching: PollSettings,
-    *,
-    everything: bool = False,
-) -> None:
-    """Poll the named feeds, all, or those that are due; exit with 1 if one fails."""
-    with opened("feeds poll", call) as service:
-        followed = service.feeds_by_age()
-        chosen = _chosen(followed, names, everything)
-        if followed and not (chosen or everything):
-            warn("'xscl feeds poll --all' polls feeds that are not due, too")
-        with service.poll_feeds(chosen, fetching, report) as outcomes:
-            _echo_outcomes(outcomes, report)
-            sys.stdout.flush()  # before the matches are acknowledged
-    failed = sum(each.feed.error is not None for each in outcomes)
-    if failed:
-        if len(outcomes) > 1:
-            warn(f"{failed} of {counted(len(outcomes), 'feed')} failed")
-        raise typer.Exit(1)
+    poll(
+        *(call, feed, not feed),
+        allow_address=allow_address,
+        contact=contact,
+        verbose=verbose,
+        quiet=quiet,
+    )
 
 
 def _chosen(feeds: Sequence[Feed], names: Sequence[str], everything: bool) -> list[Feed]:

@@ -30,7 +30,7 @@ from xscl.inspection.explain import absence_warning, explain, silent_streams
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
-from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
+from xscl.inspection.unseen_names import QueryWarning, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import TextReader, Visible, Why, WhyQuestion, question_of, why
 from xscl.language.names import EVERYTHING
@@ -221,7 +221,7 @@ class EngineQueries:
 
     def unseen_names(
         self, query: str, named: Callable[[str], str | None] = str
-    ) -> tuple[UnseenName, ...]:
+    ) -> tuple[QueryWarning, ...]:
         """Return the names in a query in XSCL that were never seen, and doubtful comparisons.
 
         `named` returns the query's name for a stream of the engine, None for one that may not be

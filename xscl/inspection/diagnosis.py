@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from xscl.errors import TooLong
-from xscl.inspection.names_seen import NearName
+from xscl.inspection.names_seen import SeenName
 from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
 from xscl.inspection.why import NONE, Edge, Why, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
@@ -60,7 +60,7 @@ class ExaminedBlock:
     matching: int
     needed: bool = True
     failing: str | None = None
-    nearest: tuple[NearName, ...] = ()
+    nearest: tuple[SeenName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _LIKE, _WORSE = 0.6, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class NearName:
+class SeenName:
     """A name that was seen, with the number of documents that have it."""
 
     name: str
@@ -46,7 +46,7 @@ def step_written(step: Step) -> str:
     return unparse(Path((Step(step.test, attribute=step.attribute),))).removeprefix("./")
 
 
-def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
+def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[SeenName, ...]:
     """Return the seen names nearest to a name, the nearest first.
 
     Prefixes, case and the `@` of attributes do not count; `seen` has the numbers of documents.
@@ -62,7 +62,7 @@ def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
         (other for other, ratio in likeness.items() if ratio >= least),
         key=lambda other: (-likeness[other], -seen[other], other),
     )
-    return tuple(NearName(other, seen[other]) for other in near[:NEAREST])
+    return tuple(SeenName(other, seen[other]) for other in near[:NEAREST])
 
 
 def is_seen(step: Step, name: str, seen: Collection[str]) -> bool:

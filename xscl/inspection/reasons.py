@@ -15,7 +15,7 @@ from xscl.time_format import duration
 if TYPE_CHECKING:
     from xscl.client import answers
     from xscl.inspection.diagnosis import Diagnosis
-    from xscl.inspection.names_seen import NearName
+    from xscl.inspection.names_seen import SeenName
     from xscl.inspection.why import Why
 
 AnyWhy: TypeAlias = "Why | answers.Why"
@@ -68,7 +68,7 @@ def diagnosis_lines(found: AnyDiagnosis, waiting: int = 0) -> Iterator[str]:
         yield from (f"  {line}" for line in edges)
 
 
-def names_text(nearest: Sequence[NearName | answers.NearName]) -> str:
+def names_text(nearest: Sequence[SeenName | answers.NearName]) -> str:
     """Return near names as text: `title (15 documents)`."""
     return ", ".join(f"{one.name} ({counted(one.documents, 'document')})" for one in nearest)
 

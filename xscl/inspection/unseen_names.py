@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cep_core.algebra import number_of, text_of
 from xscl.errors import QueryError
 from xscl.inspection.names_seen import (
-    NearName,
+    SeenName,
     is_name_of,
     is_seen,
     nearest_names,
@@ -48,7 +48,7 @@ MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class UnseenName:
+class QueryWarning:
     """A name in a query that was never seen, at its place in the text.
 
     `kind` tells names of streams from those of elements and attributes, and from comparisons.
@@ -59,7 +59,7 @@ class UnseenName:
     message: str
     line: int
     column: int
-    nearest: tuple[NearName, ...]
+    nearest: tuple[SeenName, ...]
     hint: str | None
     """The nearest names as text, or what to write instead."""
 
@@ -70,7 +70,7 @@ class UnseenName:
 
 def unseen_names(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> tuple[UnseenName, ...]:
+) -> tuple[QueryWarning, ...]:
     """Return the names in a query that were never seen, in the order of the text.
 
     Comparisons of numbers that were seen to be written differently come behind them.
@@ -84,7 +84,7 @@ def unseen_names(
 
 def _unseen(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[UnseenName]:
+) -> Iterator[QueryWarning]:
     parsed = parse(query)
     blocks = [one for one in walk(parsed) if isinstance(one, Block) and not one.is_calendar]
     for block in blocks:
@@ -103,7 +103,7 @@ def _unseen(
 
 def doubtful_comparisons(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[UnseenName]:
+) -> Iterator[QueryWarning]:
     """Yield the comparisons whose values were seen not to be what they are compared as.
 
     These are equalities of texts that are numbers, written differently, and times that are no
@@ -112,7 +112,7 @@ def doubtful_comparisons(
     for compared, operand, sample in without_dates(parse(query), streams, vocabulary):
         value = "nodes without a text" if sample is None else f"values such as '{sample}'"
         name = unparse(operand)
-        yield UnseenName(
+        yield QueryWarning(
             "comparison",
             unparse(compared),
             f"{name} is compared as a time, and {value} were seen, which are no dates",
@@ -122,7 +122,7 @@ def doubtful_comparisons(
         )
     for compared, left, right, numbers in differently_written(parse(query), streams, vocabulary):
         text = unparse(compared)
-        yield UnseenName(
+        yield QueryWarning(
             "comparison",
             text,
             f"{text} compares texts, and values such as '{left}' and '{right}' were seen",
@@ -138,7 +138,7 @@ def _steps(
     node: object,
     streams: Mapping[str, int],
     vocabulary: Callable[[str], Vocabulary],
-) -> Iterator[UnseenName]:
+) -> Iterator[QueryWarning]:
     """Yield the names of steps that are in no document of a stream, unless it has none at all."""
     if not streams.get(stream):
         return
@@ -160,10 +160,10 @@ def _placed(
     kind: Literal["stream", "name"],
     name: str,
     message: str,
-    nearest: tuple[NearName, ...],
-) -> UnseenName:
+    nearest: tuple[SeenName, ...],
+) -> QueryWarning:
     hint = f"did you mean {names_text(nearest)}?" if nearest else None
-    return UnseenName(kind, name, message, *_place(query, span), nearest, hint)
+    return QueryWarning(kind, name, message, *_place(query, span), nearest, hint)
 
 
 def _place(query: str, span: Span) -> tuple[int, int]:

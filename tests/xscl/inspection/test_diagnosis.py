@@ -6,7 +6,7 @@ import pytest
 
 from xscl import Document, Engine, Retention
 from xscl.inspection.diagnosis import Diagnosis, ExaminedBlock
-from xscl.inspection.names_seen import NearName
+from xscl.inspection.names_seen import SeenName
 
 D = 86_400_000_000
 PAIR = "news//item[./title->t] FOLLOWED BY{t=u, 2 d} blog//post[./title->u]"
@@ -52,7 +52,7 @@ def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
         examined=2,
         matching=0,
         failing="news//item matches, but there is no /titel in it",
-        nearest=(NearName("title", 2),),
+        nearest=(SeenName("title", 2),),
     )
     assert (other.matching, other.failing, other.nearest) == (1, None, ())
     assert found.closest is None

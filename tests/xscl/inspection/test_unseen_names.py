@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from xscl import Document, Engine, QueryError, Retention
-from xscl.inspection.names_seen import NearName
-from xscl.inspection.unseen_names import UnseenName
+from xscl.inspection.names_seen import SeenName
+from xscl.inspection.unseen_names import QueryWarning
 
 ITEM = (
     b"<item id='1' xmlns:d='http://purl.org/dc/elements/1.1/' xmlns:o='urn:other'>"
@@ -87,7 +87,7 @@ def test_another_users_streams_are_not_suggested(engine: Engine) -> None:
         "'titel' is not in the newest 1 document of 'nws'",
         "did you mean item (1 document)?",
     )
-    assert own == (UnseenName("name", "titel", message, 1, 13, (NearName("item", 1),), hint),)
+    assert own == (QueryWarning("name", "titel", message, 1, 13, (SeenName("item", 1),), hint),)
 
 
 QUERY = "o//order[./total->t] JOIN{t != u, 3 d} i//invoice[./total->u]"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cep_core.algebra.function_bounds import BeyondBounds
 from xscl.inspection.names_seen import (
-    NearName,
+    SeenName,
     name_written,
     nearest_names,
     qualified_name,
@@ -36,7 +36,7 @@ class Mismatch:
     """The part of a block that no document passes, and the nearest names that stand there."""
 
     text: str
-    nearest: tuple[NearName, ...] = ()
+    nearest: tuple[SeenName, ...] = ()
 
 
 def with_names(found: Mismatch) -> str:
