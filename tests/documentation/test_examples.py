@@ -53,7 +53,7 @@ def test_market_data() -> None:
 
 @pytest.mark.slow
 def test_feeds_and_webhook() -> None:
-    assert feeds_and_webhook.found() == ("FERRY STOPS", "Ferry stops")
+    assert feeds_and_webhook.found() == ("Ferry stops", "FERRY STOPS")
 
 
 @pytest.mark.slow
