@@ -107,6 +107,12 @@ STORIES: dict[str, list[Step]] = {
         changed("S", 3, "b"),
         changed("R", 4, "a"),
     ],
+    "has each pair of one time once": [
+        subscribed("pair", PAIR.replace(" JOIN", " SYMMETRIC JOIN")),
+        pushed(5, 7),
+        ("push", [xscl.Document("S", "same", 7 * MS, b"<a><k>a</k><v>1</v></a>")], 99),
+        pushed(3, 9),
+    ],
     "publishes instants": [
         subscribed("reader", "P//i->u JOIN{u=v, 9 min} P//i->v"),
         pushed(1),
