@@ -26,8 +26,13 @@ from xscl.engine.twin import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
-from xscl.inspection.explain import absence_warning, explain, silent_streams
-from xscl.inspection.plan_users import PlanUsers, plan_users
+from xscl.inspection.explain import (
+    PlanUsers,
+    absence_warning,
+    explain,
+    plan_users,
+    silent_streams,
+)
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
 from xscl.inspection.unseen_names import QueryWarning, doubtful_comparisons, unseen_names

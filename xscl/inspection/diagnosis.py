@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xscl.errors import TooLong
 from xscl.inspection.names_seen import SeenName
 from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
-from xscl.inspection.why import NONE, Edge, Why, WhyQuestion, why
+from xscl.inspection.why import NONE, Why, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks
 from xscl.inspection.why.values import Choices
@@ -127,7 +127,6 @@ class _Diagnosis:
         """Examine the documents; `closest` explains a match, if there is one."""
         query = self._asked.query
         documents = {stream: self._documents(stream) for stream in query.streams}
-        kept = {stream: self._kept(stream) for stream in query.streams}
         blocks, matching = [], {}
         for place, block in enumerate(query.normal.blocks):
             if block.is_calendar:
@@ -141,9 +140,12 @@ class _Diagnosis:
             failing = None if found or not known else mismatch(block, [one.tree for one in known])
             matching[place] = found
             failed = failing or Mismatch("")
+            kept = count_documents(
+                self._store, block.stream, begin=self._begin, updates=self._updates
+            )
             blocks.append(
                 ExaminedBlock(
-                    *(unparse(block), block.stream, kept[block.stream], len(known), len(found)),
+                    *(unparse(block), block.stream, kept, len(known), len(found)),
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )
             )
@@ -153,9 +155,6 @@ class _Diagnosis:
         if closest is None and wanted and all(matching[place] for place in wanted):
             closest = self._closest({place: matching[place] for place in wanted})
         return Diagnosis(self._asked.label, tuple(blocks), closest)
-
-    def _kept(self, stream: str) -> int:
-        return count_documents(self._store, stream, begin=self._begin, updates=self._updates)
 
     def _documents(self, stream: str) -> list[Known]:
         """Return the newest documents of a stream, within the bounds."""
@@ -179,7 +178,7 @@ class _Diagnosis:
             if at == EXAMINED or (best is not None and time.thread_time() > self._until):
                 break
             question = replace(self._question(chosen), attempt=lambda _: ())
-            rank = _failing(why(question).edges), at
+            rank = sum(not edge.holds for edge in why(question).edges), at
             if best is None or rank < best[0]:
                 best = rank, question
         if best is None:
@@ -204,10 +203,6 @@ class _Diagnosis:
         if one is None or one.version == 1:
             return f"none of its matches is kept{paused}"
         return f"none of its version {one.version} is kept{paused}; earlier versions may have some"
-
-
-def _failing(edges: Sequence[Edge]) -> int:
-    return sum(not edge.holds for edge in edges)
 
 
 # -- Combinations of documents that come close to a match ------------------------------------

@@ -192,9 +192,11 @@ def differently_written(
     for one in walk(query):
         if not isinstance(one, Comparison) or one.operator not in ("=", "!="):
             continue
-        ones, others = (_seen(side, chains, vocabulary) for side in (one.left, one.right))
-        pair = _pair(ones, others) if _are_numbers(ones) and _are_numbers(others) else None
-        if pair is not None:
+        seen = [
+            {sample for path in _paths_seen(side, chains, vocabulary) for sample in path.samples}
+            for side in (one.left, one.right)
+        ]
+        if (pair := _pair(*seen)) is not None:
             left, right = (f"number({unparse(side)})" for side in (one.left, one.right))
             yield one, *pair, f"{left} {one.operator} {right}"
 
@@ -231,16 +233,6 @@ def _chains(query: Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[C
     return chains
 
 
-def _seen(
-    operand: Operand,
-    chains: Mapping[str, Sequence[Chain]],
-    vocabulary: Callable[[str], Vocabulary],
-) -> set[str]:
-    """Return the samples of a variable's values, or of a path at one."""
-    paths = _paths_seen(operand, chains, vocabulary)
-    return {sample for path in paths for sample in path.samples}
-
-
 def _paths_seen(
     operand: Operand,
     chains: Mapping[str, Sequence[Chain]],
@@ -275,36 +267,30 @@ def _leads(steps: Sequence[Step], path: Sequence[str]) -> bool:
     return len(path) in places
 
 
-def _are_numbers(texts: Collection[str]) -> bool:
-    return bool(texts) and all(number_of(text) is not None for text in texts)
-
-
 def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | None:
-    """Return two values of which one side would write the other's number in another way."""
+    """Return two values of which one side would write the other's number in another way.
+
+    None unless all values are numbers.
+    """
+    if any(number_of(text) is None for text in (*ones, *others)):
+        return None
     pairs = [pair for pair in product(sorted(ones), sorted(others)) if _differ(*pair)]
     return min(pairs, key=lambda pair: number_of(pair[0]) != number_of(pair[1]), default=None)
 
 
 def _differ(one: str, other: str) -> bool:
     """Return True if two numbers are written in different styles, not both in the shortest."""
-    if _is_shortest(one) and _is_shortest(other):
+    if all(text == text_of(number_of(text)) for text in (one, other)):
         return False
-    if (_fraction(one), _has_exponent(one)) != (_fraction(other), _has_exponent(other)):
+    if _style(one) != _style(other):
         return True
     return len(one) != len(other) and (_is_padded(one) or _is_padded(other))
 
 
-def _is_shortest(text: str) -> bool:
-    return text == text_of(number_of(text))
-
-
-def _fraction(text: str) -> int:
-    """Return the number of digits behind the point."""
-    return len(text.lower().partition("e")[0].partition(".")[2])
-
-
-def _has_exponent(text: str) -> bool:
-    return "e" in text.lower()
+def _style(text: str) -> tuple[int, bool]:
+    """Return the number of digits behind the point, and whether there is an exponent."""
+    mantissa, sign, _ = text.lower().partition("e")
+    return len(mantissa.partition(".")[2]), bool(sign)
 
 
 def _is_padded(text: str) -> bool:

@@ -412,10 +412,7 @@ class Paths:
 
         texts = [str(one.value) for one in constants if isinstance(one, Constant)]
         try:
-            if name != "replace":
-                expression(*texts)
-            else:
-                replacer(*texts)
+            (replacer if name == "replace" else expression)(*texts)
         except WrongExpression as error:
             start = span_of(trees[0]).start + 1 + error.at
             message = f"the regular expression: {error.args[0]}"
