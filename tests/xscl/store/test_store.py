@@ -316,7 +316,7 @@ def test_the_log_stays_small_under_readers_that_overlap(
 
     largest = 0
     with running(*(lambda n=n: read(n) for n in range(4))):
-        for doc in range(600):
+        for doc in range(200):
             add(filed, doc, 10_000)
             largest = max(largest, log_size(filed))
         stopping.set()
