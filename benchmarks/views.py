@@ -45,7 +45,7 @@ from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES, ZIPF
 from feeds.documents import Document
 from templates.batch_join import BatchJoin
-from templates.registry.members import RegisteredRows, TemplateIndex
+from templates.registry.members import TemplateIndex, TemplateRows
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
 from tests import algorithm_1
@@ -62,7 +62,7 @@ PARTS: dict[str, tuple[Any, str]] = {
     "R_L by value": (JoinState, "of_values"),
     "R_L by value and pair": (JoinState, "of_pairs"),
     "R_vj": (Pass, "made"),
-    "rows of R_T": (RegisteredRows, "touched"),
+    "rows of R_T": (TemplateRows, "touched"),
     "over R_bin and R_doc": (algorithm_1, "joined_over_base"),
 }
 

@@ -31,7 +31,7 @@ from cep_core.events import Event, Late, Match, Rejected, Schema, is_calendar
 from cep_core.languages import LANGUAGES, refuse_bare_windows
 from cep_core.languages.definitions import Definition, definitions
 from cep_core.plan.rules import ALL_RULES, Rule
-from cep_core.runtime.queries import Query
+from cep_core.runtime.queries import RegisteredQuery as Query
 from cep_core.state.snapshot import AttributeType
 from cep_core.state.state_log import Entry, StateLog
 

@@ -47,12 +47,11 @@ from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.delivery import matches
 from cep_core.runtime.intake import EventIntake
-from cep_core.runtime.queries import Query, RegisteredQueries
+from cep_core.runtime.queries import RegisteredQueries, RegisteredQuery
 from cep_core.runtime.streams import EngineStreams
 from cep_core.state.snapshot import AttributeType, Codec
 from cep_core.state.state_log import StateLog, StateReader, StateWriter
 from cep_core.views.air import from_xml, to_xml
-from cep_core.views.automata import automaton, expression
 from cep_core.views.explain import in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
@@ -169,7 +168,7 @@ class Engine:
         """The names of the queries, in order of registration."""
         return tuple(self._queries.by_name)
 
-    def query(self, name: str) -> Query:
+    def query(self, name: str) -> RegisteredQuery:
         """Return a query; raises UnknownQuery."""
         return self._queries.query(name)
 
@@ -296,13 +295,12 @@ class Engine:
 
     def import_air(self, name: str, text: str) -> None:
         """Add the query of an AIR document, see `export`; raises AlgebraError, NameTaken."""
-        self.register(name, expression(from_xml(text), self.functions))
+        self.register(name, from_xml(text, self.functions))
 
     def export(self, name: str) -> str:
         """Return the automaton of a linear-plus query as an AIR document, see `import_air`."""
         query = self._queries.query(name)
-        view = automaton(self._queries.algebra(query)[0])
-        return to_xml(view, query.literals)
+        return to_xml(self._queries.algebra(query)[0], query.literals)
 
     @property
     def rates(self) -> dict[str, float]:
@@ -344,9 +342,7 @@ class Engine:
             "rates": self._streams.rates,
             "clock": [self.clock.now, self.clock.arrivals, self._queries.next_number, self._closed],
             "recent": [[codec.row(row), list(names)] for row, names in self._streams.recent],
-            "entries": codec.joined(
-                StateWriter(self.plan, codec, numbers.__getitem__).entries(held)
-            ),
+            "entries": [*StateWriter(self.plan, codec, numbers.__getitem__).entries(held)],
         }
         return codec.packed(data)
 
@@ -411,7 +407,7 @@ class Engine:
         self.counts.update(found["counts"])
         self._streams.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])
         held = {query.name: query.held for query in self._queries.by_number.values()}
-        StateReader(self.plan, held).read(self.codec.parted(found["entries"]))
+        StateReader(self.plan, held).read(found["entries"])
 
     def keep_log(self) -> StateLog:
         """Return the log of what the plan keeps, to be called before anything is declared.

@@ -28,7 +28,7 @@ from templates.evaluators import Evaluator, arrow_table
 from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, Views
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded, grouped
-from templates.registry.members import Members
+from templates.registry.members import TemplateRows
 from templates.registry.registry import Registry
 from templates.state.batch_documents import BatchDocuments, KeptState
 from templates.state.stored_state import StoredState
@@ -121,7 +121,7 @@ class BatchJoin:
         self._one_by_one = False
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
-    def take(self, found: Iterable[tuple[Members, Columns]]) -> None:
+    def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
         """Add rows to the R_out of their templates, whose queries are evaluated meanwhile."""
         before = perf_counter()
         for members, columns in found:
@@ -267,14 +267,14 @@ class BatchJoin:
         if self._apart is not None and not self._apart(*np.array(docs)[:, None]).all():
             return
         for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
-            rows = members.registered.any_of(dense.edges)
+            rows = members.any_of(dense.edges)
             self.take(self._bounded.dense((members, rows), docs, times))
 
     def cut(self, doc: int, edges: Column) -> None:
         """Note that not all value joins of a document were looked for."""
         (rank,) = self.documents.ranks(np.array([doc])).tolist()
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):
-            for qid in members.registered.any_of(edges)["qid"].tolist():
+            for qid in members.any_of(edges)["qid"].tolist():
                 self._bounded.over[Cut(qid, rank)] = None
 
     def exceeding(self, rank: int, edges: Column) -> Column:
@@ -287,8 +287,8 @@ class BatchJoin:
         if found.any():
             for members in self._registry.firing.reached(_ends(edges), two_sided=True):
                 for place, _ in enumerate(members.template.graph.equalities):
-                    which, rows = members.registered.having(f"e{place}", edges)
-                    found[which[~among(members.registered.column("qid", rows), over)]] = False
+                    which, rows = members.having(f"e{place}", edges)
+                    found[which[~among(members.column("qid", rows), over)]] = False
         return found
 
 
@@ -318,7 +318,7 @@ def _ends(edges: Column) -> set[int]:
     return set(distinct(np.concatenate(unpack(edges))).tolist())
 
 
-def _touched(templates: Sequence[Members], present: Column) -> list[Touched]:
+def _touched(templates: Sequence[TemplateRows], present: Column) -> list[Touched]:
     """Return the templates, each with the rows of R_T that may be satisfied (`Registered`)."""
-    found = ((members, members.registered.touched(present)) for members in templates)
+    found = ((members, members.touched(present)) for members in templates)
     return [(members, rows) for members, rows in found if len(rows["qid"])]

@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
+from templates.columns.columns import MOST, Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import (
     JOINS,
@@ -31,7 +31,7 @@ from templates.model.conjunctive_query import (
     select,
 )
 from templates.model.join_graph import JoinGraph
-from templates.registry.members import Members
+from templates.registry.members import TemplateRows
 
 MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""
@@ -46,8 +46,10 @@ class Evaluator(Protocol):
     made: int
     """Rows of R_out so far."""
 
-    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
-        """Return R_out over the relations that the template's query reads (`Members.queries`)."""
+    def answers(
+        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
+    ) -> Columns:
+        """Return R_out over the relations that the template's query reads (`members.queries`)."""
         ...
 
 
@@ -61,7 +63,9 @@ class SmallBatch:
         self.made = 0
         self._otherwise = otherwise
 
-    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+    def answers(
+        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
+    ) -> Columns:
         """Return R_out over the relations of a batch."""
         try:
             found = _evaluate(members.queries[members.several], rows, relations)
@@ -87,7 +91,7 @@ def _evaluate(
         if atom.valued:
             relation = chosen(relation, relation["valued"])
         if rows is None:
-            which, rows = Index(registered[asked]).rows(relation[column])
+            which, rows = Index(registered[asked]).rows(relation[column], most=MOST)
         else:
             shared = [(bound[name], relation[one]) for one, name in atom.binds if name in bound]
             ours, theirs = zip(*shared, strict=True)
@@ -123,7 +127,9 @@ class ConjunctiveQueries:
         self._planned: _PlannedQueries | None = None  # small batches need none
         self.lent: dict[str, Columns] = {}
 
-    def answers(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+    def answers(
+        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
+    ) -> Columns:
         """Return R_out over the relations of a batch; raises EvaluationError."""
         try:
             if self._planned is None:
@@ -192,7 +198,7 @@ class _PlannedQueries:
         for holder in self._lent.values():
             holder.table = holder.table.schema.empty_table()
 
-    def execute(self, members: Members, rows: pa.Table) -> Columns:
+    def execute(self, members: TemplateRows, rows: pa.Table) -> Columns:
         """Evaluate the query of a template over rows of R_T."""
         key = members.template.graph, members.several
         planned = self._statements.pop(key, None)

@@ -30,7 +30,7 @@ from templates.model.join_graph import JoinGraph
 from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut
 from templates.processor import Processor
-from templates.registry.members import Members
+from templates.registry.members import TemplateRows
 from templates.storage import scan
 
 
@@ -113,9 +113,9 @@ _TIMES = {
 def joined_over_base(
     connection: duckdb.DuckDBPyConnection,
     relations: Mapping[str, pa.Table],
-    templates: Iterable[Members],
+    templates: Iterable[TemplateRows],
     back: bool,
-) -> list[tuple[Members, Columns]]:
+) -> list[tuple[TemplateRows, Columns]]:
     """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
     `relations` are `binding` and `times`, kept and of the batch (`batch_binding`, `batch_times`);
@@ -123,7 +123,7 @@ def joined_over_base(
     """
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
     two_sided = [one for one in templates if one.two_sided]
-    r_t = {f"r_t_{one.template.number}": _every(one.registered) for one in two_sided}
+    r_t = {f"r_t_{one.template.number}": _every(one) for one in two_sided}
     for name, table in {
         **relations,
         **{n: pa.table(dict(rows)) for n, rows in r_t.items()},
@@ -131,7 +131,7 @@ def joined_over_base(
         connection.register("lent", table)
         connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM lent")
     connection.execute(_VIEWS)
-    found: list[tuple[Members, Columns]] = []
+    found: list[tuple[TemplateRows, Columns]] = []
     for name, one in zip(r_t, two_sided, strict=True):
         rows = connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy()
         found.append((one, {column: np.asarray(values) for column, values in rows.items()}))

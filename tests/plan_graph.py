@@ -6,7 +6,7 @@ from typing import Any
 
 from cep_core.dataflow.mop import MOp, Operator
 from cep_core.plan.plan import Plan
-from cep_core.views.graph import indexed, name_of
+from cep_core.views.explain import indexed, name_of
 
 
 def graph(plan: Plan) -> dict[str, Any]:

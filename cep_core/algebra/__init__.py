@@ -58,6 +58,7 @@ from cep_core.algebra.nodes import (
     PatternMatch,
     Project,
     Role,
+    Rules,
     RunAggregate,
     Select,
     Sequence,
@@ -75,7 +76,7 @@ from cep_core.algebra.normal_form import (
     TooManyDisjuncts,
     disjuncts,
 )
-from cep_core.algebra.pattern_constructors import Rules, pattern_match
+from cep_core.algebra.pattern_constructors import pattern_match
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
 from cep_core.algebra.schemas import (
     Functions,

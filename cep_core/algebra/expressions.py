@@ -24,7 +24,7 @@ from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_mis
 from cep_core.events import is_hashable, shown
 
 RowSide: TypeAlias = Literal[1, 2]
-Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+ComparisonOperator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 
 def is_same(one: object, other: object) -> bool:
@@ -144,7 +144,7 @@ class IsNull(Spanned):
 class Compare(Spanned):
     """An atom: left op right."""
 
-    operator: Comparison
+    operator: ComparisonOperator
     left: Expression
     right: Expression
 

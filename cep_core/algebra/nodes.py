@@ -207,16 +207,33 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """The options of a pattern beside its tree and its conditions.
+
+    ``window`` bounds last.t1 - first.t1, which is less than it or, if it is ``inclusive``, not
+    more.  ``mark`` is that of steps without one.  ``partition`` has the columns of each input that
+    say to which partition a row belongs; None: to none.  ``target`` is the component of the
+    policies that go to one.  ``spans`` are the bounds of unordered parts.  An event that fails
+    ``tests``, but not the predicate, is not taken, and blocks others as if it were.
+    """
+
+    window: Expression | None = None
+    inclusive: bool = False
+    simultaneous: bool = False
+    mark: StepMark = "any"
+    partition: tuple[tuple[int, ...] | None, ...] = ()
+    policy: Policy = "none"
+    target: int | None = None
+    spans: tuple[Expression, ...] = ()
+    tests: Expression = TRUE
+
+
+@dataclass(frozen=True, slots=True)
 class PatternMatch:
     """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
 
     ``tree`` is over the numbers of the components.  Column j of side 2 of the predicate is part j;
-    the first parts are the schema's.  ``window`` bounds last.t1 - first.t1, which is less than it
-    or, if it is ``inclusive``, not more.  ``mark`` is that of steps without one.  ``partition`` has
-    the columns of each input that say to which partition a row belongs; None: to none.  ``target``
-    is the component of the policies that go to one.  ``spans`` are the bounds of unordered parts.
-    An event that fails ``tests``, but not the predicate, is not taken, and blocks others as if it
-    were.
+    the first parts are the schema's.
     """
 
     inputs: tuple[Node, ...]
@@ -224,16 +241,8 @@ class PatternMatch:
     tree: PatternTree
     parts: tuple[Part, ...]
     predicate: Expression
-    window: Expression | None
-    inclusive: bool
-    simultaneous: bool
-    mark: StepMark
-    partition: tuple[tuple[int, ...] | None, ...]
-    policy: Policy
-    target: int | None
-    spans: tuple[Expression, ...]
+    rules: Rules
     schema: Schema
-    tests: Expression = TRUE
 
 
 Node: TypeAlias = (
@@ -258,9 +267,9 @@ def sources_of(node: Node) -> tuple[Node, ...]:
 
 
 def expressions_of(node: Node) -> Iterator[Expression]:
-    """Yield the expressions of a node, also those of its aggregates."""
+    """Yield the expressions of a node, also those of its aggregates, or of its rules."""
     yield from operands(node, "Expression")
-    for part in operands(node, "Aggregate"):
+    for part in (*operands(node, "Aggregate"), *operands(node, "Rules")):
         yield from operands(part, "Expression")
 
 

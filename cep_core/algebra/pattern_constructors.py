@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from cep_core.algebra.expressions import FUNCTIONS, TRUE, Duration, Expression, walk
-from cep_core.algebra.nodes import Component, Node, Part, PatternMatch
+from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
+from cep_core.algebra.nodes import Component, Node, Part, PatternMatch, Rules
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import (
     Absent,
     Loop,
     One,
     PatternTree,
-    Policy,
-    StepMark,
     Unordered,
     trees_in,
 )
@@ -24,21 +22,6 @@ from cep_core.errors import AlgebraError, Span, TypeFault
 
 _TIMES = ("start", "first_end", "end", "current_end", "previous_end")
 _OF_ONE = ("value", "COUNT", "start", "first_end", "end")
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The options of a pattern beside its tree and its conditions."""
-
-    window: Expression | None = None
-    inclusive: bool = False
-    simultaneous: bool = False
-    mark: StepMark = "any"
-    partition: tuple[tuple[int, ...] | None, ...] = ()
-    policy: Policy = "none"
-    target: int | None = None
-    spans: tuple[Expression, ...] = ()
-    tests: Expression = TRUE
 
 
 def pattern_match(
@@ -102,10 +85,9 @@ def pattern_match(
         for column in columns or ():
             _require_place(column, len(node.schema), "column", span)
     schema = schema_of(names, kinds[: len(names)], span)
+    rules = replace(rules, partition=partition, spans=tuple(rules.spans), tests=tests)
     return PatternMatch(
-        *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules.window),
-        *(rules.inclusive, rules.simultaneous, rules.mark, partition, rules.policy),
-        *(rules.target, tuple(rules.spans), schema, tests),
+        *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules, schema)
     )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
+
+from cep_core.algebra.operands import operands
 
 StepMark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
 LoopPace: TypeAlias = Literal["all", "greedy", "reluctant", "longest", "every"]
@@ -89,19 +91,6 @@ class Absent:
 PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
 
 
-def parts_of(tree: PatternTree) -> tuple[PatternTree, ...]:
-    """Return the trees directly below one."""
-    match tree:
-        case Chain(parts) | Choice(parts):
-            return parts
-        case Loop(inner):
-            return (inner,)
-        case One() | Unordered() | Absent():
-            return ()
-        case _:
-            assert_never(tree)
-
-
 def stops_of(tree: PatternTree) -> tuple[int, ...]:
     """Return the components whose events end a step or a loop, without those below."""
     match tree:
@@ -130,5 +119,5 @@ def components_in(tree: PatternTree) -> set[int]:
 def trees_in(tree: PatternTree) -> Iterator[PatternTree]:
     """Yield a tree and all below it, the upper first."""
     yield tree
-    for part in parts_of(tree):
+    for part in operands(tree, "PatternTree"):
         yield from trees_in(part)

@@ -38,10 +38,10 @@ def is_plain(node: PatternMatch) -> bool:
     steps = node.tree.parts if isinstance(node.tree, Chain) else (node.tree,)
     return (
         all(steps[place] in (One(place), One(place, "any")) for place in range(len(steps)))
-        and node.mark == "any"
-        and node.policy == "none"
-        and not node.simultaneous
-        and node.tests == TRUE
+        and node.rules.mark == "any"
+        and node.rules.policy == "none"
+        and not node.rules.simultaneous
+        and node.rules.tests == TRUE
         and all(part.role in ("value", "start", "first_end", "end") for part in node.parts)
         and not any(component.repeated for component in node.components)
     )

@@ -200,7 +200,7 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
     def lasting(word: str, bound: int | None) -> str:
         if bound is None:
             return ""
-        return f" {word} {Words(said, (), (), False).duration(node.spans[bound])}"
+        return f" {word} {Words(said, (), (), False).duration(node.rules.spans[bound])}"
 
     match tree:
         case algebra.One(component, mark, until):
@@ -227,17 +227,17 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
 
 def pattern_in_words(node: algebra.PatternMatch, said: Said) -> str:
     """Return a pattern on one line: its tree, conditions, window and policy."""
-    names = [part_in_words(part, node) for part in node.parts]
+    rules, names = node.rules, [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
     found = [_tree(node, node.tree, said), f"{{{say(node.predicate)}}}"]
-    found += [] if node.tests == ex.TRUE else [f"ended unless {{{say(node.tests)}}}"]
-    found += [] if node.mark == "any" else [node.mark]
-    if node.window is not None:
-        found.append(f"within {'<= ' * node.inclusive}{say.duration(node.window)}")
-    found += ["nonstrict"] * node.simultaneous
-    if node.policy != "none":
-        target = "" if node.target is None else f" {node.target + 1}"
-        found.append(f"after match {node.policy}{target}")
+    found += [] if rules.tests == ex.TRUE else [f"ended unless {{{say(rules.tests)}}}"]
+    found += [] if rules.mark == "any" else [rules.mark]
+    if rules.window is not None:
+        found.append(f"within {'<= ' * rules.inclusive}{say.duration(rules.window)}")
+    found += ["nonstrict"] * rules.simultaneous
+    if rules.policy != "none":
+        target = "" if rules.target is None else f" {rules.target + 1}"
+        found.append(f"after match {rules.policy}{target}")
     return "PATTERN" + " ".join(found)
 
 

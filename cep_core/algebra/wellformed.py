@@ -113,14 +113,9 @@ class _Builder:
             case algebra.OuterJoin(left, right, predicate, lower, upper, alone):
                 return algebra.outer_join(left, right, predicate, (lower, upper), alone, functions)
             case algebra.PatternMatch():
-                rules = algebra.Rules(
-                    *(node.window, node.inclusive, node.simultaneous, node.mark),
-                    *(node.partition, node.policy, node.target, node.spans),
-                    tests=node.tests,
-                )
                 return algebra.pattern_match(
                     *(node.inputs, node.components, node.tree, node.parts, names),
-                    *(node.predicate, rules, functions),
+                    *(node.predicate, node.rules, functions),
                 )
             case _:
                 assert_never(node)

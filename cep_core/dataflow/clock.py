@@ -263,9 +263,7 @@ class Lane:
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changes += 1
             heappop(self._evictions)[2].evict(self.closed)
-        due = epochs[0] if epochs else END
-        if self._timers and self._timers[0][0] < due:
-            due = self._timers[0][0]
+        due = self.next_epoch()
         if self._evictions and self._evictions[0][0] < due:
             due = self._evictions[0][0]
         self.due = due

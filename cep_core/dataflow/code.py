@@ -209,11 +209,23 @@ def either(quick: Any, careful: Any) -> Any:
     return evaluated
 
 
+def guarded(
+    node: ex.Expression, writer: Writer, body: str = "return {}", arguments: str = _ARGUMENTS
+) -> Any:
+    """Return a function whose body is written around a condition.
+
+    It never raises: where the quick way does, an atom that fails is false.
+    """
+    head = f"def made({arguments}):\n    "
+    quick = function_of(head + body.format(writer.condition(node)), writer.names)
+    careful = function_of(head + body.format(writer.by_atoms(node)), writer.names)
+    return either(quick, careful)
+
+
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = _writer(functions, binary)
-    quick = returning(writer.condition(node), writer)
-    holds: CompiledCondition = either(quick, careful(node, functions, binary))
+    holds: CompiledCondition = guarded(node, writer)
     return _with_budget(holds) if writer.calls else holds
 
 
@@ -236,14 +248,8 @@ def entry_scan(
     """
     position = {slot: place for place, slot in enumerate(slots)}
     writer = Writer(functions, binary, lambda slot: f"e[{position[slot]}]")
-
-    def written(test: str) -> EntryScan:
-        body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"
-        scan: EntryScan = function_of(body, writer.names)
-        return scan
-
-    whole = ex.And(tuple(literals))
-    scan: EntryScan = either(written(writer.condition(whole)), written(writer.by_atoms(whole)))
+    body = "return [e[-1] for e in entries if {}]"
+    scan: EntryScan = guarded(ex.And(tuple(literals)), writer, body, "entries, a, b")
     return scan
 
 
@@ -252,19 +258,9 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
 
     An instance is a pair whose first item is its row.
     """
-    writer = _writer(functions, True)
-
-    def written(test: str) -> InstanceScan:
-        body = (
-            "def made(instances, b, k):\n"
-            "    start = b[0]\n"
-            f"    return [i for i in instances if (a := i[0])[1] < start and {test}]"
-        )
-        scan: InstanceScan = function_of(body, writer.names)
-        return scan
-
+    body = "start = b[0]\n    return [i for i in instances if (a := i[0])[1] < start and {}]"
     whole = ex.And(tuple(literals))
-    scan: InstanceScan = either(written(writer.condition(whole)), written(writer.by_atoms(whole)))
+    scan: InstanceScan = guarded(whole, _writer(functions, True), body, "instances, b, k")
     return scan
 
 
@@ -296,13 +292,6 @@ def evaluator(
     evaluate: Callable[[Sequence[Any], Sequence[Any]], Any]
     evaluate = returning(writer.value(node), writer, "b, k")
     return evaluate
-
-
-def careful(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
-    """Return a condition evaluated atom by atom: an atom that fails is false."""
-    writer = _writer(functions, binary)
-    holds: CompiledCondition = returning(writer.by_atoms(node), writer)
-    return holds
 
 
 def constants(

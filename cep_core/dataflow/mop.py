@@ -7,6 +7,7 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -272,18 +273,25 @@ class SoleMOp(MOp):
 
 
 class Wire:
-    """The connection of an m-op's input port with channels, by slot; waiting rows included."""
+    """The connection of an m-op's input port with channels, by slot; waiting rows included.
 
-    __slots__ = ("_lane", "_ports", "port")
+    A stream that several operators of the m-op read is connected once.
+    """
+
+    __slots__ = ("_lane", "_ports", "_readers", "port")
 
     def __init__(self, port: Port, lane: Lane | None) -> None:
         self.port = port
         self._lane = lane
         self._ports: dict[Channel, Port] = {}
+        self._readers: Counter[tuple[Channel, int]] = Counter()
 
     def connect(self, source: Operator) -> None:
-        """Connect a stream."""
-        channel = source.channel
+        """Connect a stream for one operator more."""
+        channel, place = source.channel, (source.channel, source.slot)
+        self._readers[place] += 1
+        if self._readers[place] > 1:
+            return
         if channel not in self._ports:
             lane = self._lane
             self._ports[channel] = self.port if lane is None else lane.before(channel, self.port)
@@ -293,8 +301,12 @@ class Wire:
             self._lane.connected.append((port, source.slot))
 
     def disconnect(self, source: Operator) -> None:
-        """Disconnect a stream, and drop its waiting rows."""
-        slot = source.slot
+        """Disconnect a stream for an operator; after the last one drop its waiting rows."""
+        slot, place = source.slot, (source.channel, source.slot)
+        self._readers[place] -= 1
+        if self._readers[place]:
+            return
+        del self._readers[place]
         port = self._ports[source.channel]
         source.channel.disconnect(port, slot)
         if port is not self.port and self._lane is not None:

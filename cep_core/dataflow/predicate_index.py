@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.dataflow.predicates import (
     BoundPredicate,
@@ -23,6 +23,7 @@ from cep_core.dataflow.predicates import (
 from cep_core.events import TYPES, VALUES, Row
 
 Target = TypeVar("Target")
+_Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -46,13 +47,13 @@ class _Sorted(NamedTuple):
 class PredicateIndex(Generic[Target]):
     """Targets by definition; `find` returns those whose predicate holds, each once."""
 
-    __slots__ = ("_ranges", "_rest", "_several", "_tables", "definitions")
+    __slots__ = ("_ranges", "_several", "_tables", "definitions")
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
+        # by columns, whose values are the key; what no index answers is under no column
+        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, _Bucket]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
-        self._rest: dict[EntryLayout, list[tuple[Any, ...]]] = {}
         self._several = 0  # predicates of more than one disjunct: their target may come twice
 
     def __len__(self) -> int:
@@ -81,14 +82,12 @@ class PredicateIndex(Generic[Target]):
         for value_of, table in self._tables.values():
             bucket = table.get(value_of(b))
             if bucket is not None:
-                for part, entries in bucket:
+                for part, entries in bucket.items():
                     found += part.scan(entries, a, b)
         for (column, operator, part), held in self._ranges.items():
             value = b[column + VALUES]
             if value is not None and value == value:
                 found += part.scan(_satisfied(held, operator, value), a, b)
-        for part, entries in self._rest.items():
-            found += part.scan(entries, a, b)
         return list(dict.fromkeys(found)) if self._several else found
 
     def _enter(self, place: _Place) -> None:
@@ -98,8 +97,12 @@ class PredicateIndex(Generic[Target]):
             at = bisect_right(held.values, place.key)
             held.values.insert(at, place.key)
             held.entries.insert(at, place.entry)
-        else:
-            self._entries(place).append(place.entry)
+            return
+        if place.columns not in self._tables:
+            value_of = values_of(place.columns) if place.columns else _no_value
+            self._tables[place.columns] = (value_of, {})
+        bucket = self._tables[place.columns][1].setdefault(place.key, {})
+        bucket.setdefault(place.part, []).append(place.entry)
 
     def _drop(self, place: _Place) -> None:
         if place.range is not None:
@@ -110,34 +113,19 @@ class PredicateIndex(Generic[Target]):
             if not held.values:
                 del self._ranges[name]
             return
-        self._entries(place).remove(place.entry)
-        self._tidy(place)
-
-    def _entries(self, place: _Place) -> list[tuple[Any, ...]]:
-        """Return the list that holds a place's entry, made if there is none."""
-        if not place.columns:
-            return self._rest.setdefault(place.part, [])
-        if place.columns not in self._tables:
-            self._tables[place.columns] = (values_of(place.columns), {})
-        bucket = self._tables[place.columns][1].setdefault(place.key, [])
-        for part, entries in bucket:
-            if part is place.part:
-                return entries  # type: ignore[no-any-return]  # buckets are untyped lists
-        bucket.append((place.part, []))
-        return bucket[-1][1]  # type: ignore[no-any-return]  # as above
-
-    def _tidy(self, place: _Place) -> None:
-        """Drop containers that have become empty."""
-        if not place.columns:
-            if not self._rest[place.part]:
-                del self._rest[place.part]
-            return
         table = self._tables[place.columns][1]
-        table[place.key] = [pair for pair in table[place.key] if pair[1]]
-        if not table[place.key]:
+        bucket = table[place.key]
+        bucket[place.part].remove(place.entry)
+        if not bucket[place.part]:
+            del bucket[place.part]
+        if not bucket:
             del table[place.key]
         if not table:
             del self._tables[place.columns]
+
+
+def _no_value(row: Row) -> None:
+    """Return the key of what no index answers."""
 
 
 def _places(definition: BoundPredicate, target: object) -> Iterator[_Place]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.algebra.expressions import (
     TRUE,
@@ -23,7 +23,7 @@ from cep_core.algebra.expressions import (
     Arithmetic,
     Column,
     Compare,
-    Comparison,
+    ComparisonOperator,
     Constant,
     Duration,
     Expression,
@@ -46,10 +46,17 @@ Bare = TypeVar("Bare")
 Made = TypeVar("Made")
 _MOST_SEEN = 10_000
 _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
-_MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRROR: dict[str, ComparisonOperator] = {
+    "=": "=",
+    "!=": "!=",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
 
 
-class Bound(NamedTuple, Generic[Bare]):
+class BoundShape(NamedTuple, Generic[Bare]):
     """A shape with the constants of one query: equal ones mean the same.
 
     They are equal if the shape is the same object and the constants are identical; 1, 1.0 and
@@ -64,7 +71,7 @@ class Bound(NamedTuple, Generic[Bare]):
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Bound)
+            isinstance(other, BoundShape)
             and self.shape is other.shape
             and all(map(is_same, self.constants, other.constants))
         )
@@ -73,30 +80,11 @@ class Bound(NamedTuple, Generic[Bare]):
         return not self == other
 
 
-class BoundPredicate(Bound["PredicateShape"]):
-    """A predicate of one query."""
-
-    __slots__ = ()
-
-
-class BoundColumns(Bound["ColumnsShape"]):
-    """Computed columns: equal ones make equal rows of equal rows."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnsShape:
-    """Columns without their constants; one object for equal columns (`Shapes`)."""
-
-    make: RowMaker
-
-
 class ConstantRange(NamedTuple):
     """column operator constant: a static literal that a sorted list can index."""
 
     column: int
-    operator: Comparison
+    operator: ComparisonOperator
     slot: int
     literal: int
 
@@ -108,7 +96,7 @@ class IndexedDisjunct:
     literals: tuple[Expression, ...]
     binary: bool
 
-    def _static(self) -> Iterator[tuple[int, Comparison, int, int]]:
+    def _static(self) -> Iterator[tuple[int, ComparisonOperator, int, int]]:
         """Yield comparisons of a column of side 2: (literal, operator, column, slot)."""
         for number, literal in enumerate(self.literals):
             match literal:
@@ -224,6 +212,13 @@ class PredicateShape:
         return any(not disjunct.literals for disjunct in self.disjuncts)
 
     @cached_property
+    def keys(self) -> tuple[Callable[[Row], Any], ...]:
+        """Of each side the key by the dynamic equalities of the only disjunct; () without any."""
+        joins = self.disjuncts[0].joins if len(self.disjuncts) == 1 else ()
+        sides = [tuple(columns) for columns in zip(*joins, strict=True)][:2]
+        return tuple(map(key_function, sides))
+
+    @cached_property
     def holds(self) -> CompiledCondition:
         """The predicate as a function of (a, b, constants)."""
         return code.condition(self.node, self.functions, self.binary)
@@ -259,6 +254,12 @@ class PredicateShape:
         return self._parts[key]
 
 
+BoundPredicate: TypeAlias = BoundShape[PredicateShape]
+"""A predicate of one query."""
+BoundColumns: TypeAlias = BoundShape[RowMaker]
+"""Computed columns of one query: equal ones make equal rows of equal rows."""
+
+
 class PredicateShapes:
     """The shapes of an engine's predicates, each once."""
 
@@ -280,7 +281,7 @@ class PredicateShapes:
 
     def columns(
         self, nodes: Sequence[Expression], binary: bool
-    ) -> tuple[ColumnsShape, Callable[[Sequence[Any]], Row]]:
+    ) -> tuple[RowMaker, Callable[[Sequence[Any]], Row]]:
         """Return the shape of computed columns, and how to get their constants.
 
         The rows that they make have the times of their row, or span their pair if ``binary``.
@@ -292,10 +293,10 @@ class PredicateShapes:
             times = _SPANNED if binary else "b[0], b[1], b[2]"
             made = self.once(
                 ("columns", bare, binary),
-                lambda functions: ColumnsShape(code.row_maker(bare, functions, times, binary)),
+                lambda functions: code.row_maker(bare, functions, times, binary),
             )
             self._see(key, made, found)
-        shape: tuple[ColumnsShape, Callable[[Sequence[Any]], Row]] = self._seen[key]
+        shape: tuple[RowMaker, Callable[[Sequence[Any]], Row]] = self._seen[key]
         return shape
 
     def _see(self, key: Hashable, shape: object, found: Sequence[Expression]) -> None:

@@ -17,7 +17,7 @@ from cep_core.algebra.expressions import Function
 from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
 from cep_core.languages.cel import cel
-from cep_core.languages.cel.cel import Catalog, Prepared
+from cep_core.languages.cel.cel import Prepared, StreamCatalog
 from cep_core.languages.eql import eql
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
@@ -26,9 +26,9 @@ from cep_core.languages.tokens import COMMON, Lexis, split, tokens
 
 __all__ = [
     "LANGUAGES",
-    "Catalog",
-    "Language",
+    "EventLanguage",
     "Prepared",
+    "StreamCatalog",
     "prepare_node",
     "refuse_bare_windows",
     "require_name",
@@ -37,7 +37,7 @@ __all__ = [
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-class Language(NamedTuple):
+class EventLanguage(NamedTuple):
     """The lexis of a language, and the two functions that read its texts.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
@@ -46,7 +46,7 @@ class Language(NamedTuple):
 
     lexis: Lexis
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
-    prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
+    prepare: Callable[[str, StreamCatalog, int, Mapping[str, Function]], Prepared]
 
 
 def require_name(name: object, what: str) -> None:
@@ -80,7 +80,7 @@ def refuse_bare_windows(text: str, language: str) -> None:
         two, last = last, one
 
 
-def prepare_node(node: Node, catalog: Catalog) -> Prepared:
+def prepare_node(node: Node, catalog: StreamCatalog) -> Prepared:
     """Return a well-formed expression of the algebra as a query, if its streams are known so."""
     reads = streams_of(node)
     for stream in reads.values():
@@ -91,14 +91,14 @@ def prepare_node(node: Node, catalog: Catalog) -> Prepared:
 
 
 def _textual(
-    read: Callable[[TokenReader, Catalog, Mapping[str, Function]], Prepared],
+    read: Callable[[TokenReader, StreamCatalog, Mapping[str, Function]], Prepared],
     keywords: Collection[str],
     lexis: Lexis = COMMON,
-) -> Language:
+) -> EventLanguage:
     """Return a language of tokens; its errors are QueryErrors with the place of what is wrong."""
 
     def prepare(
-        text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
+        text: str, catalog: StreamCatalog, ticks_per_second: int, functions: Mapping[str, Function]
     ) -> Prepared:
         reader = TokenReader(text, tokens(text, ticks_per_second, lexis), keywords)
         try:
@@ -106,10 +106,10 @@ def _textual(
         except AlgebraError as error:
             raise QueryError.of(error, text) from None
 
-    return Language(lexis, partial(split, lexis=lexis), prepare)
+    return EventLanguage(lexis, partial(split, lexis=lexis), prepare)
 
 
-LANGUAGES: Mapping[str, Language] = {
+LANGUAGES: Mapping[str, EventLanguage] = {
     "cel": _textual(cel.read, cel.KEYWORDS, cel.LEXIS),
     "eql": _textual(eql.read, eql.KEYWORDS, eql.LEXIS),
     "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),

@@ -20,7 +20,7 @@ from cep_core.algebra.expressions import (
     Case,
     Coalesce,
     Compare,
-    Comparison,
+    ComparisonOperator,
     Constant,
     Duration,
     Expression,
@@ -113,7 +113,7 @@ class _Formula:
         while reader.tokens[reader.at].text in COMPARISONS:
             sign = reader.next()
             right = self._arithmetic(1)
-            operator = cast(Comparison, sign.text)
+            operator = cast(ComparisonOperator, sign.text)
             self._require_values(sign, left, right)
             found.append(Compare(operator, left, right, span=_between(left, right)))
             left = right
@@ -153,7 +153,7 @@ class _Formula:
                 values = reader.listed(lambda: self._arithmetic(1))
                 span: Span | None = _until(left, reader.expect_sign(")", " or a comma"))
                 self._require_values(word, *values)
-                sign: Comparison = "!=" if negated else "="
+                sign: ComparisonOperator = "!=" if negated else "="
                 items = tuple([Compare(sign, left, value, span=span) for value in values])
                 return items[0] if not items[1:] else (And if negated else Or)(items, span=span)
             case "BETWEEN":
@@ -162,8 +162,8 @@ class _Formula:
                 most = self._arithmetic(1)
                 self._require_values(word, least, most)
                 span = _between(left, most)
-                below: Comparison = "<" if negated else ">="
-                above: Comparison = ">" if negated else "<="
+                below: ComparisonOperator = "<" if negated else ">="
+                above: ComparisonOperator = ">" if negated else "<="
                 ends = (
                     Compare(below, left, least, span=span),
                     Compare(above, left, most, span=span),

@@ -17,7 +17,7 @@ from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.constant_index import ConstantIndex
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, Wanted, Wire
-from cep_core.dataflow.predicates import Bound, BoundPredicate
+from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 
 _MASKED = 64  # slots of a membership that is a number
@@ -35,26 +35,25 @@ class QueryMasks:
         self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
 
     def add(self, operator: Operator, wires: Sequence[Wire]) -> None:
-        """Enter a query, and connect the streams that no other query reads."""
+        """Enter a query, and connect its streams."""
         wanted, bit = operator.wanted, 1 << operator.slot
         for wire, source, known in zip(wires, wanted.inputs, self._reading, strict=True):
-            if source.slot not in known:
-                wire.connect(source)
+            wire.connect(source)
             known[source.slot] = known.get(source.slot, 0) | bit
         self._forget_masks()
         window = END if wanted.window is None else wanted.window
-        self.constants.add(cast(Bound[Any], wanted.definition).constants, operator.slot)
+        self.constants.add(cast(BoundShape[Any], wanted.definition).constants, operator.slot)
         self.windows[window] = self.windows.get(window, 0) | bit
         self.longest, self.shortest = max(self.windows), min(self.windows)
 
     def remove(self, operator: Operator, wires: Sequence[Wire]) -> None:
-        """Remove a query, and disconnect the streams that no other query reads."""
+        """Remove a query, and disconnect its streams."""
         bit = 1 << operator.slot
         for wire, source, known in zip(wires, operator.wanted.inputs, self._reading, strict=True):
+            wire.disconnect(source)
             known[source.slot] &= ~bit
             if not known[source.slot]:
                 del known[source.slot]
-                wire.disconnect(source)
         self._forget_masks()
         self.constants.remove(operator.slot)
         self.windows = _without(self.windows, bit)

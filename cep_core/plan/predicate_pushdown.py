@@ -65,20 +65,20 @@ def _selecting(node: PatternMatch) -> PatternMatch:
         source = _selected(node.inputs[component.input], simple.get(number, ()), places)
         if source not in inputs:
             inputs.append(source)
-            partition.append(node.partition[component.input])
+            partition.append(node.rules.partition[component.input])
         components_made.append(Component(inputs.index(source), component.repeated))
     return replace(
         node,
         inputs=tuple(inputs),
         components=tuple(components_made),
         predicate=conjunction(rest),
-        partition=tuple(partition),
+        rules=replace(node.rules, partition=tuple(partition)),
     )
 
 
 def _pattern(node: PatternMatch) -> PatternMatch:
     trees = list(trees_in(node.tree))
-    marks = {node.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
+    marks = {node.rules.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
     return node if marks & {"strict", "partition"} else _selecting(node)
 
 

@@ -1,7 +1,7 @@
 """From a query's algebra to what the plan is asked for, once for each shape of queries.
 
-A `Step` is a logical operator without constants; `define` adds those of one query.  Registering a
-query of a known shape costs a walk over its steps: no parsing, no compilation.
+A `PlanStep` is a logical operator without constants; `define` adds those of one query.  Registering
+a query of a known shape costs a walk over its steps: no parsing, no compilation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import (
     BoundColumns,
     BoundPredicate,
+    BoundShape,
     PredicateShapes,
     without_constants,
 )
@@ -29,7 +30,7 @@ from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.outer_join import OuterPairs
 from cep_core.operators.cayuga.state import Iteration, Ranked
-from cep_core.operators.pattern.conditions import Matching, MatchShape
+from cep_core.operators.pattern.conditions import MatchShape
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
@@ -50,7 +51,7 @@ _KINDS = {
 }
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One logical operator of a shape."""
 
     kind: str
@@ -72,7 +73,7 @@ class Step(NamedTuple):
 
 
 def wanted(
-    step: Step,
+    step: PlanStep,
     literals: Literals,
     inputs: tuple[Operator, ...],
     lane: Lane,
@@ -101,7 +102,7 @@ def wanted(
 
 def steps_of(
     node: Node, inner: Sequence[Node], shapes: PredicateShapes
-) -> tuple[list[Step], list[Node], list[Reference]]:
+) -> tuple[list[PlanStep], list[Node], list[Reference]]:
     """Return the steps of a query, lower ones first, and where it and its inner queries come out.
 
     ``inner`` are parts of the node that are published, too; each of them is made once.  The nodes
@@ -127,7 +128,7 @@ class _Writer:
         self._shapes = shapes
         self._inner = {id(node) for node in inner}
         self._done: dict[int, Reference] = {}  # of inner queries, by identity
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.nodes: list[Node] = []
 
     def write(self, node: Node) -> Reference:
@@ -170,24 +171,24 @@ class _Writer:
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
                 absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
-                guarded = absent or node.policy != "none"
+                guarded = absent or node.rules.policy != "none"
             case _:
                 assert_never(node)
         self.steps.append(
-            Step(_KINDS[type(node)], inputs, define, len(node.schema), window, guarded)
+            PlanStep(_KINDS[type(node)], inputs, define, len(node.schema), window, guarded)
         )
         self.nodes.append(node)
         return len(self.steps) - 1
 
     def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], BoundPredicate]:
         shape, constants = self._shapes.of(node, binary)
-        return lambda p: BoundPredicate(shape, constants(p))
+        return lambda p: BoundShape(shape, constants(p))
 
     def _columns(
         self, nodes: Sequence[Expression], binary: bool
     ) -> Callable[[Literals], BoundColumns]:
         shape, constants = self._shapes.columns(nodes, binary)
-        return lambda p: BoundColumns(shape, constants(p))
+        return lambda p: BoundShape(shape, constants(p))
 
     def _iteration(self, node: algebra.Iterate) -> Define:
         width, right = len(node.left.schema), node.right.schema
@@ -234,30 +235,22 @@ class _Writer:
 
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)
-        tests, more = without_constants(node.tests)
+        tests, more = without_constants(node.rules.tests)
         tests = rewrite(tests, lambda part: _numbered_from(len(found), part))
         found = [*found, *more]
-        pattern = replace(
-            node,
-            inputs=(),
-            predicate=predicate,
-            tests=tests,
-            window=None,
-            inclusive=False,
-            spans=(),
-            schema=_NAMELESS,
-        )
+        bare = replace(node.rules, tests=tests, window=None, inclusive=False, spans=())
+        pattern = replace(node, inputs=(), predicate=predicate, rules=bare, schema=_NAMELESS)
         rest = (pattern, len(node.schema), len(found))
         shape = self._shapes.once(("match", *rest), lambda f: MatchShape(*rest, f))
-        constants = self._shapes.constants([*found, *node.spans])
-        return lambda p: Matching(shape, constants(p))
+        constants = self._shapes.constants([*found, *node.rules.spans])
+        return lambda p: BoundShape(shape, constants(p))
 
     def _pattern_window(self, node: algebra.PatternMatch) -> Callable[[Literals], int]:
         """Return the least distance of first and last event that is too long."""
-        if node.window is None:
+        if node.rules.window is None:
             return lambda p: END
-        more = int(node.inclusive)
-        window = self._window(node.window, 1 - more)
+        more = int(node.rules.inclusive)
+        window = self._window(node.rules.window, 1 - more)
         return lambda p: window(p) + more
 
     def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:

@@ -66,13 +66,13 @@ def associate(node: Node, rates: StreamRates) -> Node:
     """
     if not (isinstance(node, PatternMatch) and isinstance(node.tree, Chain) and rates):
         return node
-    if not ways(node.tree, node.mark):
+    if not ways(node.tree, node.rules.mark):
         return node
     operands = _operands(node.tree)
     known = _rates(node, rates)
     found = [estimate(one, known) for one in operands]
     estimates = [one for one in found if one is not None]
-    if len(estimates) < len(operands) or (node.window is not None and bound_of(node) is None):
+    if len(estimates) < len(operands) or (node.rules.window is not None and bound_of(node) is None):
         return node
     fixed = _fixed(node, operands)
     first = Chain(tuple(operands[: fixed + 1])) if fixed else operands[0]

@@ -42,8 +42,8 @@ PartKey: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
 
 def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None:
     """Return the sequences of a pattern with what computes them; None if it has others."""
-    trees = ways(pattern.tree, pattern.mark)
-    plain = pattern.policy == "none" and not pattern.simultaneous
+    trees = ways(pattern.tree, pattern.rules.mark)
+    plain = pattern.rules.policy == "none" and not pattern.rules.simultaneous
     plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
     if not trees or not plain or any(one.repeated for one in pattern.components):
         return None
@@ -66,13 +66,13 @@ def bound_of(pattern: PatternMatch) -> Expression | None:
 
     It is last.end - first.start <= T in a window of T.
     """
-    for one in (*conjuncts_of(pattern.predicate), *conjuncts_of(pattern.tests)):
+    for one in (*conjuncts_of(pattern.predicate), *conjuncts_of(pattern.rules.tests)):
         match one:
             case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
                 last, first = pattern.parts[end.index], pattern.parts[start.index]
                 ends = (first.role, last.role) == ("start", "end")
                 edges = (first.component, last.component) == (0, len(pattern.components) - 1)
-                if ends and edges and pattern.inclusive and time == pattern.window:
+                if ends and edges and pattern.rules.inclusive and time == pattern.rules.window:
                     return one
             case _:
                 continue
@@ -118,7 +118,7 @@ class _Conjunct:
 def _conjuncts(pattern: PatternMatch) -> list[_Conjunct]:
     return [
         _Conjunct(one, frozenset(part.component for part in parts_in(one, pattern.parts)), test)
-        for test, predicate in ((False, pattern.predicate), (True, pattern.tests))
+        for test, predicate in ((False, pattern.predicate), (True, pattern.rules.tests))
         for one in conjuncts_of(predicate)
     ]
 
@@ -173,7 +173,7 @@ class _Sequence:
             begins, ends = key == (order[0], "start", None), key == (latest, "end", None)
             if key[1] != "value" and not begins and (firsts or not ends):
                 kept.add(key)
-        if self.pattern.window is not None and self.bound is None:
+        if self.pattern.rules.window is not None and self.bound is None:
             kept.add((order[0], "end", None))  # the window counts from there
         return kept
 
@@ -236,14 +236,14 @@ class _Sequence:
             or (len(right.order) == 1 and self._is_time(one.node, right.order[0]))
         ]
         conditions = [self._over(one.node, {1: left, 2: right}) for one in filters]
-        window = self.pattern.window
+        rules, window = self.pattern.rules, self.pattern.rules.window
         if self.bound is not None and window is not None:
             conditions.append(Compare("<=", Duration(), window))
         elif window is not None:
             lasted = Arithmetic(
                 "-", Time(2, "end"), Column(1, left.columns[left.order[0], "end", None])
             )
-            conditions.append(Compare("<=" if self.pattern.inclusive else "<", lasted, window))
+            conditions.append(Compare("<=" if rules.inclusive else "<", lasted, window))
         rank = right.columns[right.order[0], "end", None] if len(right.order) > 1 else None
         names = (*left.names, *right.names)
         kinds = (*left.node.schema.types, *right.node.schema.types)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from cep_core.decimals import BoundedDecimal
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
 from cep_core.plan.fanout import FoundRow
-from cep_core.runtime.queries import Query
+from cep_core.runtime.queries import RegisteredQuery
 
 _ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, None))
@@ -26,7 +26,7 @@ _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
 DeliveredPairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
-def matches(found: list[FoundRow], by_number: Mapping[int, Query]) -> list[Match]:
+def matches(found: list[FoundRow], by_number: Mapping[int, RegisteredQuery]) -> list[Match]:
     """Return found rows as ordered matches."""
     found.sort(key=_WHEN)
     made: list[Match] = []

@@ -97,7 +97,8 @@ class EventIntake:
                     now = t1
                     if t1 > soonest:
                         clock.arrivals, clock.now = arrival, now
-                        soonest = self._close_due(now)
+                        self.close_epochs()
+                        soonest = self._soonest()
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
             self._advance_lanes()
@@ -111,18 +112,8 @@ class EventIntake:
 
     def _soonest(self) -> int:
         """Return the time of the clock beyond which some lane has something to do."""
-        soonest = END
-        for lane in self._plan.lanes.values():
-            if lane.due + lane.lateness < soonest:
-                soonest = lane.due + lane.lateness
-        return soonest
-
-    def _close_due(self, now: int) -> int:
-        """Close the epochs that the clock has passed where something waits; return `_soonest`."""
-        for lane in self._plan.lanes.values():
-            if lane.due < now - lane.lateness:
-                lane.close(now - lane.lateness)
-        return self._soonest()
+        lanes = self._plan.lanes.values()
+        return min([lane.due + lane.lateness for lane in lanes], default=END)
 
     def close_epochs(self) -> None:
         """Close the epochs that the clock has passed."""

@@ -36,7 +36,7 @@ from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
 from cep_core.plan.fanout import Fanout, FoundRow, QueryReader
 from cep_core.plan.plan import Plan
 from cep_core.plan.predicate_pushdown import push_down
-from cep_core.plan.steps import Reference, Step, steps_of, wanted
+from cep_core.plan.steps import PlanStep, Reference, steps_of, wanted
 from cep_core.rewrite.rewriting import rewritten
 from cep_core.runtime.streams import EngineStreams
 
@@ -49,7 +49,7 @@ class Compiled:
 
     reads: tuple[str, ...]
     inner: tuple[str, ...]  # the names that its sub-queries publish
-    steps: list[Step]
+    steps: list[PlanStep]
     outputs: list[Reference]  # of the inner published queries, then of the query itself
     schemas: list[Schema]
     doubles: frozenset[int]  # the numbers of literals in decimal form that are doubles
@@ -67,7 +67,7 @@ class Compiled:
 
 
 @dataclass(slots=True)
-class Query:
+class RegisteredQuery:
     """A registered query."""
 
     name: str
@@ -80,7 +80,9 @@ class Query:
     since: int
     lane: Lane
     held: list[Operator] = field(default_factory=list)
-    sources: list[Query] | None = None  # whose steps `held` are, if it reads published streams
+    sources: list[RegisteredQuery] | None = (
+        None  # whose steps `held` are, if it reads published streams
+    )
     root: Operator | None = None
     names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
     level: int = 0  # of published streams above one another
@@ -110,9 +112,9 @@ class RegisteredQueries:
         exact: bool = False,
     ) -> None:
         self._exact = exact
-        self.by_name: dict[str, Query] = {}
-        self.by_number: dict[int, Query] = {}
-        self.publishers: dict[str, Query] = {}
+        self.by_name: dict[str, RegisteredQuery] = {}
+        self.by_number: dict[int, RegisteredQuery] = {}
+        self.publishers: dict[str, RegisteredQuery] = {}
         self.found: list[FoundRow] = []  # rows of outputs that nobody has fetched
         self.next_number = 0
         self._plan = plan
@@ -140,7 +142,7 @@ class RegisteredQueries:
         yield from self._streams.by_name
         yield from self.publishers
 
-    def query(self, name: str) -> Query:
+    def query(self, name: str) -> RegisteredQuery:
         """Return a query by name."""
         if not isinstance(name, str) or name not in self.by_name:
             hint = near_miss(str(name), self.by_name)
@@ -209,20 +211,20 @@ class RegisteredQueries:
 
     # -- what a query became ---------------------------------------------------------------
 
-    def algebra(self, query: Query) -> tuple[Node, list[Node]]:
+    def algebra(self, query: RegisteredQuery) -> tuple[Node, list[Node]]:
         """Return a query's algebra, and the nodes of its steps; both are made anew."""
         prepared = self.prepared(query)
         inner = [node for _, node in prepared.inner]
         node = self._pushed(prepared)
         return prepared.node, steps_of(node, inner, self._plan.shapes)[1]
 
-    def prepared(self, query: Query) -> Prepared:
+    def prepared(self, query: RegisteredQuery) -> Prepared:
         """Return a query as it was prepared, made anew."""
         if isinstance(query.text, str):
             return self._prepare(query.text, query.language)
         return prepare_node(query.text, self)
 
-    def steps(self, query: Query) -> list[tuple[Node, tuple[Any, ...], Operator]]:
+    def steps(self, query: RegisteredQuery) -> list[tuple[Node, tuple[Any, ...], Operator]]:
         """Return a query's operators, the lower ones first, with their nodes and literals."""
         sources = query.sources or [query] * len(query.held)
         nodes = {
@@ -234,7 +236,9 @@ class RegisteredQueries:
             for source, operator in zip(sources, query.held, strict=True)
         ]
 
-    def sharers(self, query: Query, seen: Callable[[str], bool] | None = None) -> Counter[Operator]:
+    def sharers(
+        self, query: RegisteredQuery, seen: Callable[[str], bool] | None = None
+    ) -> Counter[Operator]:
         """Count, for each operator of a query, the queries that share it; ``seen`` filters them."""
         own = set(query.held)
         others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
@@ -316,7 +320,7 @@ class RegisteredQueries:
             for stream in fresh:
                 self._streams.read_calendar(stream)
                 held.append(stream)
-            query = Query(
+            query = RegisteredQuery(
                 *(name, self.next_number, text, language, compiled, literals, publishes),
                 *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
                 sources=[] if read else None,
@@ -346,7 +350,7 @@ class RegisteredQueries:
                 found = max(found, self.publishers[name].lane.lateness)
         return found
 
-    def _plan_query(self, query: Query) -> None:
+    def _plan_query(self, query: RegisteredQuery) -> None:
         lane = query.lane
         lane.uses += 1
         lane.connected = []
@@ -369,7 +373,7 @@ class RegisteredQueries:
             self._replay(lane, set(connected))
 
     def _insert(
-        self, query: Query, owner: Query, read: dict[str, list[Operator]]
+        self, query: RegisteredQuery, owner: RegisteredQuery, read: dict[str, list[Operator]]
     ) -> list[Operator]:
         """Plan the steps of a query; they are the owner's, which publishes what the query reads.
 
@@ -400,7 +404,7 @@ class RegisteredQueries:
             made.append(operator)
         return [resolve(reference) for reference in compiled.outputs]
 
-    def _read(self, query: Query, name: str, read: dict[str, list[Operator]]) -> Operator:
+    def _read(self, query: RegisteredQuery, name: str, read: dict[str, list[Operator]]) -> Operator:
         """Return the operator of a stream: of a published one, planned in the query's own lane."""
         if name in self._streams.by_name:
             return self._streams.by_name[name].operator
@@ -412,7 +416,7 @@ class RegisteredQueries:
             query.names[operator] = name
         return operator
 
-    def _unplan(self, query: Query) -> None:
+    def _unplan(self, query: RegisteredQuery) -> None:
         root = query.root
         assert root is not None
         fanout = self._fanouts[root.channel]

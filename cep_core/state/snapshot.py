@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
@@ -116,17 +115,6 @@ class Codec:
                 f"the snapshot has version {found['cep_core']}; this release reads {VERSION}"
             )
         return found["data"]
-
-    def joined(self, parts: Iterable[PlainData]) -> bytes:
-        """Return parts as bytes, one after the other: only one of them is in memory as data."""
-        return b"".join(map(msgpack.Packer(unicode_errors=_LONE).pack, parts))
-
-    def parted(self, joined: bytes) -> Iterable[PlainData]:
-        """Return the parts of bytes."""
-        found: Iterable[PlainData] = msgpack.Unpacker(
-            BytesIO(joined), ext_hook=self._extension, strict_map_key=False, unicode_errors=_LONE
-        )
-        return found
 
     def _value(self, value: Any) -> PlainData:
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:

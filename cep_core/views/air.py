@@ -1,122 +1,196 @@
 """AIR, the automaton intermediate representation: automata as XML (Hong 2009, section 4.4.3).
 
-Each state has its instances' schema, its input, its filter and rebind edges; each forward edge its
-predicate and schema map.
+A document is the automaton of a linear-plus query (sections 3.3.2 and 4.3), for people, pictures
+and exchange; nothing runs on it.  Each state but the start and the end stands for a `;` or a `μ`
+and reads one stream.  It has the schema of its instances, its input, and a *filter* edge to itself
+for rows to which θ does not apply: they leave an instance unchanged.  A `μ` has a *rebind* edge
+with its aggregates.  A *forward* edge has a predicate and a schema map over the state's output:
+σ, then π ∘ ρ ∘ α_g (Lemma 2).
+
+Not every expression is linear-plus (Theorem 3): the right side of `;` and `μ` has to be a stream.
+Any other right side has to be published by a query of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import count
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from cep_core import algebra
+from cep_core.algebra import Functions, Iterate, Node, Project, Select, Stream, Union
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.operands import operands
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written
-from cep_core.views.automata import AutomatonView, Forward, Input, Unary, WaitingState
 
 _LARGEST = 10_000_000  # characters of a document
+_MOST_STATES = 200
+_MOST_EDGES = 1_000
 _TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # that XML keeps
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
 
 
-def to_xml(view: AutomatonView, literals: Sequence[Any] = ()) -> str:
-    """Return an automaton as an XML document; ``literals`` are the values of its parameters."""
-    root = Element("automaton", version="1")
-    for state in view.states:
-        _state(SubElement(root, "state", name=state.name), state, literals)
-    for edge in view.edges:
-        element = SubElement(root, "forward", {"from": edge.source, "to": edge.target})
-        _unary(element, edge.unary, literals)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
+def to_xml(node: Node, literals: Sequence[Any] = ()) -> str:
+    """Return the automaton of an expression as an XML document.
+
+    ``literals`` are the values of its parameters.  Raises AlgebraError if it is not linear-plus.
+    """
+    drawing = _Drawing(literals)
+    drawing.enter(node, "end", _Unary())
+    end = SubElement(drawing.root, "state", name="end", final="yes")
+    drawing.root.extend(drawing.edges)
+    _add_schema(end, node.schema)
+    ElementTree.indent(drawing.root)
+    return ElementTree.tostring(drawing.root, encoding="unicode") + "\n"
 
 
-def from_xml(text: str) -> AutomatonView:
-    """Return the automaton of a document; raises AlgebraError with what is wrong where."""
+def from_xml(text: str, functions: Functions = ex.FUNCTIONS) -> Node:
+    """Return the expression of a document; raises AlgebraError with what is wrong where."""
     if len(text) > _LARGEST or "<!DOCTYPE" in text:
         raise AlgebraError("an automaton is a document without DOCTYPE of at most 10 MB")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise AlgebraError(f"this is no XML document: {error}") from None
+    states, edges = root.findall("state"), root.findall("forward")
+    if len(states) > _MOST_STATES or len(edges) > _MOST_EDGES:
+        raise AlgebraError(f"an automaton has at most {_MOST_STATES} states, {_MOST_EDGES} edges")
+    if not states:
+        raise AlgebraError("an automaton has at least two states")
     try:
-        states = tuple(_read_state(element) for element in root.findall("state"))
-        edges = tuple(_read_forward(element) for element in root.findall("forward"))
+        return _Reading(states, edges, functions).into(states[-1].attrib["name"])
     except (KeyError, ValueError, IndexError) as error:
         raise AlgebraError(f"the automaton is not well-formed: {error}") from None
     except RecursionError:
         raise AlgebraError("the automaton's expressions are nested too deeply") from None
-    if not states:
-        raise AlgebraError("an automaton has at least two states")
-    known = {state.name for state in states}
-    if len(known) < len(states):
-        raise AlgebraError("two states of the automaton have the same name")
-    for edge in edges:
-        for name in (edge.source, edge.target):
-            if name not in known:
-                raise AlgebraError(f"an edge names the state {name}, which is not there")
-    return AutomatonView(states, edges)
 
 
-def _state(element: Element, state: WaitingState, literals: Sequence[Any]) -> None:
-    _schema(element, state.schema)
-    if state.input is None:
-        element.set("final", "yes")
-        return
-    input = SubElement(element, "input", stream=state.input.stream)
-    _schema(input, state.input.schema)
-    _unary(input, state.input.unary, literals)
-    if state.filter is not None:
-        filter = SubElement(element, "filter", negated="yes")
-        filter.append(_expression(state.filter, literals))
-    if state.rebind is not None:
-        rebind = SubElement(element, "rebind")
-        rebind.append(_expression(state.rebind, literals))
-        for name, expression, kind in state.aggregates:
+class _Unary(NamedTuple):
+    """A predicate, then named columns, None for all."""
+
+    predicate: ex.Expression = ex.TRUE
+    columns: tuple[tuple[str, ex.Expression], ...] | None = None
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+class _Drawing:
+    def __init__(self, literals: Sequence[Any]) -> None:
+        self.root = Element("automaton", version="1")
+        self.edges: list[Element] = []
+        self._literals = literals
+        self._names = (f"q{number}" for number in count())
+
+    def enter(self, node: Node, target: str, after: _Unary) -> None:
+        """Draw what leads to a state; ``after`` is done to the node's rows on the way."""
+        node, after = _below_unary(node, after)
+        if isinstance(node, Union):
+            self.enter(node.left, target, after)
+            self.enter(node.right, target, after)
+            return
+        name = next(self._names)
+        state = SubElement(self.root, "state", name=name)
+        match node:
+            case Stream():
+                self._wait(state, node.schema, node)
+            case algebra.Sequence(left, right, predicate):
+                self._wait(state, left.schema, right, predicate)
+            case Iterate(_, right, predicate, longest=False):
+                self._wait(state, node.schema, right, predicate)
+                self._rebind(state, node)
+            case _:
+                kind = type(node).__name__
+                raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+        edge = Element("forward", {"from": name, "to": target})
+        self._unary(edge, after)
+        self.edges.append(edge)
+        if not isinstance(node, Stream):
+            self.enter(node.left, name, _Unary())
+
+    def _wait(
+        self, state: Element, schema: Schema, right: Node, filter: ex.Expression | None = None
+    ) -> None:
+        """Write the instances, the input and the filter edge of a state."""
+        _add_schema(state, schema)
+        stream, after = _below_unary(right, _Unary())
+        if not isinstance(stream, Stream):
+            raise AlgebraError(
+                "the expression is not linear-plus: its right side is no stream",
+                hint="publish the right side and read it by name (resubscription)",
+            )
+        input = SubElement(state, "input", stream=stream.name)
+        _add_schema(input, stream.schema)
+        self._unary(input, after)
+        if filter is not None:
+            SubElement(state, "filter", negated="yes").append(self._expression(filter))
+
+    def _rebind(self, state: Element, node: Iterate) -> None:
+        rebind = SubElement(state, "rebind")
+        rebind.append(self._expression(node.rebind))
+        added = slice(len(node.schema) - len(node.aggregates), None)
+        names, kinds = node.schema.names[added], node.schema.types[added]
+        for name, expression, kind in zip(names, node.aggregates, kinds, strict=True):
             aggregate = SubElement(rebind, "aggregate", name=name, type=kind.__name__)
-            aggregate.append(_expression(expression, literals))
+            aggregate.append(self._expression(expression))
+
+    def _unary(self, parent: Element, unary: _Unary) -> None:
+        SubElement(parent, "predicate").append(self._expression(unary.predicate))
+        if unary.columns is not None:
+            columns = SubElement(parent, "map")
+            for name, column in unary.columns:
+                SubElement(columns, "attribute", name=name).append(self._expression(column))
+
+    def _expression(self, node: ex.Expression) -> Element:
+        """Return an expression as an element."""
+        if isinstance(node, ex.Constant):
+            return _constant(node.value)
+        if isinstance(node, ex.Parameter):
+            return _constant(self._literals[node.index])
+        kind = type(node).__name__
+        form = _FORMS.get(kind.lower())
+        if form is None:
+            raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+        attributes = {name: str(getattr(node, name)) for name in form.attributes}
+        element = Element(kind.lower(), attributes)
+        element.extend([self._expression(operand) for operand in operands(node, "Expression")])
+        return element
 
 
-def _schema(parent: Element, schema: Schema) -> None:
+def _below_unary(node: Node, after: _Unary) -> tuple[Node, _Unary]:
+    """Return the input of a chain of selections and projections, and the chain before `after`."""
+    while isinstance(node, Select | Project):
+        if isinstance(node, Select):
+            both = node.predicate, after.predicate
+            whole = both[0] if after.predicate == ex.TRUE else ex.And(both)
+            after = after._replace(predicate=whole)
+        else:
+            places = {(2, place): column for place, column in enumerate(node.columns)}
+            named = tuple(zip(node.schema.names, node.columns, strict=True))
+            if after.columns is not None:
+                named = tuple([(name, ex.moved(one, places)) for name, one in after.columns])
+            after = _Unary(ex.moved(after.predicate, places), named)
+        node = node.source
+    return node, after
+
+
+def _add_schema(parent: Element, schema: Schema) -> None:
     element = SubElement(parent, "schema")
     for name, kind in zip(schema.names, schema.types, strict=True):
         SubElement(element, "attribute", name=name, type=kind.__name__)
-
-
-def _unary(parent: Element, unary: Unary, literals: Sequence[Any]) -> None:
-    predicate = SubElement(parent, "predicate")
-    predicate.append(_expression(unary.predicate, literals))
-    if unary.columns is not None:
-        columns = SubElement(parent, "map")
-        for name, column in unary.columns:
-            SubElement(columns, "attribute", name=name).append(_expression(column, literals))
-
-
-def _expression(node: ex.Expression, literals: Sequence[Any]) -> Element:
-    """Return an expression as an element."""
-    if isinstance(node, ex.Constant | ex.Parameter):
-        return _constant(literals[node.index] if isinstance(node, ex.Parameter) else node.value)
-    kind = type(node).__name__
-    form = _FORMS.get(kind.lower())
-    if form is None:
-        raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
-    element = Element(kind.lower(), {name: str(getattr(node, name)) for name in form.attributes})
-    element.extend([_expression(part, literals) for part in operands(node, "Expression")])
-    return element
 
 
 def _constant(value: Any) -> Element:
     if value is None:
         return Element("constant", type="null")
     element = Element("constant", type=type(value).__name__)
-    if isinstance(value, str):
-        element.text = value
-    elif isinstance(value, BoundedDecimal):
+    if isinstance(value, str | BoundedDecimal):
         element.text = str(value)
     elif type(value) is int and value.bit_length() > 64:
         element.text = hex(value)  # of any size
@@ -127,41 +201,102 @@ def _constant(value: Any) -> Element:
     return element
 
 
-def _read_state(element: Element) -> WaitingState:
-    schema = _read_schema(element)
-    input, filter, rebind = (element.find(tag) for tag in ("input", "filter", "rebind"))
-    if input is None:
-        return WaitingState(element.attrib["name"], schema, None)
-    aggregates = [] if rebind is None else rebind.findall("aggregate")
-    return WaitingState(
-        element.attrib["name"],
-        schema,
-        Input(input.attrib["stream"], _read_schema(input), _read_unary(input)),
-        None if filter is None else _read(filter[0]),
-        None if rebind is None else _read(rebind[0]),
-        tuple(
-            (one.attrib["name"], _read(one[0]), _TYPES[one.attrib["type"]]) for one in aggregates
-        ),
-    )
+# -- reading -------------------------------------------------------------------------------
 
 
-def _read_forward(element: Element) -> Forward:
-    return Forward(element.attrib["from"], element.attrib["to"], _read_unary(element))
+class _State(NamedTuple):
+    """A state as it is read: its input, θ, the rebind predicate, and named aggregates."""
+
+    input: Node | None
+    filter: ex.Expression | None
+    rebind: ex.Expression | None
+    aggregates: tuple[tuple[str, ex.Expression, type], ...]
+
+
+class _Reading:
+    """Makes the expression of an automaton: what leads to a state is made once."""
+
+    def __init__(
+        self, states: Sequence[Element], edges: Sequence[Element], functions: Functions
+    ) -> None:
+        self._functions = functions
+        self._states = {one.attrib["name"]: self._state(one) for one in states}
+        if len(self._states) < len(states):
+            raise AlgebraError("two states of the automaton have the same name")
+        self._edges: dict[str, list[tuple[str, _Unary]]] = {}
+        for edge in edges:
+            source, target = edge.attrib["from"], edge.attrib["to"]
+            for name in (source, target):
+                if name not in self._states:
+                    raise AlgebraError(f"an edge names the state {name}, which is not there")
+            self._edges.setdefault(target, []).append((source, _read_unary(edge)))
+        self._made: dict[str, Node | None] = {}  # None while it is being made
+
+    def into(self, target: str) -> Node:
+        """Return the union of what the edges into a state carry."""
+        if target in self._made:
+            made = self._made[target]
+            if made is None:
+                raise AlgebraError(f"the state {target} leads to itself")
+            return made
+        edges = self._edges.get(target, [])
+        if not edges:
+            raise AlgebraError(f"no edge leads to the state {target}")
+        self._made[target] = None
+        node: Node = reduce(algebra.union, (self._carried(*edge) for edge in edges))
+        self._made[target] = node
+        return node
+
+    def _carried(self, source: str, unary: _Unary) -> Node:
+        stream, filter, rebind, aggregates = self._states[source]
+        if stream is None:
+            raise AlgebraError(f"the state {source} reads no stream")
+        if filter is None:
+            return self._applied(stream, unary)
+        left, functions = self.into(source), self._functions
+        if rebind is None:
+            node: Node = algebra.sequence(left, stream, filter, functions)
+        else:
+            node = algebra.iterate(left, stream, filter, rebind, aggregates, functions)
+        return self._applied(node, unary)
+
+    def _applied(self, node: Node, unary: _Unary) -> Node:
+        if unary.predicate != ex.TRUE:
+            node = algebra.select(node, unary.predicate, self._functions)
+        if unary.columns is None:
+            return node
+        return algebra.project(node, unary.columns, self._functions)
+
+    def _state(self, element: Element) -> _State:
+        input, filter, rebind = (element.find(tag) for tag in ("input", "filter", "rebind"))
+        if input is None:
+            return _State(None, None, None, ())
+        stream = Stream(input.attrib["stream"], _read_schema(input))
+        aggregates = [] if rebind is None else rebind.findall("aggregate")
+        return _State(
+            self._applied(stream, _read_unary(input)),
+            None if filter is None else _read(filter[0]),
+            None if rebind is None else _read(rebind[0]),
+            tuple([(one.attrib["name"], _read(one[0]), _type_of(one)) for one in aggregates]),
+        )
 
 
 def _read_schema(element: Element) -> Schema:
     found = element.findall("schema/attribute")
-    return Schema(
-        tuple(one.attrib["name"] for one in found),
-        tuple(_TYPES[one.attrib["type"]] for one in found),
-    )
+    return Schema(tuple([one.attrib["name"] for one in found]), tuple(map(_type_of, found)))
 
 
-def _read_unary(element: Element) -> Unary:
+def _type_of(element: Element) -> type:
+    return _TYPES[element.attrib["type"]]
+
+
+def _read_unary(element: Element) -> _Unary:
     predicate, columns = element.find("predicate"), element.find("map")
-    return Unary(
+    return _Unary(
         ex.TRUE if predicate is None else _read(predicate[0]),
-        None if columns is None else tuple((one.attrib["name"], _read(one[0])) for one in columns),
+        None
+        if columns is None
+        else tuple([(one.attrib["name"], _read(one[0])) for one in columns]),
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from cep_core.algebra import Absence, Absent, Iterate, Node, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
-from cep_core.algebra.text import Said, operator_in_words
+from cep_core.algebra.text import Said, counted, operator_in_words
 from cep_core.dataflow.mop import Operator
-from cep_core.views.graph import indexed, name_of
+from cep_core.dataflow.predicates import BoundPredicate, PredicateShape
 
 _EDGES = {
     "sequence": "NEXT",
@@ -82,3 +82,32 @@ def _others(operator: Operator) -> str:
     assert mop is not None
     others = len(mop.operators) - 1
     return f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""
+
+
+def indexed(operator: Operator) -> str:
+    """Return which index answers which part of an operator's predicate."""
+    mop = operator.mop
+    if mop is None:
+        return ""
+    if mop.kind == "select":
+        return _static(cast(BoundPredicate, operator.wanted.definition).shape)
+    return mop.indexes()
+
+
+def _static(shape: PredicateShape) -> str:
+    found = []
+    for disjunct in shape.disjuncts:
+        if disjunct.equalities:
+            found.append(f"hash on {counted(len(disjunct.equalities), 'equality', 'equalities')}")
+        elif disjunct.ranges:
+            found.append("sorted list on an inequality")
+        else:
+            found.append("tried one by one")
+    return "predicate index: " + " or ".join(dict.fromkeys(found)) if found else "never holds"
+
+
+def name_of(operator: Operator) -> str:
+    """Return the name of an operator's stream."""
+    if operator.mop is None:
+        return str(operator.wanted.definition)
+    return f"{operator.mop.label}.{operator.slot}"

@@ -16,7 +16,6 @@ import numpy as np
 
 from templates.bound.enumeration import WORK, Enumeration, relations_of
 from templates.columns.columns import (
-    UNBOUNDED,
     Column,
     Columns,
     Index,
@@ -44,7 +43,7 @@ from templates.model.conjunctive_query import (
 )
 from templates.model.join_graph import MEASURES, JoinGraph
 from templates.model.result_bound import GROUP, Cut, newcomers
-from templates.registry.members import Members
+from templates.registry.members import TemplateRows
 from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
@@ -52,7 +51,7 @@ WAVE = 100_000
 COMBINED = 1_000_000
 """Combinations of a row of R_T and two documents whose bounds are computed in one step."""
 
-Touched = tuple[Members, Columns]
+Touched = tuple[TemplateRows, Columns]
 """A template and a selection of rows of its R_T."""
 
 
@@ -91,13 +90,14 @@ class BoundedAnswers:
 
     def answers(
         self, evaluator: Evaluator, touched: Sequence[Touched], views: Views
-    ) -> Iterator[tuple[Members, Columns]]:
+    ) -> Iterator[tuple[TemplateRows, Columns]]:
         """Yield (members, R_out) in parts, for templates with two sides."""
         most = _MostAnswers(views, self.documents)
         for members, rows in touched:
             light = np.ones(len(rows["qid"]), np.bool_)
             if most.may_exceed(members.template.graph, self.most):
-                for some in _in_parts(rows, views.joins):
+                each = Index(views.joins["pairs"]).counts(rows["e0"])
+                for some in portions(each, COMBINED):
                     found = most.expected(members.template.graph, rows, some)
                     hot = _sums_above(found, self.most)
                     for row in distinct(found["row"][hot]).tolist():
@@ -130,7 +130,7 @@ class BoundedAnswers:
 
     def dense(
         self, touched: Touched, docs: tuple[int, int], times: Columns
-    ) -> Iterator[tuple[Members, Columns]]:
+    ) -> Iterator[tuple[TemplateRows, Columns]]:
         """Yield the answers of rows of R_T over a dense pair of documents, without R_vj.
 
         `docs` are the left and the right document, `times` what `in_time` reads of them.
@@ -154,7 +154,7 @@ class BoundedAnswers:
 
     def filtered(
         self, evaluator: Evaluator, touched: Sequence[Touched], bindings: Columns
-    ) -> Iterator[tuple[Members, Columns]]:
+    ) -> Iterator[tuple[TemplateRows, Columns]]:
         """Yield (members, R_out) in parts, for templates with one side."""
         counts = _Counts.of(bindings, "doc", "pair")
         for members, rows in touched:
@@ -179,7 +179,7 @@ class BoundedAnswers:
 
     def _bounded(
         self,
-        members: Members,
+        members: TemplateRows,
         query: ConjunctiveQuery,
         one: Columns,
         relations: Mapping[str, Columns],
@@ -237,7 +237,7 @@ class _Expected:
     @classmethod
     def first(cls, counts: _Counts, wanted: Column) -> _Expected:
         """Return the counts of one place of the template: `wanted` is its column of R_T."""
-        row, at = Index(counts.pairs).rows(wanted, most=UNBOUNDED)
+        row, at = Index(counts.pairs).rows(wanted)
         return cls(row, counts.docs[at], counts.counts[at])
 
     def times(self, counts: _Counts, docs: Column, wanted: Column) -> _Expected:
@@ -321,14 +321,6 @@ class _MostAnswers:
             **{"row": some[row], "docs": docs, "expected": found.expected[holds]},
             **{"qid": rows["qid"][row], "rank": rank, "own": own},
         }
-
-
-def _in_parts(rows: Columns, joins: Columns) -> Iterator[Column]:
-    """Yield rows of R_T in parts, to bound the combinations that are evaluated together."""
-    each = Index(joins["pairs"]).counts(rows["e0"])
-    before = np.cumsum(each) - each
-    cuts = np.flatnonzero(np.diff(before // COMBINED)) + 1
-    yield from np.split(np.arange(len(each)), cuts)
 
 
 def _sums_above(found: Columns, most: int) -> Column:

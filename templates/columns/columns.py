@@ -4,9 +4,9 @@ A join of a handful of rows takes DuckDB about a millisecond for each relation,
 nearly all of it for planning.  Here it takes some microseconds, and time grows
 with the rows alone.
 
-`SortedRuns` is an index of sorted runs, each less than half as long as the one before: a new run is
-merged with those before it until that holds.  Adding costs the logarithm of the size; a search is
-one binary search in each run.
+An `Index` has sorted runs, each less than half as long as the one before: a new run is merged with
+those before it until that holds.  Adding costs the logarithm of the size; a search is one binary
+search in each run.
 """
 
 from __future__ import annotations
@@ -87,43 +87,10 @@ def together(parts: Sequence[Columns]) -> Columns:
 
 MOST = 1_000_000
 """Pairs of rows from which on a join is left to the database."""
-UNBOUNDED = float("inf")
 
 
 class TooManyRows(Exception):
     """A join in memory would have more rows than its bound."""
-
-
-class Index:
-    """Finds the rows of a column that have given values."""
-
-    def __init__(self, values: Column) -> None:
-        self._order = np.argsort(values, kind="stable")
-        self._sorted = values[self._order]
-
-    def counts(self, wanted: Column) -> Column:
-        """Return the number of rows with each of some values."""
-        first, last = self._bounds(wanted)
-        counted: Column = last - first
-        return counted
-
-    def rows(self, wanted: Column, *, most: float | None = None) -> tuple[Column, Column]:
-        """Return all pairs of a place in `wanted` and a row with the value there.
-
-        Raises:
-            TooManyRows: there are more than `most` of them, which is `MOST` if not said.
-        """
-        first, last = self._bounds(wanted)
-        if (last - first).sum() > (MOST if most is None else most):
-            raise TooManyRows
-        which, at = spread(first, last)
-        return which, self._order[at]
-
-    def _bounds(self, wanted: Column) -> tuple[Column, Column]:
-        return (
-            self._sorted.searchsorted(wanted, "left"),
-            self._sorted.searchsorted(wanted, "right"),
-        )
 
 
 def spread(first: Column, last: Column) -> tuple[Column, Column]:
@@ -165,19 +132,15 @@ def ends(first: Column, size: int) -> Column:
 
 
 def portions(sizes: Column, most: int) -> list[Column]:
-    """Return places in order, in portions whose sizes sum up to `most` at most.
+    """Return places in order, in portions whose sizes sum up to less than twice `most`.
 
-    One that is larger is a portion of its own.
+    One that is larger than `most` is a portion of its own.
     """
-    found: list[list[int]] = []
-    total = float(most)
-    for at, size in enumerate(sizes.tolist()):
-        total += size
-        if total > most or not found:
-            found.append([])
-            total = size
-        found[-1].append(at)
-    return [np.array(portion) for portion in found]
+    if not len(sizes):
+        return []
+    before = np.cumsum(sizes) - sizes
+    begins = (np.diff(before // most) > 0) | (sizes[1:] > most)
+    return np.split(np.arange(len(sizes)), np.flatnonzero(begins) + 1)
 
 
 DENSE = 8
@@ -209,12 +172,12 @@ def among(values: Column, present: Column) -> Column:
 
 
 def equal_rows(
-    left: Sequence[Column], right: Sequence[Column], most: float | None = None
+    left: Sequence[Column], right: Sequence[Column], most: float = MOST
 ) -> tuple[Column, Column]:
     """Return the pairs of a row of `left` and a row of `right` that are equal in all columns.
 
     Raises:
-        TooManyRows: there are more than `most` of them, which is `MOST` if not said.
+        TooManyRows: there are more than `most` of them.
     """
     size = len(left[0])
     codes, span = np.zeros(size + len(right[0]), dtype=np.int64), 1
@@ -281,11 +244,13 @@ SHORT = 256
 """Entries of a sorted run up to which it is merged with the next one, whatever the size of that."""
 
 
-class SortedRuns:
-    """An index from values to rows, searched by bounds."""
+class Index:
+    """Finds the rows of a column that have given values: sorted runs, which are searched."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Column | None = None) -> None:
         self._runs: list[tuple[Column, Column]] = []
+        if values is not None:
+            self.add(values, np.arange(len(values)))
 
     def __len__(self) -> int:
         return sum(len(values) for values, _ in self._runs)
@@ -322,22 +287,32 @@ class SortedRuns:
             if these.any()
         ]
 
-    def counts(self, low: Column, high: Column) -> Column:
-        """Return the number of rows with a value within each of some bounds, both inclusive."""
-        found = np.zeros(len(low), dtype=np.int64)
+    def counts(self, wanted: Column) -> Column:
+        """Return the number of rows with each of some values."""
+        found = np.zeros(len(wanted), dtype=np.int64)
         for values, _ in self._runs:
-            found += values.searchsorted(high, "right")
-            found -= values.searchsorted(low, "left")
+            found += values.searchsorted(wanted, "right")
+            found -= values.searchsorted(wanted, "left")
         return found
 
-    def rows(self, low: Column, high: Column) -> tuple[Column, Column]:
-        """Return all pairs of a place of the bounds and a row with a value within them."""
-        places, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    def rows(self, wanted: Column, *, most: float = float("inf")) -> tuple[Column, Column]:
+        """Return all pairs of a place in `wanted` and a row with the value there.
+
+        Raises:
+            TooManyRows: there are more than `most` of them.
+        """
+        places, found, size = [], [], 0
         for values, rows in self._runs:
-            first = values.searchsorted(low, "left")
-            last = values.searchsorted(high, "right")
+            first = values.searchsorted(wanted, "left")
+            last = values.searchsorted(wanted, "right")
+            size += int((last - first).sum())
+            if size > most:
+                raise TooManyRows
             if (first < last).any():  # few runs have what few are asked for
                 which, at = spread(first, last)
                 places.append(which)
-                found.append(rows[at])
-        return np.concatenate(places), np.concatenate(found)
+                found.append(rows[at].astype(np.int64, copy=False))
+        if len(found) == 1:
+            return places[0], found[0]
+        nothing = np.empty(0, np.int64)
+        return np.concatenate([nothing, *places]), np.concatenate([nothing, *found])

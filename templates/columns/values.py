@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.columns.columns import Column, SortedRuns, among, distinct
+from templates.columns.columns import Column, Index, among, distinct
 from templates.storage import RELATIONS, Storage
 
 Keys = npt.NDArray[np.uint64]
@@ -58,7 +58,7 @@ class InternedValues:
     def __init__(self, storage: Storage, hashed: Hash = keys_of) -> None:
         self._storage = storage
         self._hashed = hashed
-        self._checks: SortedRuns | None = None  # by key; read on first use
+        self._checks: Index | None = None  # by key; read on first use
 
     def intern(self, texts: Sequence[str]) -> Interned:
         """Return the keys of distinct texts, and store the new ones."""
@@ -90,7 +90,7 @@ class InternedValues:
         """Store the texts of `rows`, mark the known ones, and return those whose key is taken."""
         stored = self._stored()
         ours = keys[rows]
-        at, found = stored.rows(ours, ours)
+        at, found = stored.rows(ours)
         there = np.zeros(len(rows), dtype=np.bool_)
         there[at] = True
         known[rows[at[found == checks[rows[at]]]]] = True
@@ -106,10 +106,10 @@ class InternedValues:
             return taken
         return np.concatenate((taken, np.delete(new, first)))
 
-    def _stored(self) -> SortedRuns:
+    def _stored(self) -> Index:
         """Return the checks of the stored texts by their keys."""
         if self._checks is None:
-            self._checks = SortedRuns()
+            self._checks = Index()
             keys, checks = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
             for part in self._storage.parts("value"):
                 keys.append(part["key"].to_numpy())

@@ -21,53 +21,96 @@ from templates.columns.columns import (
     Column,
     Columns,
     GrowingColumns,
-    SortedRuns,
+    Index,
     among,
     distinct,
 )
 from templates.model.conjunctive_query import ConjunctiveQuery, over_batch, over_views
-from templates.model.join_graph import JoinGraph, TemporalRelation
+from templates.model.join_graph import TemporalRelation
 from templates.model.template import Template
 
 FEW = 1_000
 """Rows of a template up to which none is looked up by its pairs."""
 
 
-class RegisteredRows:
+PairNumbers: TypeAlias = "set[int]"
+RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Rows of R_T as columns: `TemplateRows.names`, and `apart`."""
+
+
+class JoinRow(NamedTuple):
+    """One row of R_T: a distinct join.
+
+    `apart` says that no two of its value joins can hold between the same two
+    nodes, so that documents which match share at least two values.
+    """
+
+    template: int
+    pairs: tuple[int, ...]
+    relation: TemporalRelation
+    keep: int
+    apart: bool
+
+
+class TemplateRows:
     """The rows of R_T of one template, indexed by columns; see `registry` for these.
 
     An index is made, and added rows enter it, on first use.  Removed rows stay until they are half
-    of all.
+    of all.  `columns` has the pairs of variables at each place, with how many rows have them, for a
+    quick test whether the template can fire.  `seconds` is the time in which its query was
+    evaluated.
     """
 
-    def __init__(self, graph: JoinGraph) -> None:
-        self._asked = [f"e{i}" for i, _ in enumerate(graph.equalities)]
-        self._asked = self._asked or [f"p{i}" for i, _ in enumerate(graph.pairs)]
-        self.names = (
-            "qid",
-            *(f"p{i}" for i, _ in enumerate(graph.pairs)),
-            *(f"e{i}" for i, _ in enumerate(graph.equalities)),
-            *("op", "lower", "wl", "keep"),
-        )
+    def __init__(self, template: Template) -> None:
+        self.template, graph = template, template.graph
+        self.seconds = 0.0
+        self.two_sided = graph.two_sided  # it joins; otherwise it is a filter
+        self.alone = (self,)  # one object for all pairs that no other template has
+        self.columns: list[dict[int, int]] = [{} for _ in graph.pairs]
+        self._sides = [graph.nodes[child].side for _, child in graph.pairs]
+        # the places of pairs that end in a node with an equality
+        self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
+        self.others = len(self._equal) < len(self.columns)  # some pair ends in another node
+        pairs = [f"p{place}" for place, _ in enumerate(graph.pairs)]
+        joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
+        self._asked = joins or pairs
+        self.names = ("qid", *pairs, *joins, "op", "lower", "wl", "keep")
         self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
-        self._indexes = {name: SortedRuns() for name in self._asked}
-        self._sizes: dict[str, int] = {}  # of the indexes
+        self._together = 0  # rows that are not `apart`
         self._dead = 0
+        self._indexes: dict[str, Index] = {}
 
-    def add(self, rows: Mapping[str, Sequence[int]]) -> None:
-        """Add rows as columns, which have the names of `names`."""
-        alive = [1] * len(rows["qid"])
+    @cached_property
+    def queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
+        """The conjunctive query of the template, and that over documents with `several` joins."""
+        graph = self.template.graph
+        if not graph.two_sided:
+            return over_batch(graph), over_batch(graph)
+        return over_views(graph), over_views(graph, several=True)
+
+    @property
+    def several(self) -> bool:
+        """True if the template's query reads only documents with several value joins."""
+        return len(self.template.graph.equalities) > 1 and not self._together
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def add(self, rows: RowColumns) -> None:
+        """Add rows; `count` has their pairs."""
+        apart = rows["apart"]
+        self._together += apart.count(False)
+        alive = [1] * len(apart)
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
-    def remove(self, qid: int) -> None:
+    def remove(self, qid: int, row: JoinRow) -> None:
         """Remove a row."""
+        self._together -= not row.apart
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:
             self._rows.only(np.flatnonzero(self._rows["alive"]))
             self._dead = 0
-            self._indexes = {name: SortedRuns() for name in self._asked}
-            self._sizes.clear()
+            self._indexes.clear()
 
     def every(self) -> Columns:
         """Return all rows."""
@@ -93,7 +136,7 @@ class RegisteredRows:
 
     def having(self, name: str, present: Column) -> tuple[Column, Column]:
         """Return the places of `present`, each with a row that has that value in a column."""
-        which, rows = self._index(name).rows(present, present)
+        which, rows = self._index(name).rows(present)
         alive = self._rows["alive"][rows] > 0
         return which[alive], rows[alive]
 
@@ -104,7 +147,7 @@ class RegisteredRows:
         """
         if self._rows.size <= FEW:
             return np.flatnonzero(self._rows["alive"])
-        counts = {name: self._index(name).counts(present, present).sum() for name in names}
+        counts = {name: self._index(name).counts(present).sum() for name in names}
         return self.having(min(counts, key=counts.__getitem__), present)[1]
 
     def longest_keep(self, pair: int) -> int:
@@ -117,95 +160,19 @@ class RegisteredRows:
         """Return a column of some rows."""
         return self._rows[name][rows]
 
-    def _index(self, name: str) -> SortedRuns:
+    def _index(self, name: str) -> Index:
         """Return the index of a column, with the rows added since its last use."""
-        if name not in self._indexes:
-            self._indexes[name] = SortedRuns()
-        known, size = self._sizes.get(name, 0), self._rows.size
+        index = self._indexes.setdefault(name, Index())
+        known, size = len(index), self._rows.size
         if known < size:
-            self._indexes[name].add(self._rows[name][known:], np.arange(known, size))
-            self._sizes[name] = size
-        return self._indexes[name]
+            index.add(self._rows[name][known:], np.arange(known, size))
+        return index
 
-
-PairNumbers: TypeAlias = "set[int]"
-RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T as columns: those of `RegisteredRows`, and `apart`."""
-
-
-class JoinRow(NamedTuple):
-    """One row of R_T: a distinct join.
-
-    `apart` says that no two of its value joins can hold between the same two
-    nodes, so that documents which match share at least two values.
-    """
-
-    template: int
-    pairs: tuple[int, ...]
-    relation: TemporalRelation
-    keep: int
-    apart: bool
-
-
-@dataclass(eq=False)
-class Members:
-    """The rows of one template, as sets for each column, for a quick test whether it can fire.
-
-    `seconds` is the time in which its query was evaluated.
-    """
-
-    template: Template
-    columns: list[dict[int, int]]
-    registered: RegisteredRows
-    equal: tuple[int, ...]  # the places of pairs that end in a node with an equality
-    together: int = 0  # rows that are not `apart`
-    seconds: float = 0.0
-
-    @classmethod
-    def of(cls, template: Template) -> Members:
-        """Return a template without rows."""
-        graph = template.graph
-        columns: list[dict[int, int]] = [{} for _ in graph.pairs]
-        equal = tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
-        return cls(template, columns, RegisteredRows(graph), equal)
-
-    @cached_property
-    def alone(self) -> tuple[Members, ...]:
-        """This template alone: one object for all pairs that no other one has."""
-        return (self,)
-
-    @cached_property
-    def others(self) -> bool:
-        """True if some pair ends in a node without an equality."""
-        return len(self.equal) < len(self.columns)
-
-    @cached_property
-    def queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
-        """The conjunctive query of the template, and that over documents with `several` joins."""
-        graph = self.template.graph
-        if not graph.two_sided:
-            return over_batch(graph), over_batch(graph)
-        return over_views(graph), over_views(graph, several=True)
-
-    @cached_property
-    def two_sided(self) -> bool:
-        """True if the template joins; otherwise it is a filter."""
-        return self.template.graph.two_sided
-
-    @property
-    def several(self) -> bool:
-        """True if the template's query reads only documents with several value joins."""
-        return len(self.template.graph.equalities) > 1 and not self.together
-
-    @cached_property
-    def _sides(self) -> tuple[int, ...]:
-        """The side of each place."""
-        graph = self.template.graph
-        return tuple(graph.nodes[child].side for _, child in graph.pairs)
+    # -- whether it can fire ---------------------------------------------------------------
 
     def can_join(self, left: PairNumbers, right: PairNumbers) -> bool:
         """Return True if for each place with an equality some pair used there has arrived."""
-        return all(self._has(place, left, right) for place in self.equal)
+        return all(self._has(place, left, right) for place in self._equal)
 
     def can_fire(self, left: PairNumbers, right: PairNumbers) -> bool:
         """Return True if for each place of the template some pair used there has arrived."""
@@ -213,16 +180,6 @@ class Members:
 
     def _has(self, place: int, left: PairNumbers, right: PairNumbers) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
-
-    def add(self, rows: RowColumns) -> None:
-        """Add rows; `count` has their pairs."""
-        self.together += rows["apart"].count(False)
-        self.registered.add(rows)
-
-    def remove(self, qid: int, row: JoinRow) -> None:
-        """Remove a row."""
-        self.together -= not row.apart
-        self.registered.remove(qid)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
         """Count the pairs of rows, at each place how often each occurs."""
@@ -244,7 +201,7 @@ class JoinDriver:
     with such a pair are joined with nothing.  With `back` the batch is on the left side.
     """
 
-    members: Sequence[Members]
+    members: Sequence[TemplateRows]
     weights: Column
     back: bool
 
@@ -280,7 +237,7 @@ class JoinDriver:
             if not ends:
                 continue
             near = [f"p{left if self.back else right}" for left, right in ends]
-            column, rows = members.registered.column, members.registered.rarest(near, present)
+            column, rows = members.column, members.rarest(near, present)
             # Pairs above the largest that has come have the weight at the end.
             heavy = np.stack([self.weights[np.minimum(column(n, rows), last)] for n in near])
             driven = np.flatnonzero(heavy.max(axis=0, initial=0) < HEAVIEST)
@@ -303,7 +260,7 @@ def add(counts: dict[int, int], key: int, by: int) -> None:
         del counts[key]
 
 
-_ByPair: TypeAlias = "dict[int, tuple[Members, ...]]"
+_ByPair: TypeAlias = "dict[int, tuple[TemplateRows, ...]]"
 
 
 class TemplateIndex:
@@ -312,7 +269,7 @@ class TemplateIndex:
     def __init__(self) -> None:
         self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
 
-    def add(self, members: Members, pairs: Iterable[int]) -> None:
+    def add(self, members: TemplateRows, pairs: Iterable[int]) -> None:
         """Index a template by the pairs of a new row."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
@@ -320,7 +277,7 @@ class TemplateIndex:
             if members not in known:
                 templates[pair] = (*known, members) if known else members.alone
 
-    def remove(self, members: Members, pairs: Iterable[int]) -> None:
+    def remove(self, members: TemplateRows, pairs: Iterable[int]) -> None:
         """Remove a template from the index of pairs that only a removed row had."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
@@ -337,7 +294,7 @@ class TemplateIndex:
         """True if there is a template with one side."""
         return bool(self._templates[False])
 
-    def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
+    def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[TemplateRows]:
         """Return the templates with a row with one of some pairs, in their order."""
         templates = self._templates[two_sided]
         if not templates:
@@ -357,7 +314,7 @@ class TemplateIndex:
         by_pair[list(weights)] = list(weights.values())
         return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
 
-    def joined(self, left: PairNumbers, right: PairNumbers) -> list[Members]:
+    def joined(self, left: PairNumbers, right: PairNumbers) -> list[TemplateRows]:
         """Return the templates that may have rows if bindings of these pairs join."""
         reached = self.reached(left | right, two_sided=True)
         return [members for members in reached if members.can_join(left, right)]

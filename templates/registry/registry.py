@@ -35,7 +35,7 @@ from templates.model.join_graph import (
 )
 from templates.model.relations import Horizon, Pair
 from templates.model.template import Template, Templates, embedding
-from templates.registry.members import JoinRow, Members, RowColumns, TemplateIndex
+from templates.registry.members import JoinRow, RowColumns, TemplateIndex, TemplateRows
 from templates.storage import RELATIONS, Storage, scan
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Registry:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.templates = Templates()
-        self.members: dict[int, Members] = {}
+        self.members: dict[int, TemplateRows] = {}
         self.firing = TemplateIndex()
         self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
         self.pairs = VariablePairs(storage, self._new)
@@ -214,7 +214,7 @@ class Registry:
         return template
 
     def _know_template(self, template: Template) -> None:
-        self.members[template.number] = Members.of(template)
+        self.members[template.number] = TemplateRows(template)
 
     def _insert(self, row: JoinRow) -> int:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
@@ -232,12 +232,12 @@ class Registry:
             self._know_rows(members, _columns(members, rows))
         self._fresh.clear()
 
-    def _know_rows(self, members: Members, rows: RowColumns) -> None:
+    def _know_rows(self, members: TemplateRows, rows: RowColumns) -> None:
         """Count and index rows of R_T."""
         members.add(rows)
         self._count(members, rows, 1)
 
-    def _count(self, members: Members, rows: RowColumns, by: int) -> None:
+    def _count(self, members: TemplateRows, rows: RowColumns, by: int) -> None:
         """Count rows in their pairs."""
         graph = members.template.graph
         columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
@@ -260,7 +260,7 @@ class Registry:
     def _longest_keep(self, pair: int) -> int:
         """Return the longest retention of the rows with a pair; -1 if no witnesses are kept."""
         reached = self.firing.reached([pair], two_sided=True)
-        return max((members.registered.longest_keep(pair) for members in reached), default=-1)
+        return max((members.longest_keep(pair) for members in reached), default=-1)
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -312,7 +312,7 @@ class Registry:
             if first < last:
                 self._add_rows(self.members[number], every.slice(first, last - first))
 
-    def _add_rows(self, members: Members, stored: pa.Table) -> None:
+    def _add_rows(self, members: TemplateRows, stored: pa.Table) -> None:
         pairs = stored["pairs"].combine_chunks().flatten().to_numpy()
         places = pairs.reshape(stored.num_rows, -1).T.tolist()
         columns = stored.select(("qid", "op", "lower", "wl", "keep", "apart")).to_pydict()
@@ -337,7 +337,7 @@ def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, .
     return row.template, qid, row.pairs, *bounds, row.keep, row.apart, lead
 
 
-def _columns(members: Members, stored: Iterable[tuple[object, ...]]) -> RowColumns:
+def _columns(members: TemplateRows, stored: Iterable[tuple[object, ...]]) -> RowColumns:
     """Return stored rows of R_T of one template as its columns, with their value joins."""
     names = RELATIONS["r_t"].names
     columns: dict[str, Any] = dict(zip(names, zip(*stored, strict=True), strict=True))
@@ -375,59 +375,26 @@ entry.
 """
 
 
-class _PairUses:
-    """Pairs of variables with reference counts, as columns by number: 0 is no pair.
-
-    `rows` are the rows of R_T that have a pair, `valued` those that join its value.
-    """
-
-    def __init__(self) -> None:
-        self.firsts, self.seconds = array("q", [0]), array("q", [0])  # variables
-        self.rows, self.valued = array("q", [0]), array("q", [0])
-
-    def __iter__(self) -> Iterator[int]:
-        return (number for number, first in enumerate(self.firsts) if first)
-
-    def add(self, ends: tuple[int, int]) -> int:
-        """Add a pair without rows; return its number."""
-        for column, value in ((self.seconds, ends[1]), (self.rows, 0), (self.valued, 0)):
-            column.append(value)
-        self.firsts.append(ends[0])  # last, for readers in other threads
-        return len(self.firsts) - 1
-
-    def put(self, numbers: Column, firsts: Column, seconds: Column) -> None:
-        """Record pairs that have numbers, without rows so far."""
-        size = max(int(numbers.max(initial=0)) + 1, len(self.firsts))
-        for column in (self.firsts, self.seconds, self.rows, self.valued):
-            column.frombytes(bytes(8 * (size - len(column))))
-        for column, values in ((self.firsts, firsts), (self.seconds, seconds)):
-            np.frombuffer(column, np.int64)[numbers] = values
-
-    def ends(self, number: int) -> tuple[int, int] | None:
-        """Return the variables of a pair; None if it was dropped.  For any thread."""
-        first = self.firsts[number] if number < len(self.firsts) else 0
-        return (first, self.seconds[number]) if first else None
-
-    def drop(self, number: int) -> None:
-        """Forget a pair, whose number is not assigned again."""
-        self.firsts[number] = self.seconds[number] = 0
-
-
 class VariablePairs:
-    """All variables and pairs; `new` collects new rows by relation until they are written."""
+    """All variables and pairs; `new` collects new rows by relation until they are written.
+
+    Pairs are columns by number: both variables, how many rows of R_T have the pair, and how many
+    join its value.  0 is no pair, and the number of a dropped one is not assigned again.
+    """
 
     def __init__(self, storage: Storage, new: Mapping[str, list[tuple[object, ...]]]) -> None:
         self._storage = storage
         self._new = new
         self._variables: dict[str, int] = {}
         self._definitions: list[str | None] = [None]  # by number
-        self._uses = _PairUses()
+        self._firsts, self._seconds = array("q", [0]), array("q", [0])  # variables
+        self._rows, self._valued = array("q", [0]), array("q", [0])
         self._numbers: dict[int, int] = {}  # of pairs, by their variables: `NUMBERS`
         self._pairs_of = array("q", [0])  # how many pairs a variable is in
         self._changed: set[int] = set()
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._uses)
+        return (number for number, first in enumerate(self._firsts) if first)
 
     def add_stored(self, variables: pa.Table, pairs: pa.Table) -> None:
         """Add variables and pairs that have numbers; they may be known."""
@@ -442,7 +409,11 @@ class VariablePairs:
         keys = (columns["var1"].astype(np.int64) << NUMBERS | columns["var2"]).tolist()
         new = [place for place, key in enumerate(keys) if key not in self._numbers]
         numbers, firsts, seconds = (columns[name][new] for name in ("id", "var1", "var2"))
-        self._uses.put(numbers, firsts, seconds)
+        size = max(int(numbers.max(initial=0)) + 1, len(self._firsts))
+        for column in (self._firsts, self._seconds, self._rows, self._valued):
+            column.frombytes(bytes(8 * (size - len(column))))
+        for column, values in ((self._firsts, firsts), (self._seconds, seconds)):
+            np.frombuffer(column, np.int64)[numbers] = values
         self._numbers.update(zip((keys[place] for place in new), numbers.tolist(), strict=True))
         each = np.concatenate((firsts, seconds[seconds != firsts]))
         uses = np.bincount(each, minlength=len(self._definitions))
@@ -463,7 +434,10 @@ class VariablePairs:
         key = ends[0] << NUMBERS | ends[1]
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = self._uses.add(ends)
+            number = self._numbers[key] = len(self._firsts)
+            for column, value in ((self._seconds, ends[1]), (self._rows, 0), (self._valued, 0)):
+                column.append(value)
+            self._firsts.append(ends[0])  # last, for readers in other threads
             for variable in set(ends):
                 self._pairs_of[variable] += 1
             self._new["pair"].append((number, *ends))
@@ -476,9 +450,8 @@ class VariablePairs:
 
     def described(self, numbers: Iterable[int]) -> list[Pair]:
         """Return the definitions of pairs, without unknown and dropped ones."""
-        valued = self._uses.valued
         return [
-            Pair(number, first, second, valued[number] > 0)
+            Pair(number, first, second, self._valued[number] > 0)
             for number, (_, first), (_, second) in self.named(numbers)
         ]
 
@@ -486,7 +459,7 @@ class VariablePairs:
         """Return pairs with their variables, without dropped ones; thread-safe."""
         found = []
         for number in pairs:
-            ends = self._uses.ends(number)
+            ends = self._ends(number)
             if ends is not None:
                 first, second = map(self._definitions.__getitem__, ends)
                 if first is not None and second is not None:
@@ -504,7 +477,7 @@ class VariablePairs:
 
         `compared` is True if the value of the second variable joins there.
         """
-        rows_of, valued = self._uses.rows, self._uses.valued
+        rows_of, valued = self._rows, self._valued
         for number, rows in counts.items():
             if by > 0 and (not rows_of[number] or (compared and not valued[number])):
                 self._changed.add(number)
@@ -518,16 +491,21 @@ class VariablePairs:
         """
         dropped = []
         for number in dict.fromkeys(pairs):
-            ends = self._uses.ends(number)
-            if ends is not None and not self._uses.rows[number]:
+            ends = self._ends(number)
+            if ends is not None and not self._rows[number]:
                 del self._numbers[ends[0] << NUMBERS | ends[1]]
-                self._uses.drop(number)
+                self._firsts[number] = self._seconds[number] = 0
                 self._changed.discard(number)
                 self._storage.discard("pair", pa.table({"id": [number]}))
                 for variable in set(ends):
                     self._drop_variable(variable)
                 dropped.append(number)
         return tuple(dropped)
+
+    def _ends(self, number: int) -> tuple[int, int] | None:
+        """Return the variables of a pair; None if it was dropped.  For any thread."""
+        first = self._firsts[number] if number < len(self._firsts) else 0
+        return (first, self._seconds[number]) if first else None
 
     def _drop_variable(self, number: int) -> None:
         """Decrement the pair count of a variable; delete the variable at 0."""

@@ -17,21 +17,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns.columns import (
-    UNBOUNDED,
     Column,
     Columns,
     GrowingColumns,
     Index,
-    SortedRuns,
     among,
     chosen,
     columns_of,
@@ -86,8 +82,8 @@ class JoinState:
         self._rows = GrowingColumns(ROW)
         self._links = GrowingColumns(LINK)
         self._documents = GrowingColumns(DOCUMENT)
-        self._by_value = SortedRuns()
-        self._by_doc = SortedRuns()
+        self._by_value = Index()
+        self._by_doc = Index()
         self._newest = -1  # no document has had a larger number
 
     def __len__(self) -> int:
@@ -109,7 +105,7 @@ class JoinState:
         if not len(columns["doc"]):
             return
         docs = documents["doc"]
-        _, slots = self._by_doc.rows(docs, docs) if docs[0] <= self._newest else (docs, docs[:0])
+        _, slots = self._by_doc.rows(docs) if docs[0] <= self._newest else (docs, docs[:0])
         self._newest = max(self._newest, int(docs[-1]))
         if len(slots):
             there = self._take_from(int(slots.min()), tuple(columns), TIMES)
@@ -154,11 +150,11 @@ class JoinState:
 
     def counts(self, keys: Column) -> Column:
         """Return the number of links for each value in `keys`."""
-        return self._by_value.counts(keys, keys)
+        return self._by_value.counts(keys)
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
         """Return (places, rows): all pairs of an index in `keys` and a row with that value."""
-        which, links = self._by_value.rows(keys, keys)
+        which, links = self._by_value.rows(keys)
         place, rows = _within(self._links["end"], links)
         return which[place], rows
 
@@ -172,18 +168,18 @@ class JoinState:
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
         which, rows = which[usable], rows[usable]
         there = Index(pack(which, self._rows["pair"][rows].astype(np.int64)))
-        place, found = there.rows(pack(np.searchsorted(every, keys), pairs), most=UNBOUNDED)
+        place, found = there.rows(pack(np.searchsorted(every, keys), pairs))
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
         """Return the rows of some documents; `docs` has no duplicates."""
-        _, slots = self._by_doc.rows(docs, docs)
+        _, slots = self._by_doc.rows(docs)
         return _within(self._documents["end"], slots)[1]
 
     def ranks(self, docs: Column) -> Column:
         """Return the arrival rank of each document; -1 for documents without rows."""
         found = np.full(len(docs), -1, np.int64)
-        which, slots = self._by_doc.rows(docs, docs)
+        which, slots = self._by_doc.rows(docs)
         found[which] = self._documents["rank"][slots]
         return found
 
@@ -216,7 +212,7 @@ class JoinState:
 
     def has_documents(self, docs: Column) -> Column:
         """Return a mask of the documents with rows."""
-        found: Column = self._by_doc.counts(docs, docs) > 0
+        found: Column = self._by_doc.counts(docs) > 0
         return found
 
     def _touch(self, rows: Column) -> None:
@@ -264,7 +260,7 @@ class JoinState:
         self._links["slot"][:] = numbered(opening, len(first))
         self._links["end"][:] = ends(first, len(rows))
         self._documents["end"][:] = ends(first[opening], len(rows))
-        self._by_value, self._by_doc = SortedRuns(), SortedRuns()
+        self._by_value, self._by_doc = Index(), Index()
         self._index(0, 0)
 
     def _index(self, link: int, slot: int) -> None:
@@ -303,10 +299,6 @@ def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
 
 
 SHARE = 8
-PARTS = 256
-"""Number of ranges of expiry times by which older rows are evicted."""
-
-
 PUSHES = 4
 """A deletion waits for as many expired rows as so many pushes add.
 
@@ -315,62 +307,31 @@ Title joins within a day, batches of 1,000 items, which are most of a day: 42 µ
 
 
 class Expiry:
-    """Counts the kept rows and the expired ones, to decide when a deletion pays.
+    """When a deletion of expired rows pays, of the rows that were counted.
 
-    A deletion reads the whole state, so it waits until an eighth of it is expected to have expired:
-    the amortised cost of a deleted row does not depend on how many stay.  Large pushes beside a
-    small state would still delete in each: a deletion has fixed costs, so it also waits for as many
-    expired rows as several pushes add.  Windows count as up to an eighth longer than they are, so
-    there are few distinct times of expiry.
+    A deletion reads the whole state, so it waits until an eighth of it has expired: the amortised
+    cost of a deleted row does not depend on how many stay.  Large pushes beside a small state would
+    still delete in each: a deletion has fixed costs, so it also waits for as many expired rows as
+    several pushes add.  Rows are counted again when an eighth has been added.
     """
 
-    def __init__(self) -> None:
-        self._kept = 0
-        self._left = 0
-        self._leave: list[tuple[int, int]] = []  # when, and how many
-
-    @classmethod
-    def of(cls, keeps: Column, times: Column) -> Expiry:
-        """Return the retention and the time of rows, for `note`."""
-        made = cls()
-        made._kept = len(keeps)
+    def __init__(self, keeps: Column, times: Column) -> None:
+        """Count rows, by their retention and their time."""
         finite = keeps < INFINITE
-        leave = times[finite] + np.maximum(keeps[finite], 0)
-        if len(leave):
-            step = max(1, int(leave.max() - leave.min()) // PARTS)
-            first = int(leave.min())
-            counts = np.bincount((leave - first) // step)
-            parts = np.flatnonzero(counts)
-            when = first + (parts + 1) * step
-            made._leave = list(zip(when.tolist(), counts[parts].tolist(), strict=True))
-        return made
+        self._leave = np.sort(times[finite] + np.maximum(keeps[finite], 0))
+        self._kept = len(keeps)
 
-    def note(self, keeps: Column, ts: int) -> None:
-        """Count added rows, by their retention and the latest time of all."""
-        self._kept += len(keeps)
-        keeps = np.sort(keeps[keeps < INFINITE])
-        first = steps(keeps)
-        counts = ends(first, len(keeps)) - first
-        classes: Counter[int] = Counter()
-        for length, count in zip(keeps[first].tolist(), counts.tolist(), strict=True):
-            classes[_rounded(length)] += count
-        for length, count in classes.items():
-            heappush(self._leave, (ts + length, count))
+    def has_grown(self, uncounted: int) -> bool:
+        """Return True if so many rows more have to be counted."""
+        return SHARE * uncounted > self._kept
 
     def due(self, clock: int, added: int) -> bool:
-        """Return True if enough rows have expired by a time for a deletion.
+        """Return True if enough of the counted rows have expired by a time.
 
         `added` is the number of rows of the last push.
         """
-        while self._leave and self._leave[0][0] < clock:
-            self._left += heappop(self._leave)[1]
-        return self._left > PUSHES * added and SHARE * self._left >= self._kept
-
-
-def _rounded(length: int) -> int:
-    """Return a length rounded up to its first four binary digits."""
-    step = 1 << max(0, length.bit_length() - 4)
-    return -(-length // step) * step
+        expired = int(np.searchsorted(self._leave, clock))
+        return expired > PUSHES * added and SHARE * expired >= self._kept
 
 
 FILLED = 0.75

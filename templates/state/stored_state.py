@@ -43,6 +43,7 @@ class StoredState:
         self._registry = registry
         self._budget = budget
         self._added = 0  # rows since the last call of `evict`
+        self._uncounted = 0  # rows since `Expiry` counted them
         self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
         self._memory: ViewCache | None = None
         self._texts: TextIndexes | None = None
@@ -140,9 +141,6 @@ class StoredState:
             new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
             self.storage.append("times", new)
             self._newest = max(self._newest or 0, int(docs.max()))
-            if self._expiry is not None:
-                keeps = self._registry.retention.keeps[columns["pair"]]
-                self._expiry.note(keeps, int(documents["ts"].max()))
 
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
@@ -179,9 +177,11 @@ class StoredState:
         Return True if any was evicted.  Nothing happens until `Expiry` says that a deletion pays.
         """
         keeps = self._registry.retention.keeps
-        if self._registry.retention.take_changed() or self._expiry is None:
-            self._expiry = self._expiry_of(keeps)
         added, self._added = self._added, 0
+        self._uncounted += added
+        changed = self._registry.retention.take_changed()
+        if changed or self._expiry is None or self._expiry.has_grown(self._uncounted):
+            self._expiry, self._uncounted = self._expiry_of(keeps), 0
         if not self._expiry.due(clock, added):
             return False
         times_of = self._times()
@@ -211,13 +211,13 @@ class StoredState:
         return of
 
     def _expiry_of(self, keeps: Column) -> Expiry:
-        """Return the counts of expiry of the kept rows."""
+        """Count the kept rows."""
         if self.memory.whole:
             pairs, times = self.memory.ages()
         else:
             rows = columns_of(scan(self.storage, "binding", ("doc", "pair")))
             pairs, times = rows["pair"], self._times()(rows["doc"])
-        return Expiry.of(keeps[pairs], times)
+        return Expiry(keeps[pairs], times)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
         """Delete the witnesses of unused pairs."""

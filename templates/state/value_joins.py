@@ -24,13 +24,13 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from templates.columns.columns import (
-    UNBOUNDED,
     Column,
     Columns,
     Index,
     among,
     chosen,
     distinct,
+    ends,
     numbered,
     pack,
     portions,
@@ -155,20 +155,22 @@ class Pass:
         asked = order[first]
         which, rows = self._slices(keys[asked], near[asked], driven.edges)
         rows = rows[np.argsort(which, kind="stable")]
-        ends = np.cumsum(np.bincount(which, minlength=len(asked)))
-        slices = np.zeros(
-            (len(batch["key"]), 2), dtype=np.int64
-        )  # of `rows`, for each of the batch
-        slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places]
+        until = np.cumsum(np.bincount(which, minlength=len(asked)))
+        slices = np.zeros((len(batch["key"]), 2), np.int64)  # of `rows`, for each of the batch
+        slices[drives] = np.stack((np.append(0, until[:-1]), until), axis=1)[places]
         expected = slices[:, 1] - slices[:, 0]
-        heavy = _heavy(batch["doc"], expected)
-        if len(heavy):
+        order = np.argsort(batch["doc"], kind="stable")
+        starts = steps(batch["doc"][order])
+        of_documents = np.add.reduceat(expected[order], starts)
+        if of_documents.max() > PART:
             if not self.older:
                 raise HeavyBatch
             yield from self._in_parts(batch, slices, rows, driven)
             return
-        for part in _parts(batch["doc"], expected):
-            yield from self._part(chosen(batch, part), slices[part], rows, driven)
+        last = ends(starts, len(order))
+        for part in portions(of_documents, PART):  # the rows of a document stay together
+            some = order[starts[part[0]] : last[part[-1]]]
+            yield from self._part(chosen(batch, some), slices[some], rows, driven)
 
     def _part(
         self, ours: Columns, slices: Column, rows: Column, driven: Driven
@@ -243,8 +245,8 @@ class Pass:
         long = self.kept.counts(keys) > LONG * (last - first)
         which, rows = self.kept.of_values(keys[~long])
         which = np.flatnonzero(~long)[which]
-        ends = near[which], self.kept.rows(rows, ("pair",))["pair"].astype(np.int64)
-        usable = among(pack(*(ends if self.back else ends[::-1])), driven)
+        sides = near[which], self.kept.rows(rows, ("pair",))["pair"].astype(np.int64)
+        usable = among(pack(*(sides if self.back else sides[::-1])), driven)
         asked, at = spread(first[long], last[long])
         asked = np.flatnonzero(long)[asked]
         place, found = self.kept.of_pairs(keys[asked], fars[at])
@@ -265,12 +267,12 @@ class Pass:
         # The kept rows that can be asked for are narrowed three times, by cheap tests before dear
         # ones: by document and pair, by the pairs that are asked for, and by the batch's values.
         near, far, nears, fars = self._asked(joins, driven)
-        docs, ends = distinct(far), distinct(fars)
+        docs, pairs = distinct(far), distinct(fars)
         rows = self.kept.of_documents(docs)
         kept = self.kept.rows(rows, ("doc", "pair", "key", "valued"))
-        wanted = distinct(_code(docs, far, ends, fars))
-        usable = np.flatnonzero(kept["valued"] & among(kept["pair"], ends))
-        codes = _code(docs, kept["doc"][usable], ends, kept["pair"][usable])
+        wanted = distinct(_code(docs, far, pairs, fars))
+        usable = np.flatnonzero(kept["valued"] & among(kept["pair"], pairs))
+        codes = _code(docs, kept["doc"][usable], pairs, kept["pair"][usable])
         usable = usable[among(codes, wanted)]
         rows, kept = rows[usable], chosen(kept, usable)
         ours = np.flatnonzero(among(batch["pair"], distinct(nears)))
@@ -283,20 +285,20 @@ class Pass:
         ours_by_doc = Index(batch["doc"][ours])
         there = _code(docs, kept["doc"], keys, kept["key"])
         made = []
-        for part in _cut(ours_by_doc.counts(near)):
-            place, which = ours_by_doc.rows(near[part], most=UNBOUNDED)
+        for part in portions(ours_by_doc.counts(near), PART):
+            place, which = ours_by_doc.rows(near[part])
             asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
-            found, at = Index(asked).rows(there, most=UNBOUNDED)
+            found, at = Index(asked).rows(there)
             made.append(self.made(batch, ours[which[at]], rows[found]))
-        return together(made)
+        return together(made or [self.made(batch, ours[:0], rows[:0])])
 
     def _asked(self, joins: Columns, driven: Driven) -> tuple[Column, Column, Column, Column]:
         """Return the further requests of some joins: documents and pairs, near and far."""
         present, place = np.unique(joins["pairs"], return_inverse=True)
         lead, others = driven.others(present)
         others = others[np.argsort(lead, kind="stable")]
-        ends = np.cumsum(np.bincount(lead, minlength=len(present)))
-        which, at = spread(np.append(0, ends[:-1])[place], ends[place])
+        until = np.cumsum(np.bincount(lead, minlength=len(present)))
+        which, at = spread(np.append(0, until[:-1])[place], until[place])
         return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
     def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
@@ -347,33 +349,3 @@ def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
     They must be among them: another value would get the number of its neighbour.
     """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
-
-
-def _heavy(docs: Column, expected: Column) -> Column:
-    """Return the documents of which more than `PART` value joins are expected, in order."""
-    if expected.sum() <= PART:
-        return docs[:0]
-    numbers, place = np.unique(docs, return_inverse=True)
-    found: Column = numbers[np.bincount(place, expected) > PART]
-    return found
-
-
-def _cut(expected: Column) -> list[Column]:
-    """Return places in parts of bounded expected size."""
-    before = np.cumsum(expected) - expected
-    return np.split(np.arange(len(expected)), np.flatnonzero(np.diff(before // PART)) + 1)
-
-
-def _parts(docs: Column, expected: Column) -> Iterator[Column]:
-    """Yield the rows of a batch in parts of bounded expected size.
-
-    The rows of a document stay together.
-    """
-    if expected.sum() <= PART:
-        yield np.arange(len(docs))
-        return
-    order = np.argsort(docs, kind="stable")
-    starts = np.flatnonzero(np.diff(docs[order], prepend=-1))
-    before = np.cumsum(expected[order])[starts] - expected[order][starts]
-    cuts = np.flatnonzero(np.diff(before // PART)) + 1
-    yield from np.split(order, starts[cuts])

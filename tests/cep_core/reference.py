@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, NamedTuple, TypeAlias, assert_never
@@ -28,6 +29,7 @@ from cep_core import algebra
 from cep_core.algebra import expressions
 from cep_core.algebra.expressions import FUNCTIONS, And, Column, Expression, Function, walk
 from cep_core.algebra.patterns import is_plain
+from cep_core.decimals import BoundedDecimal
 from cep_core.events import VALUES, Event, Row
 
 Moment: TypeAlias = tuple[float, int, float]  # position in the input, 1 if at a close, the epoch
@@ -317,14 +319,17 @@ def _sum(values: Sequence[Any]) -> Any:
     """Return the sum, computed exactly and rounded once; null of nothing."""
     if not values or not all(map(isfinite, values)):
         return sum(values) if values else None
-    total = sum(map(Fraction, values))
+    total = sum(map(Fraction, values), Fraction())
+    if any(isinstance(one, Decimal) for one in values):
+        return _rounded(total)
     return float(total) if any(isinstance(one, float) for one in values) else int(total)
 
 
 def _average(values: Sequence[Any]) -> Any:
     if not values or not all(map(isfinite, values)):
         return sum(values) / len(values) if values else None
-    return float(sum(map(Fraction, values)) / len(values))
+    average = Fraction(sum(map(Fraction, values))) / len(values)
+    return _rounded(average) if isinstance(values[0], Decimal) else float(average)
 
 
 def _extreme(function: str, pairs: Sequence[tuple[Any, Any]]) -> Any:
@@ -402,7 +407,7 @@ def _plain_sequence(node: algebra.PatternMatch, world: World) -> list[Row]:
     """SEQ of single events; `pattern_reference` defines the rest."""
     assert is_plain(node)
     inputs = _in_order(node, world)
-    window = inf if node.window is None else value(node.window, None, (0, 0, 0), world)
+    window = inf if node.rules.window is None else value(node.rules.window, None, (0, 0, 0), world)
     found: list[tuple[Row, ...]] = [()]
     for component in node.components:
         longer = []
@@ -531,7 +536,7 @@ def holds(node: Expression, first: Row | None, second: Row, world: World) -> boo
             return _every(names, over, condition, first, second, world)
         case expressions.Compare(comparison, left, right):
             a, b = value(left, first, second, world), value(right, first, second, world)
-            return _is_proper(a) and _is_proper(b) and bool(_COMPARISONS[comparison](a, b))
+            return _is_proper(a) and _is_proper(b) and _compared(comparison, a, b)
         case _:
             return value(node, first, second, world) is True
 
@@ -571,7 +576,7 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return _applied(operator.neg, [value(operand, first, second, world)])
         case expressions.Arithmetic(symbol, left, right):
             operands = [value(left, first, second, world), value(right, first, second, world)]
-            return _applied(_ARITHMETIC[symbol], operands)
+            return _applied(lambda a, b: _computed(symbol, a, b), operands)
         case expressions.Call(name, arguments):
             operands = [value(one, first, second, world) for one in arguments]
             return _applied(world.functions[name].call, operands)
@@ -612,6 +617,34 @@ def _applied(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         return function(*operands)
     except Exception:  # whatever a user's function raises makes its result null
         return None
+
+
+def _computed(symbol: str, one: Any, other: Any) -> Any:
+    """Return the result of arithmetic: of decimals it is exact, then rounded to 18 digits."""
+    function = _ARITHMETIC[symbol]
+    if not isinstance(one, Decimal) and not isinstance(other, Decimal):
+        return function(one, other)
+    if isinstance(one, float) or isinstance(other, float):
+        return function(float(one), float(other))
+    return _rounded(function(Fraction(one), Fraction(other)))
+
+
+def _rounded(exact: Fraction) -> BoundedDecimal:
+    """Return a decimal of 18 digits after the point, rounded half to even."""
+    return BoundedDecimal(f"{round(exact * 10**18)}e-18")
+
+
+def _compared(comparison: str, one: Any, other: Any) -> bool:
+    """Compare two values; beside a decimal a double is the decimal that it prints as."""
+    if isinstance(one, Decimal) or isinstance(other, Decimal):
+        one, other = (
+            Fraction(repr(value)) if isinstance(value, float) and isfinite(value) else value
+            for value in (one, other)
+        )
+        one, other = (
+            Fraction(value) if isinstance(value, Decimal) else value for value in (one, other)
+        )
+    return bool(_COMPARISONS[comparison](one, other))
 
 
 def _is_nan(one: Any) -> bool:

@@ -25,7 +25,7 @@ from cep_core.algebra.expressions import (
     Coalesce,
     Column,
     Compare,
-    Comparison,
+    ComparisonOperator,
     Constant,
     Duration,
     Expression,
@@ -39,6 +39,7 @@ from cep_core.algebra.expressions import (
     rewrite,
 )
 from cep_core.algebra.text import Said, operator_in_words
+from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
 
@@ -51,12 +52,14 @@ VALUES_OF: Mapping[type, tuple[Any, ...]] = {
     float: (1.0, 0.5, -0.25, 1, None, NAN),
     str: ("a", "b", "ab", None),
     bool: (True, False, None),
+    BoundedDecimal: (*map(BoundedDecimal, ("0.1", "0.5", "-0.25", "1")), None),
 }
-COMPARISONS: tuple[Comparison, ...] = ("=", "!=", "<", "<=", ">", ">=")
-RELATING: tuple[Comparison, ...] = ("=", "=", "=", "<", ">=", "!=")
+NUMBERS = (int, float, BoundedDecimal)
+COMPARISONS: tuple[ComparisonOperator, ...] = ("=", "!=", "<", "<=", ">", ">=")
+RELATING: tuple[ComparisonOperator, ...] = ("=", "=", "=", "<", ">=", "!=")
 DEPTH = 4  # of expressions
 WIDE = Schema(("n", "x", "s"), (int, float, str))
-NARROW = Schema(("n", "s", "b"), (int, str, bool))
+NARROW = Schema(("n", "s", "b", "d"), (int, str, bool, BoundedDecimal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +242,9 @@ def operand(choose: Choice, types: Types, kind: type, depth: int = 2) -> Express
     found = columns(types, kind)
     if found and choose.often(3):
         return choose.of(*found)
-    if depth and kind in (int, float) and choose.seldom(2):
+    if depth and kind in NUMBERS and choose.seldom(2):
         left, right = (operand(choose, types, kind, depth - 1) for _ in range(2))
-        if kind is float and choose.seldom(3):
+        if kind is not int and choose.seldom(3):
             return Arithmetic("/", left, right)
         return Arithmetic(choose.of("+", "-", "*", "%"), left, right)
     if depth and choose.seldom(4):
@@ -251,8 +254,8 @@ def operand(choose: Choice, types: Types, kind: type, depth: int = 2) -> Express
         return Case((condition(choose, types, 0), left, right))
     if kind is int and choose.seldom(4):
         return measured(choose, types)
-    if kind is float and choose.seldom(6):
-        return Negative(operand(choose, types, float, 0))
+    if kind in (float, BoundedDecimal) and choose.seldom(6):
+        return Negative(operand(choose, types, kind, 0))
     return constant(choose, kind)
 
 
@@ -273,7 +276,7 @@ def atom(choose: Choice, types: Types) -> Expression:
     flags = columns(types, bool)
     if flags and choose.seldom(5):
         return choose.of(*flags)
-    kinds = [kind for kind in (int, str, float) if columns(types, kind)] or [int]
+    kinds = [kind for kind in (int, str, *NUMBERS[1:]) if columns(types, kind)] or [int]
     kind = choose.of(*kinds)
     by_side = [columns({side: types[side]}, kind) for side in types]
     if len(types) == 2 and all(by_side) and choose.often(2):
@@ -291,7 +294,8 @@ def atom(choose: Choice, types: Types) -> Expression:
             value = measured(choose, types)
             return Compare(choose.of("<=", ">=", "="), value, Constant(choose.number(0, 6)))
         case 7:
-            left, right = (operand(choose, types, kind) for _ in range(2))
+            other = choose.of(kind, *NUMBERS) if kind in NUMBERS else kind
+            left, right = operand(choose, types, kind), operand(choose, types, other)
             return Compare(choose.of(*COMPARISONS), left, right)
         case 8:
             part = (operand(choose, types, str, 0), operand(choose, types, str, 0))
@@ -384,7 +388,7 @@ def projected(choose: Choice, source: Node) -> Node:
     """Return computed attributes over a source."""
     found: list[tuple[str, Expression]] = []
     for i in range(choose.number(1, 3)):
-        kind = choose.of(int, float, str)
+        kind = choose.of(*NUMBERS, str)
         found.append((f"p{i}", operand(choose, {2: source.schema.types}, kind)))
     if choose.seldom(3):
         found.append(("lacking", Missing()))
@@ -518,7 +522,7 @@ def iterated(choose: Choice, left: Node, right: Node) -> Node:
     if not set(right_pairs) <= set(pairs):
         kept = pairs[: choose.number(1, len(pairs))]
         right = adapted(choose, right, Schema(*zip(*kept, strict=True)))
-    names = [(f"g{i}", choose.of(int, float)) for i in range(choose.number(0, 2))]
+    names = [(f"g{i}", choose.of(*NUMBERS)) for i in range(choose.number(0, 2))]
     kinds = [kind for _, kind in names]
     try:
         schema, _ = algebra.iterated_schema(
@@ -550,10 +554,11 @@ def aggregate(choose: Choice, types: Types) -> Aggregate:
     if function == "COUNT" and choose.often(2):
         return Aggregate("COUNT", None)
     numbers = function in ("SUM", "AVG")
-    argument = operand(choose, types, choose.of(int, float) if numbers else choose.of(int, str), 1)
+    kind = choose.of(*NUMBERS) if numbers else choose.of(int, str, BoundedDecimal)
+    argument = operand(choose, types, kind, 1)
     by = None
     if function.startswith("ARG"):
-        by = operand(choose, types, choose.of(int, float, str), 1)
+        by = operand(choose, types, choose.of(*NUMBERS, str), 1)
     return Aggregate(function, argument, by)
 
 
@@ -597,7 +602,7 @@ def varied(choose: Choice, source: Node) -> Node:
     """Return an expression of the same shape, with other constants here and there."""
 
     def other(part: Expression) -> Expression:
-        if isinstance(part, Constant) and type(part.value) in (int, float, str):
+        if isinstance(part, Constant) and type(part.value) in (*NUMBERS, str):
             return constant(choose, type(part.value)) if choose.seldom(2) else part
         return part
 
@@ -629,6 +634,8 @@ def changed(
                 parts[name] = change(part)
             case "window" if part is not None:
                 parts[name] = window(part)
+            case "rules" if part.window is not None:
+                parts[name] = replace(part, window=window(part.window))
     return replace(source, **parts)
 
 
@@ -684,8 +691,9 @@ def otherwise(choose: Choice, source: Node) -> Node:
                 return source
             return replace(source, window=Constant(choose.number(1, 8)))
         case algebra.PatternMatch():
-            if choose.often(2) and source.window is not None:
-                return replace(source, window=Constant(choose.number(1, 12)))
+            if choose.often(2) and source.rules.window is not None:
+                window = Constant(choose.number(1, 12))
+                return replace(source, rules=replace(source.rules, window=window))
             kinds = part_types(source.parts, source.components, source.inputs)
             extra = without_duration(condition(choose, {2: kinds}, 1))
             return replace(source, predicate=And((source.predicate, extra)))

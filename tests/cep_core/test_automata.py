@@ -1,6 +1,8 @@
-"""The automaton view: what it shows, and that it and AIR go there and back."""
+"""AIR: what its automata show, and that expressions go there and back."""
 
 from __future__ import annotations
+
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
-from cep_core.views import air, automata
+from cep_core.views import air
 from tests.cep_core.engines import engine_of
 from tests.cep_core.test_predicate_index import predicates
 
@@ -46,45 +48,48 @@ def example_9() -> al.Node:
 
 
 def test_the_states_and_edges_of_example_9() -> None:
-    view = automata.automaton(example_9())
-    assert [(state.name, len(state.schema)) for state in view.states] == [
+    root = ElementTree.fromstring(air.to_xml(example_9()))
+    states = root.findall("state")
+    assert [(state.attrib["name"], len(state.findall("schema/attribute"))) for state in states] == [
         ("q0", 3),  # B: waits for the rise
         ("q1", 4),  # A: the fall, with the first and the last quote
         ("q2", 2),  # the start
         ("end", 2),
     ]
-    assert [(edge.source, edge.target) for edge in view.edges] == [
+    assert [(edge.attrib["from"], edge.attrib["to"]) for edge in root.findall("forward")] == [
         *(("q0", "end"), ("q1", "q0"), ("q2", "q1"))
     ]
-    rebinds = {state.name: state.rebind for state in view.states}
-    assert rebinds["q1"] is not None
-    assert rebinds["q0"] is None
-    assert all(state.input is None or state.input.stream == "Stock" for state in view.states)
+    assert [state.find("rebind") is not None for state in states] == [False, True, False, False]
+    assert [state.find("filter") is not None for state in states] == [True, True, False, False]
+    inputs = [state.find("input") for state in states]
+    assert [one is not None and one.attrib["stream"] == "Stock" for one in inputs] == [
+        *(True, True, True, False)
+    ]
 
 
 def test_there_and_back() -> None:
     node = example_9()
-    assert automata.expression(automata.automaton(node)) == node
+    assert air.from_xml(air.to_xml(node)) == node
     union = al.union(al.select(STREAM, Compare(">", Column(2, 1), Constant(1.0))), STREAM)
     both = al.sequence(union, al.select(STREAM, Compare("=", Column(2, 0), Constant("A"))), TRUE)
-    assert automata.expression(automata.automaton(both)) == both
+    assert air.from_xml(air.to_xml(both)) == both
 
 
 @given(predicates(True))
 def test_every_predicate_goes_through_xml(predicate: Expression) -> None:
     numbers = al.stream("S", Schema(("x", "y"), (float, float)))
-    view = automata.automaton(al.sequence(numbers, numbers, predicate))
-    assert air.from_xml(air.to_xml(view)) == view
+    node = al.sequence(numbers, numbers, predicate)
+    assert air.from_xml(air.to_xml(node)) == node
 
 
 def test_a_right_side_that_is_no_stream_is_not_linear_plus() -> None:
     names = [("N", Column(2, 0)), ("P", Column(2, 3))]
     inner = al.project(al.sequence(STREAM, STREAM), names)
     with pytest.raises(AlgebraError, match="not linear-plus: its right side is no stream"):
-        automata.automaton(al.sequence(STREAM, inner))
+        air.to_xml(al.sequence(STREAM, inner))
     windowed = al.window_aggregate(STREAM, (), (("n", al.Aggregate("COUNT", None)),), Constant(5))
     with pytest.raises(AlgebraError, match="WindowAggregate is not part of an automaton"):
-        automata.automaton(windowed)
+        air.to_xml(windowed)
 
 
 @pytest.mark.parametrize(

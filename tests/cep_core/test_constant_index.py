@@ -116,7 +116,7 @@ def test_a_monotone_condition_is_tested_a_few_times(number: int) -> None:
 def test_in_what_a_condition_is_monotone() -> None:
     c, d, x = ex.Parameter(0, float), ex.Parameter(1, float), ex.Column(2, 0)
 
-    def monotone(left: ex.Expression, operator: ex.Comparison = "<") -> tuple[int, ...]:
+    def monotone(left: ex.Expression, operator: ex.ComparisonOperator = "<") -> tuple[int, ...]:
         return constants_in(ex.Compare(operator, left, x))[1]
 
     assert monotone(c) == monotone(ex.Arithmetic("/", c, x)) == monotone(ex.Negative(c)) == (0,)

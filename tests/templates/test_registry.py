@@ -18,7 +18,7 @@ from templates.model.join_graph import (
     TemporalRelation,
     relation_of,
 )
-from templates.registry.members import Members
+from templates.registry.members import TemplateRows
 from templates.registry.registry import UNDESIGNATED, Registry
 from tests.templates.memory_storage import MemoryStorage
 
@@ -61,7 +61,7 @@ def built(storage: MemoryStorage, *, one_by_one: bool = False) -> tuple[Registry
 
 def known(registry: Registry) -> dict[str, object]:
     """The description of a registry's content."""
-    pairs = range(1, len(registry.pairs._uses.firsts))
+    pairs = range(1, len(registry.pairs._firsts))
     return {
         "rows": registry.rows(),
         "named": registry.pairs.named(pairs),
@@ -84,10 +84,10 @@ def known(registry: Registry) -> dict[str, object]:
     }
 
 
-def of(members: Members) -> dict[str, object]:
+def of(members: TemplateRows) -> dict[str, object]:
     everything = np.arange(1 << 8)
     present = np.unique((everything[:, None] % 16 << 31) | everything[None, :] % 16)
-    touched = members.registered.touched(np.union1d(present, everything))
+    touched = members.touched(np.union1d(present, everything))
     return {
         "columns": members.columns,
         "several": members.several,
@@ -97,7 +97,7 @@ def of(members: Members) -> dict[str, object]:
 
 def recounted(registry: Registry) -> dict[str, object]:
     """The counts of a registry, computed from its rows alone."""
-    pairs = range(1, len(registry.pairs._uses.firsts))
+    pairs = range(1, len(registry.pairs._firsts))
     rows = registry.rows().values()
     graphs = {number: one.template.graph for number, one in registry.members.items()}
     joined = [
@@ -126,7 +126,7 @@ def recounted(registry: Registry) -> dict[str, object]:
 
 def counted(registry: Registry) -> dict[str, object]:
     """The counts of a registry."""
-    pairs = slice(1, len(registry.pairs._uses.firsts))
+    pairs = slice(1, len(registry.pairs._firsts))
     return {
         "columns": {number: one.columns for number, one in registry.members.items()},
         "joined": [registry.retention.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],

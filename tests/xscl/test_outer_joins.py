@@ -165,6 +165,10 @@ def test_results_are_joined_and_published_again() -> None:
         (f"{ORDER} JOIN{{n = m}} {INVOICE} ELSE", "JOIN ... ELSE needs a window"),
         (f"{ORDER} JOIN{{n = m, 1 h TO INF}} {INVOICE} ELSE", "JOIN ... ELSE needs a window"),
         (f"{ORDER} FOLLOWED BY{{n = m, 1 h}} {INVOICE} ELSE LEFT", "found 'LEFT'"),
+        (
+            f"{ORDER} FOLLOWED BY{{n = m, 1 h}} {INVOICE} ELSE RIGHT",
+            "waits from its first document",
+        ),
         (f"{ORDER} JOIN{{n = m, 1 h}} {INVOICE} LEFT", "found 'LEFT'"),
         ("o//o->o JOIN{o/no = m, 1 h} i//i->m ELSE", "a path on a variable"),
     ],

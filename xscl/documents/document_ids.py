@@ -27,7 +27,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from templates.columns.columns import SortedRuns
+from templates.columns.columns import Index
 from xscl.store.queries.documents import hashes_of_ids
 from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.store import Store
@@ -128,9 +128,9 @@ class DocumentIds:
     def known(self, ids: Collection[str], hashes: Hashes) -> dict[str, Versions]:
         """Return the documents with some ids, whose `hashes_of` are given."""
         found: dict[str, Versions] = {}
-        if not self._numbers.counts(hashes, hashes).any():
+        if not self._numbers.counts(hashes).any():
             return found
-        _, docs = self._numbers.rows(hashes, hashes)
+        _, docs = self._numbers.rows(hashes)
         asked = set(ids)
         columns = ("given", "id", "streams", "hash", "base")
         for row in rows_of(self._store, "document", *columns, doc=np.unique(docs).tolist()):
@@ -144,13 +144,13 @@ class DocumentIds:
         self._numbers.add(hashes, docs.astype(np.uint32))
 
     @cached_property
-    def _numbers(self) -> SortedRuns:
+    def _numbers(self) -> Index:
         """The numbers of documents by the hashes of their ids, 8 bytes for both.
 
         Those of evicted documents stay.
         """
         docs, hashes = hashes_of_ids(self._store)
-        numbers = SortedRuns()
+        numbers = Index()
         numbers.add(hashes.astype(np.uint32), docs.astype(np.uint32))
         return numbers
 

@@ -70,12 +70,16 @@ _OUTSIDE = (
     ("~", "similarity is no comparison", "compare with =, contains() or matches()"),
     *((quote, "this is no quote of XSCL", "write ' or \"") for quote in _QUOTES),
 )
+_SIDE = (
+    "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT; FOLLOWED BY waits from its first"
+    " document on, so it has no sides: write JOIN{x = y, 0 s TO 3 d} ... ELSE RIGHT"
+)
 _WORDS_OUTSIDE = {
     "WHERE": "conditions on a document stand in [ ], comparisons between documents in { }",
     "WITHIN": "the window stands last between the braces: {x = y, 3 d}",
     "ELSE": "ELSE belongs to FOLLOWED BY and JOIN, not to SYMMETRIC JOIN",
-    "LEFT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
-    "RIGHT": "of JOIN ... ELSE the side comes last: ELSE LEFT, ELSE RIGHT",
+    "LEFT": _SIDE,
+    "RIGHT": _SIDE,
     "CONTAINS": 'write contains(path, "text")',
     "STARTS-WITH": 'write starts-with(path, "text")',
     "ENDS-WITH": 'write ends-with(path, "text")',

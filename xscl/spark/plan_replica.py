@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.columns import UNBOUNDED, Column, Index, distinct, unpack
+from templates.columns.columns import Column, Index, distinct, unpack
 from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from templates.storage import Mask, Numbers
@@ -107,7 +107,7 @@ class PlanReplica:
         for members in self.registry.members.values():
             if not members.two_sided:  # a block of an absence
                 continue
-            rows = members.registered.every()
+            rows = members.every()
             lead = np.array([self.registry.lead(qid) for qid in rows["qid"].tolist()], np.int64)
             places = range(len(members.template.graph.equalities))
             edges = np.stack([rows[f"e{place}"] for place in places])
@@ -132,7 +132,7 @@ class PlanReplica:
 
         As places in `present`, and packed.
         """
-        which, rows = self._by_lead.rows(present, most=UNBOUNDED)
+        which, rows = self._by_lead.rows(present)
         return which, self._others[rows]
 
     @property

@@ -36,7 +36,7 @@ LEXIS = lexis(".")
 KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 
-class Catalog(Protocol):
+class StreamCatalog(Protocol):
     """The streams that a query may read."""
 
     def schema(self, name: str) -> Schema | None:
@@ -46,7 +46,7 @@ class Catalog(Protocol):
         """Return the names of all streams."""
 
 
-def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
+def known_schema(catalog: StreamCatalog, what: str, name: str, span: Span) -> Schema:
     """Return the schema of a stream; raises AlgebraError if there is no such stream."""
     schema = catalog.schema(name)
     if schema is None:
@@ -68,7 +68,9 @@ class Prepared:
     reads: tuple[str, ...]
 
 
-def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+def read(
+    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
+) -> Prepared:
     """Parse a query into algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -84,7 +86,7 @@ class SelectItem(NamedTuple):
 @dataclass(slots=True)
 class _Parser:
     reader: TokenReader
-    catalog: Catalog
+    catalog: StreamCatalog
     functions: Mapping[str, Function]
     inner: list[tuple[str, Node]] = field(default_factory=list)
     reads: dict[str, None] = field(default_factory=dict)

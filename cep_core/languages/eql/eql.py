@@ -40,9 +40,9 @@ has parentheses, * and the time operator of its core language.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cep_core.algebra import Role
+from cep_core.algebra import Part, Role
 from cep_core.algebra.expressions import (
     And,
     Arithmetic,
@@ -64,7 +64,7 @@ from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import Unordered, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of
 from cep_core.errors import AlgebraError, Span
-from cep_core.languages.cel.cel import Catalog, Prepared
+from cep_core.languages.cel.cel import Prepared, StreamCatalog
 from cep_core.languages.eql.operands import OperandReader
 from cep_core.languages.eql.scopes import Scopes
 from cep_core.languages.formula import formula
@@ -74,11 +74,9 @@ from cep_core.languages.sase.components import TIMES, ReadPattern
 from cep_core.languages.sase.lowering import ResultItem, clauses, require_partition
 from cep_core.languages.sase.scope import (
     INDEXES,
-    PartReference,
     PatternVariable,
     ValueReader,
     Variables,
-    require_one,
 )
 from cep_core.languages.tokens import LanguageToken, lexis
 
@@ -91,7 +89,9 @@ _ENDS = "; | \\ @ AND, a quantifier, a clause or the end"
 _CLAUSES = "a comma, WITHIN, AFTER MATCH, PUBLISH in this order or the end"
 
 
-def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+def read(
+    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
+) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     reader.expect_word("SELECT")
     if reader.tokens[-2].text == ";":  # ends the query, and is no operator
@@ -115,7 +115,7 @@ class _Query:
     values: ValueReader = field(init=False)
     # attributes of runs, as columns below 0: of each event, of the last or of all, as the
     # condition says
-    open: list[PartReference] = field(default_factory=list)
+    open: list[Part] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.values = ValueReader(self.variables, self.functions)
@@ -127,14 +127,19 @@ class _Query:
         if reader.token.kind != "end" and not reader.is_word("WHERE", "WITHIN", "AFTER", "PUBLISH"):
             raise reader.expected(_ENDS, self._alias_hint())
         filters, tests = self._qualifications()
-        bounds = clauses(reader, self.variables)
+        rules = replace(
+            clauses(reader, self.variables),
+            simultaneous=simultaneous,
+            mark="next",
+            spans=self.pattern.spans,
+        )
         publishes = reader.publication(operands.reads)
         reader.expect_end(_CLAUSES)
         partition = self.values.tested_by_all(conjunction((*filters, *tests)))
         require_partition(self.pattern, partition, self.span)
         scopes = Scopes(
             *(self.variables, self.functions, self.pattern, filters, tests),
-            *(self._selection(items), self.span, partition, bounds, simultaneous),
+            *(self._selection(items), self.span, partition, rules),
         )
         node = scopes.lowered(operands.in_order())
         return Prepared(node, publishes, (), tuple(operands.reads))
@@ -168,7 +173,7 @@ class _Query:
             role: Role = "LIST" if one.repeated else "value"
             for name in one.attributes:
                 whole = f"{one.name}_{name}" if len(positive) > 1 else name
-                column = self.variables.column(PartReference(one, role, name))
+                column = self.variables.column(one.part(role, name))
                 found.append((whole, column, one.span))
         return found
 
@@ -178,14 +183,16 @@ class _Query:
             raise item.expected("an attribute (* stands alone)")
         read = formula(item, self, lambda reader: self._own(reader, True))
         expression = self._closed(read, [])
-        columns = [part for part in walk(expression) if isinstance(part, Column)]
-        references = [self.variables.references[part.index] for part in columns]
-        for reference, part in zip(references, columns, strict=True):
-            require_one(reference, part.span)
+        for part in walk(expression):
+            if isinstance(part, Column):
+                self.variables.require_one(part)
         default = None
-        if isinstance(expression, Column) and references[0].attribute is not None:
-            one, default = references[0].variable, references[0].attribute
-            default = f"{one.name}_{default}" if len(self._named()) > 1 else default
+        if isinstance(expression, Column):
+            only = self.variables.references[expression.index]
+            if only.index is not None:
+                one = self.variables.of(only)
+                default = one.names[only.index]
+                default = f"{one.name}_{default}" if len(self._named()) > 1 else default
         name = item.result_name(default)
         span = Span(start.start, item.tokens[item.at - 1].end)
         item.expect_end("a comma or FROM")
@@ -217,7 +224,8 @@ class _Query:
         """Return the components that a condition reads."""
         indexes = [part.index for part in walk(condition) if isinstance(part, Column)]
         known = self.variables.references
-        return [(known[at] if at >= 0 else self.open[-1 - at]).variable for at in indexes]
+        read = [known[at] if at >= 0 else self.open[-1 - at] for at in indexes]
+        return [self.variables.all[part.component] for part in read]
 
     def _closed(self, node: Expression, read: Sequence[PatternVariable]) -> Expression:
         """Return a condition whose open attributes are of each event, of the last one or of all."""
@@ -231,16 +239,17 @@ class _Query:
             if not isinstance(part, Column) or part.index >= 0:
                 return part
             reference = self.open[-1 - part.index]
-            variable = reference.variable
+            variable = self.variables.of(reference)
             if reference.role == "LIST":
-                assert reference.attribute is not None
+                assert reference.index is not None
                 column = self.variables.column(reference, part.span)
                 many.setdefault(variable, {})[-part.index] = column
-                return OneOf(-part.index, variable.type_of(reference.attribute), span=part.span)
+                kind = variable.node.schema.types[reference.index]
+                return OneOf(-part.index, kind, span=part.span)
             beside = self.variables.beside(variable)
             each = bool(read) and all(one.position in beside for one in read)
             role: Role = "current" if each else "last"
-            return self.variables.column(reference._replace(role=role), part.span)
+            return self.variables.column(replace(reference, role=role), part.span)
 
         made = rewrite(node, closed)
         for lists in many.values():
@@ -286,9 +295,9 @@ class _Query:
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
-        return self._opened(PartReference(variable, "current", name), span)
+        return self._opened(variable.part("current", name), span)
 
-    def _opened(self, reference: PartReference, span: Span) -> Column:
+    def _opened(self, reference: Part, span: Span) -> Column:
         if reference not in self.open:
             self.open.append(reference)
         return Column(2, -1 - self.open.index(reference), span=span)
@@ -314,8 +323,9 @@ class _Query:
         if word.word == "PREV":
             if selects:
                 raise AlgebraError("PREV belongs into conditions", hint="select id.f", span=span)
-            return self.variables.column(PartReference(variable, "previous", attribute.text), span)
-        reference = PartReference(variable, "LIST", attribute.text)
+            previous = variable.part("previous", attribute.text)
+            return self.variables.column(previous, span)
+        reference = variable.part("LIST", attribute.text)
         return self.variables.column(reference, span) if selects else self._opened(reference, span)
 
     def _time_constraint(self, reader: TokenReader, selects: bool) -> Expression:
@@ -351,8 +361,8 @@ class _Query:
         """Return that one event ends at most so long after another begins."""
         role: Role = "current_end" if end.repeated else "end"
         columns = (
-            self.variables.column(PartReference(end, role, None), span),
-            self.variables.column(PartReference(begin, "start", None), span),
+            self.variables.column(end.part(role), span),
+            self.variables.column(begin.part("start"), span),
         )
         return Compare("<=", Arithmetic("-", *columns, span=span), time, span=span)
 

@@ -8,12 +8,14 @@ no single event.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import ClassVar
 
 from cep_core import algebra
 from cep_core.algebra.expressions import Arithmetic, Expression
+from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, PatternTree, trees_in
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
@@ -159,18 +161,13 @@ class OperandReader(ComponentReader):
 
     def _merged(self, tree: PatternTree) -> PatternTree:
         """Return a pattern in which alternatives of one name are one component."""
-        match tree:
-            case Chain(parts):
-                return replace(tree, parts=tuple(map(self._merged, parts)))
-            case Loop(inner):
-                return replace(tree, inner=self._merged(inner))
-            case Choice():
-                left = self._joined([self._merged(part) for part in tree.parts])
-                return left[0] if len(left) == 1 else Choice(tuple(left))
-            case _:
-                return tree
+        tree = with_operands(tree, "PatternTree", self._merged)
+        if not isinstance(tree, Choice):
+            return tree
+        left = self._joined(tree.parts)
+        return left[0] if len(left) == 1 else Choice(tuple(left))
 
-    def _joined(self, parts: list[PatternTree]) -> list[PatternTree]:
+    def _joined(self, parts: Sequence[PatternTree]) -> list[PatternTree]:
         flat: list[PatternTree] = []
         for part in parts:
             flat += part.parts if isinstance(part, Choice) else [part]

@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import chain
 
 from cep_core import algebra
-from cep_core.algebra import Node
+from cep_core.algebra import Node, Part, Rules
 from cep_core.algebra.expressions import (
     FALSE,
     Arithmetic,
@@ -26,6 +26,7 @@ from cep_core.algebra.expressions import (
     moved,
     walk,
 )
+from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import (
     Absent,
     Chain,
@@ -42,11 +43,10 @@ from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.eql.operands import PatternGroup
 from cep_core.languages.sase.components import ReadPattern
-from cep_core.languages.sase.lowering import Clauses, PatternLowering, ResultItem
-from cep_core.languages.sase.scope import PartReference, PatternVariable, Variables
+from cep_core.languages.sase.lowering import PatternLowering, ResultItem
+from cep_core.languages.sase.scope import PatternVariable, Variables
 
 _CONSTRAINTS = (["start", "end"], ["start", "current_end"])
-_NO_CLAUSES = Clauses(False, None, "none", None)
 
 
 @dataclass(slots=True)
@@ -60,23 +60,22 @@ class Scopes:
     tests: list[Expression]
     items: list[ResultItem]
     span: Span
-    partition: tuple[str, ...] = ()
-    clauses: Clauses = _NO_CLAUSES
-    simultaneous: bool = False
-    _kept: list[PartReference] = field(default_factory=list)
+    partition: tuple[str, ...]
+    rules: Rules
+    _kept: list[Part] = field(default_factory=list)
 
     def lowered(self, groups: Iterable[PatternGroup]) -> Node:
         """Return the query as algebra."""
         for group in groups:
             node = self._group(group)
             variables = list(self.variables.all)
-            known = variables[group.number] = replace(variables[group.number], node=node)
+            variables[group.number] = replace(variables[group.number], node=node)
             self.variables.all = variables
             self.variables.references = [
-                PartReference(known, "value", one.text) if one in self._kept else one
+                Part(group.number, "value", self._kept.index(one)) if one in self._kept else one
                 for one in self.variables.references
             ]
-        return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.clauses)
+        return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.rules)
 
     def _group(self, group: PatternGroup) -> Node:
         """Return a group as algebra: what is read of it elsewhere."""
@@ -100,11 +99,12 @@ class Scopes:
             part.index for one in outside for part in walk(one) if isinstance(part, Column)
         )
         known = self.variables.references
-        self._kept = [known[at] for at in columns if known[at].variable.position in members]
+        self._kept = [known[at] for at in columns if known[at].component in members]
         items: list[ResultItem] = [
-            (one.text, self.variables.column(one), self.span) for one in self._kept
+            (self.variables.text(one), self.variables.column(one), self.span) for one in self._kept
         ]
-        node = self._lowered(group.tree, *own, items, _NO_CLAUSES)
+        bare = replace(self.rules, window=None, inclusive=False, policy="none", target=None)
+        node = self._lowered(group.tree, *own, items, bare)
         if group.time is None:
             return node
         other: Node = algebra.select(_first_stream(node), FALSE, self.functions)
@@ -139,9 +139,9 @@ class Scopes:
         for at, one in enumerate(self.variables.references):
             if one in self._kept:
                 places[2, at] = Column(1, self._kept.index(one))
-            elif one.variable.position == guard:
+            elif one.component == guard:
                 time = Time(2, "begin" if one.role == "start" else "end")
-                places[2, at] = time if one.place is None else Column(2, first + one.place)
+                places[2, at] = time if one.index is None else Column(2, first + one.index)
         found = [moved(one, places) for one in conditions]
         return node, conjunction([own, *found] if len(guards) > 1 else found)
 
@@ -149,7 +149,7 @@ class Scopes:
         """Return the components that conditions read."""
         known = self.variables.references
         return {
-            known[part.index].variable.position
+            known[part.index].component
             for one in conditions
             for part in walk(one)
             if isinstance(part, Column)
@@ -163,7 +163,7 @@ class Scopes:
         filters: Sequence[Expression],
         tests: Sequence[Expression],
         items: list[ResultItem],
-        clauses: Clauses,
+        rules: Rules,
     ) -> Node:
         """Return a pattern as algebra, its components numbered by themselves."""
         components = components_in(tree).union(*map(stops_of, trees_in(tree)))
@@ -175,12 +175,11 @@ class Scopes:
         for one in filters:
             self._require_before(one, dict(_waiting(tree)), places)
         tests = [one for one in tests if one not in aside]
-        if clauses.window is None and not isinstance(tree, One):
+        if rules.window is None and not isinstance(tree, One):
             window = _window(tree, variables, (*filters, *tests))
-            clauses = clauses._replace(window=window, inclusive=window is not None)
-        if clauses.target is not None:
-            clauses = clauses._replace(target=places[clauses.target])
-        rules = clauses.rules(self.pattern, self.simultaneous, "next")
+            rules = replace(rules, window=window, inclusive=window is not None)
+        if rules.target is not None:
+            rules = replace(rules, target=places[rules.target])
         found = PatternLowering(
             variables=variables,
             functions=self.functions,
@@ -221,9 +220,7 @@ class Scopes:
             ends = None if one.ends is None else places[one.ends]
             made.append(replace(one, position=place, negated=number in aside, ends=ends))
         references = [
-            one._replace(variable=made[places[one.variable.position]])
-            if one.variable.position in places
-            else one
+            replace(one, component=places[one.component]) if one.component in places else one
             for one in self.variables.references
         ]
         return Variables(made, references)
@@ -234,6 +231,7 @@ def _first_stream(node: Node) -> algebra.Stream:
 
 
 def _renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
+    tree = with_operands(tree, "PatternTree", lambda part: _renumbered(part, places))
     match tree:
         case Absent(component):
             return replace(tree, component=places[component])
@@ -242,17 +240,13 @@ def _renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
             return replace(tree, component=places[component], until=until)
         case Unordered(components):
             return replace(tree, components=tuple([places[one] for one in components]))
-        case Loop(inner, until=stop):
-            ends = None if stop is None else places[stop]
-            return replace(tree, inner=_renumbered(inner, places), until=ends)
-        case Choice(parts):
-            return Choice(tuple([_renumbered(one, places) for one in parts]))
+        case Loop(until=stop) if stop is not None:
+            return replace(tree, until=places[stop])
         case Chain(parts):  # parentheses say nothing
-            made: list[PatternTree] = []
-            for part in parts:
-                below = _renumbered(part, places)
-                made += below.parts if isinstance(below, Chain) else [below]
-            return Chain(tuple(made))
+            flat = [part.parts if isinstance(part, Chain) else (part,) for part in parts]
+            return Chain(tuple(chain.from_iterable(flat)))
+        case _:
+            return tree
 
 
 def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:
@@ -281,7 +275,7 @@ def _window(
         match one:
             case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
                 known = [variables.references[part.index] for part in (start, end)]
-                places = [reference.variable.position for reference in known]
+                places = [reference.component for reference in known]
                 timed = [reference.role for reference in known] in _CONSTRAINTS
                 if timed and places == edges:
                     return time

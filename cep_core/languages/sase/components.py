@@ -22,7 +22,7 @@ from cep_core.algebra.pattern_tree import (
     trees_in,
 )
 from cep_core.errors import AlgebraError, SchemaFault, Span
-from cep_core.languages.cel.cel import Catalog, known_schema
+from cep_core.languages.cel.cel import StreamCatalog, known_schema
 from cep_core.languages.reader import NO_EVENT, TokenReader, parameter
 from cep_core.languages.sase.scope import TAG, PatternVariable, index_of
 from cep_core.languages.tokens import LanguageToken
@@ -50,7 +50,7 @@ class ComponentReader:
     """Reads the pattern of a query; with ``names_first`` names stand before quantifiers."""
 
     reader: TokenReader
-    catalog: Catalog
+    catalog: StreamCatalog
     functions: Mapping[str, Function]
     reads: dict[str, None]
     found: list[PatternVariable] = field(default_factory=list)

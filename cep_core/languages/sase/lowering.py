@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from cep_core import algebra
 from cep_core.algebra import Component, Loop, Node, One, Part, Rules, patterns
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
-from cep_core.algebra.pattern_tree import PatternTree, Policy, StepMark, trees_in
+from cep_core.algebra.pattern_tree import PatternTree, Policy, trees_in
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import repeated
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.components import ReadPattern
-from cep_core.languages.sase.scope import RUN_VALUES, PartReference, PatternVariable, Variables
+from cep_core.languages.sase.scope import RUN_VALUES, PatternVariable, Variables, is_each
 
 WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
 ResultItem: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
@@ -47,7 +47,9 @@ class PatternLowering:
         shown = [expression for _, expression, _ in columns]
         plain = all(isinstance(one, Column) for one in shown) and len(set(shown)) == len(shown)
         outputs = self._references(shown)
-        names = [name for name, _, _ in columns] if plain else [one.text for one in outputs]
+        names = (
+            [name for name, _, _ in columns] if plain else list(map(self.variables.text, outputs))
+        )
         parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
         sources = [one.source(self.functions) for one in self.variables.all]
         nodes = list(dict.fromkeys(sources))
@@ -59,10 +61,7 @@ class PatternLowering:
                 for source, one in zip(sources, self.variables.all, strict=True)
             ],
             self.tree,
-            [
-                Part(one.variable.position, one.role, one.place, one.before, one.offset)
-                for one in parts
-            ],
+            parts,
             names,
             patterns.conjunction(moved(one, places) for one in conjuncts),
             replace(
@@ -88,8 +87,8 @@ class PatternLowering:
 
     def _require_read(self, conjunct: Expression) -> None:
         """Raise AlgebraError unless there is a moment at which a condition can be tested."""
-        found = self._references([conjunct])
-        aside = list(dict.fromkeys(one.variable.name for one in found if one.variable.negated))
+        found, of = self._references([conjunct]), self.variables.of
+        aside = list(dict.fromkeys(of(one).name for one in found if of(one).negated))
         if len(aside) > 1:
             raise AlgebraError(
                 f"a condition reads {' and '.join(aside)}, which do not occur",
@@ -98,22 +97,22 @@ class PatternLowering:
             )
         if aside:
             self._require_whole(conjunct)
-        latest = max((one.variable.position for one in found), default=0)
+        latest = max((one.component for one in found), default=0)
         for each in (one for one in found if one.role in ("previous", "previous_end")):
-            if each.variable.position != latest:
-                name = next(one.variable.name for one in found if one.variable.position == latest)
+            if each.component != latest:
+                name = self.variables.all[latest].name
                 raise AlgebraError(
-                    f"a condition on {name} reads the event before {each.variable.name}[i]",
+                    f"a condition on {name} reads the event before {of(each).name}[i]",
                     hint=f"only the event before {name}[i] is known then",
                     span=conjunct.span,
                 )
-        for each in (one for one in found if one.each):
+        for each in filter(is_each, found):
             whole = any(
-                one.variable is each.variable and one.role in WHOLE and not one.before
+                one.component == each.component and one.role in WHOLE and not one.before
                 for one in found
             )
-            together = latest in self.variables.beside(each.variable)
-            if whole or not (each.variable.position == latest or together):
+            together = latest in self.variables.beside(of(each))
+            if whole or not (each.component == latest or together):
                 raise AlgebraError(
                     "a condition on each row of a run reads only what comes before it",
                     hint="compare a whole run, such as b[last].x or MAX(b[].x), with what comes"
@@ -128,7 +127,7 @@ class PatternLowering:
         made = [(name, moved(expression, places)) for name, expression, _ in columns]
         return algebra.project(node, made, self.functions, _repeated(columns))
 
-    def _places(self, references: Iterable[PartReference]) -> dict[tuple[int, int], Column]:
+    def _places(self, references: Iterable[Part]) -> dict[tuple[int, int], Column]:
         """Return the columns of references that stand one after the other."""
         columns = [(2, self.variables.column(one).index) for one in references]
         return {column: Column(2, place) for place, column in enumerate(columns)}
@@ -137,7 +136,7 @@ class PatternLowering:
         """Return a query of one event as selection and projection."""
         (variable,) = self.variables.all
         places = {
-            (2, at): Column(2, one.place or 0) for at, one in enumerate(self.variables.references)
+            (2, at): Column(2, one.index or 0) for at, one in enumerate(self.variables.references)
         }
         node = variable.node
         if conjuncts:
@@ -151,9 +150,9 @@ class PatternLowering:
         for one in self.variables.positive():
             role: Any = "last" if one.repeated else "value"
             for name in one.attributes:
-                found.append((one, name, self.variables.column(PartReference(one, role, name))))
+                found.append((one, name, self.variables.column(one.part(role, name))))
             if one.repeated:
-                count = self.variables.column(PartReference(one, "COUNT", None))
+                count = self.variables.column(one.part("COUNT"))
                 found.append((one, "count", count))
         names = [name for _, name, _ in found]
         return [
@@ -167,14 +166,15 @@ class PatternLowering:
 
     def _require_whole(self, conjunct: Expression) -> None:
         for one in self._references([conjunct]):
-            if one.each:
+            if is_each(one):
+                name = self.variables.of(one).name
                 raise AlgebraError(
-                    f"a condition on what is negated reads {one.text}",
-                    hint=f"write {one.variable.name}[1], {one.variable.name}[last] or an aggregate",
+                    f"a condition on what is negated reads {self.variables.text(one)}",
+                    hint=f"write {name}[1], {name}[last] or an aggregate",
                     span=conjunct.span,
                 )
 
-    def _references(self, expressions: list[Expression]) -> list[PartReference]:
+    def _references(self, expressions: list[Expression]) -> list[Part]:
         """Return the references of expressions, negated components included, each once."""
         indexes = [
             part.index for one in expressions for part in walk(one) if isinstance(part, Column)
@@ -203,27 +203,11 @@ _POLICIES: dict[tuple[str, ...], Policy] = {
 }
 
 
-class Clauses(NamedTuple):
-    """The bounds and the match policy of a pattern."""
-
-    inclusive: bool
-    window: Expression | None
-    policy: Policy
-    target: int | None
-
-    def rules(self, pattern: ReadPattern, simultaneous: bool, mark: StepMark) -> Rules:
-        """Return the rules of a pattern."""
-        return Rules(
-            *(self.window, self.inclusive, simultaneous, mark),
-            policy=self.policy,
-            target=self.target,
-            spans=pattern.spans,
-        )
-
-
-def clauses(reader: TokenReader, variables: Variables) -> Clauses:
-    """Read WITHIN and AFTER MATCH, if they are there."""
-    return Clauses(*_within(reader), *_after_match(reader, variables))
+def clauses(reader: TokenReader, variables: Variables) -> Rules:
+    """Read WITHIN and AFTER MATCH, if they are there; return rules without the other ones."""
+    inclusive, window = _within(reader)
+    policy, target = _after_match(reader, variables)
+    return Rules(window, inclusive, policy=policy, target=target)
 
 
 def require_partition(pattern: ReadPattern, partition: Collection[str], span: Span) -> None:

@@ -38,7 +38,7 @@ RETURN are those of SASE+ (Agrawal et al. 2008); what they mean is stated in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cep_core.algebra.expressions import (
     TRUE,
@@ -49,7 +49,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Span
-from cep_core.languages.cel.cel import Catalog, Prepared
+from cep_core.languages.cel.cel import Prepared, StreamCatalog
 from cep_core.languages.formula import formula, is_attribute
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.components import (
@@ -71,7 +71,6 @@ from cep_core.languages.sase.scope import (
     INDEXES,
     ValueReader,
     Variables,
-    require_one,
 )
 from cep_core.languages.tokens import LanguageToken, lexis
 
@@ -85,7 +84,9 @@ _CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH 
 LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
 
-def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+def read(
+    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
+) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -93,7 +94,7 @@ def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function
 @dataclass(slots=True)
 class _Parser:
     reader: TokenReader
-    catalog: Catalog
+    catalog: StreamCatalog
     functions: Mapping[str, Function]
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
@@ -114,7 +115,7 @@ class _Parser:
         partition = self._partition(strategy, condition)
         items = self._return()
         require_partition(pattern, partition, span)
-        rules = found.rules(pattern, simultaneous, strategy)
+        rules = replace(found, simultaneous=simultaneous, mark=strategy, spans=pattern.spans)
         lowering = PatternLowering(
             *(self.variables, self.functions, pattern.tree, rules, span, partition)
         )
@@ -215,7 +216,7 @@ class _Parser:
         last = reader.tokens[reader.at - 1]
         for part in walk(expression):
             if isinstance(part, Column):
-                require_one(self.variables.references[part.index], part.span)
+                self.variables.require_one(part)
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
         return name, expression, Span(first.start, last.end)

@@ -1,19 +1,17 @@
 """The variables of a pattern, what their attributes stand for, and their values in text.
 
-SASE and EQL have them alike.  While a condition is read, Column(2, j) is the j-th *reference*: an
-attribute of a variable, or of the rows of a run.  A predicate on an attribute that an event lacks
-is true (Wu, Diao and Rizvi 2006, section 2.2.2): where only some types of an ANY lack it, the atom
-holds for these as well.
+SASE and EQL have them alike.  While a condition is read, Column(2, j) is the j-th *reference*, a
+part of the pattern.  A predicate on an attribute that an event lacks is true (Wu, Diao and Rizvi
+2006, section 2.2.2): where only some types of an ANY lack it, the atom holds for these as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
-from cep_core.algebra import Node, Role, patterns, project
+from cep_core.algebra import Node, Part, Role, patterns, project
 from cep_core.algebra.expressions import (
     TRUE,
     And,
@@ -81,6 +79,18 @@ class PatternVariable:
         return project(self.node, [*known, *self.computed.items()], functions, self.span)
 
     @property
+    def names(self) -> list[str]:
+        """The names of its attributes, and of what is computed of each event."""
+        return [*self.node.schema.names, *self.computed]
+
+    def part(
+        self, role: Role, attribute: str | None = None, before: bool = False, offset: int = 0
+    ) -> Part:
+        """Return an attribute in a role; without an attribute the rows of a run."""
+        place = None if attribute is None else self.names.index(attribute)
+        return Part(self.position, role, place, before, offset)
+
+    @property
     def attributes(self) -> tuple[str, ...]:
         """The names of its attributes."""
         return tuple(name for name in self.node.schema.names if name != TAG)
@@ -94,42 +104,9 @@ class PatternVariable:
         return self.node.schema.types[self.node.schema.names.index(attribute)]
 
 
-class PartReference(NamedTuple):
-    """An attribute of a variable, in a role; without an attribute the rows of a run."""
-
-    variable: PatternVariable
-    role: Role
-    attribute: str | None
-    before: bool = False
-    offset: int = 0
-
-    @property
-    def place(self) -> int | None:
-        """The position of the attribute."""
-        if self.attribute is None:
-            return None
-        names = [*self.variable.node.schema.names, *self.variable.computed]
-        return names.index(self.attribute)
-
-    @property
-    def each(self) -> bool:
-        """True if it has a value for each event of a run."""
-        return self.before or self.role in EACH
-
-    @property
-    def text(self) -> str:
-        """The reference as it is written."""
-        name, role = self.variable.name, self.role
-        attribute = f".{self.attribute}" if self.attribute is not None else ""
-        if role in RUN_VALUES:
-            return f"{role}({name}[{'..i-1' if self.before else ''}]{attribute})"
-        index = {role: text for text, role in _INDEXES.items()}.get(role)
-        if self.offset:
-            shown = self.offset + 1 if role == "first" else f"last-{self.offset}"
-            return f"{name}[{shown}]{attribute}"
-        if role in ("start", "first_end", "end", "current_end", "previous_end"):
-            return f"{name}.#{role}"
-        return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
+def is_each(part: Part) -> bool:
+    """Return True if a part has a value for each event of a run."""
+    return part.before or part.role in EACH
 
 
 @dataclass(slots=True)
@@ -137,7 +114,7 @@ class Variables:
     """The variables of a query, and the references that its conditions make."""
 
     all: Sequence[PatternVariable]
-    references: list[PartReference] = field(default_factory=list)
+    references: list[Part] = field(default_factory=list)
     # equalities with the rows of a run that have an attribute, and when there is none
     _vacuous: list[tuple[Expression, Expression]] = field(default_factory=list)
 
@@ -155,11 +132,29 @@ class Variables:
         """Return the components that have to occur as a strategy names them."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
-    def column(self, reference: PartReference, span: Span | None = None) -> Column:
-        """Return the column of a reference."""
-        if reference not in self.references:
-            self.references.append(reference)
-        return Column(2, self.references.index(reference), span=span)
+    def column(self, part: Part, span: Span | None = None) -> Column:
+        """Return the column of a part."""
+        if part not in self.references:
+            self.references.append(part)
+        return Column(2, self.references.index(part), span=span)
+
+    def of(self, part: Part) -> PatternVariable:
+        """Return the variable of a part."""
+        return self.all[part.component]
+
+    def text(self, part: Part) -> str:
+        """Return a part as it is written."""
+        name, role = self.of(part).name, part.role
+        attribute = "" if part.index is None else f".{self.of(part).names[part.index]}"
+        if role in RUN_VALUES:
+            return f"{role}({name}[{'..i-1' if part.before else ''}]{attribute})"
+        index = {role: text for text, role in _INDEXES.items()}.get(role)
+        if part.offset:
+            shown = part.offset + 1 if role == "first" else f"last-{part.offset}"
+            return f"{name}[{shown}]{attribute}"
+        if role in ("start", "first_end", "end", "current_end", "previous_end"):
+            return f"{name}.#{role}"
+        return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
 
     def named(self, name: str) -> PatternVariable | None:
         """Return the variable of a name."""
@@ -211,7 +206,7 @@ class Variables:
                 raise self.unknown(name, [variable], span)
             return Missing(span=span)
         role, offset = self._role(variable, index, name, span)
-        return self.column(PartReference(variable, role, name, offset=offset), span)
+        return self.column(variable.part(role, name, offset=offset), span)
 
     def time(self, variable: PatternVariable, index: str | None, span: Span) -> Expression:
         """Return when an event of a variable ends."""
@@ -227,7 +222,7 @@ class Variables:
             role = "first_end" if found == "first" else _TIMES[found]
         elif index is not None:
             raise AlgebraError(f"{variable.name} is one event, not a run", span=span)
-        return self.column(PartReference(variable, role, None), span)
+        return self.column(variable.part(role), span)
 
     def aggregate(
         self,
@@ -259,7 +254,7 @@ class Variables:
             schema = variable.source(functions).schema
             aggregate_type(function, schema.types[schema.names.index(name)], span)
         role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
-        return self.column(PartReference(variable, role, name, before), span)
+        return self.column(variable.part(role, name, before), span)
 
     def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
         """Return [attr], or [attr = value]: equal values of all components, negated or not."""
@@ -312,9 +307,9 @@ class Variables:
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
             role: Role = "first" if base.repeated else "value"
-            same = Compare("=", self.column(PartReference(base, role, name), span), each, span=span)
+            same = Compare("=", self.column(base.part(role, name), span), each, span=span)
             if base.optional and base is not one and one.ends is None:
-                count = self.column(PartReference(base, "COUNT", None), span)
+                count = self.column(base.part("COUNT"), span)
                 self._vacuous.append((same, Compare("=", count, Constant(0))))
             return same
         if not is_ordered(base.type_of(name)):
@@ -324,8 +319,8 @@ class Variables:
                 span=base.span,
             )
         before = one is base
-        least = self.column(PartReference(base, "MIN", name, before), span)
-        count = self.column(PartReference(base, "COUNT", name, before), span)
+        least = self.column(base.part("MIN", name, before), span)
+        count = self.column(base.part("COUNT", name, before), span)
         equal = Compare("=", least, each, span=span)
         self._vacuous.append((equal, Compare("=", count, Constant(0))))
         return And((Compare("=", each, each, span=span), equal), span=span) if before else equal
@@ -364,15 +359,32 @@ class Variables:
 
     def _each(self, variable: PatternVariable, name: str, span: Span) -> Column:
         role: Role = "current" if variable.repeated else "value"
-        return self.column(PartReference(variable, role, name), span)
+        return self.column(variable.part(role, name), span)
 
-    def _lacks(self, reference: PartReference) -> list[tuple[Column, int]]:
+    def _lacks(self, part: Part) -> list[tuple[Column, int]]:
         """Return (tag, number) of the types that lack an attribute."""
-        variable, role, attribute, before, offset = reference
-        if attribute is None or role in RUN_VALUES:
+        if part.index is None or part.role in RUN_VALUES:
             return []
-        tag = PartReference(variable, role, TAG, before, offset)
-        return [(self.column(tag), number) for number in variable.lacking.get(attribute, ())]
+        variable = self.of(part)
+        lacking = variable.lacking.get(variable.names[part.index], ())
+        return [
+            (self.column(replace(part, index=variable.names.index(TAG))), number)
+            for number in lacking
+        ]
+
+    def require_one(self, column: Column) -> None:
+        """Raise AlgebraError unless a result has one value of a column."""
+        part = self.references[column.index]
+        variable = self.of(part)
+        if variable.negated:
+            message = f"{variable.name} is negated, so a result has no event of it"
+            raise AlgebraError(message, span=column.span)
+        if is_each(part):
+            raise AlgebraError(
+                f"a result has many {self.text(part)}",
+                hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
+                span=column.span,
+            )
 
     def _role(
         self, variable: PatternVariable, index: str | None, name: str, span: Span
@@ -569,16 +581,3 @@ class _InAggregate:
 
 
 _ROWS = Constant(None)  # a run, without an attribute
-
-
-def require_one(reference: PartReference, span: Span | None) -> None:
-    """Raise AlgebraError unless a result has one value of a reference."""
-    variable = reference.variable
-    if variable.negated:
-        raise AlgebraError(f"{variable.name} is negated, so a result has no event of it", span=span)
-    if reference.each:
-        raise AlgebraError(
-            f"a result has many {reference.text}",
-            hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
-            span=span,
-        )

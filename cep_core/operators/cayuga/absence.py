@@ -45,13 +45,6 @@ class Expectation(NamedTuple):
     moment: bool = False
 
 
-class Due(NamedTuple):
-    """The instances of one deadline, by identity."""
-
-    open: dict[int, Instance]
-    answered: dict[int, Instance]  # kept for further pairs
-
-
 class AbsenceMOp(StateMOp):
     """Absences of one definition, over streams of one left channel and one right stream.
 
@@ -68,7 +61,8 @@ class AbsenceMOp(StateMOp):
         self._otherwise = definition.otherwise
         self._moment = definition.moment
         self._nulls = (None,) * first.inputs[1].wanted.width
-        self._due: dict[int, Due] = {}
+        self._due: dict[int, dict[int, Instance]] = {}  # by deadline and identity
+        self._answered: set[int] = set()  # of these, which are kept for further pairs
         self._over: list[Instance] = []  # their deadline is the current epoch
 
     # -- the plan --------------------------------------------------------------------------
@@ -77,35 +71,33 @@ class AbsenceMOp(StateMOp):
         return super().accepts(wanted) and wanted.inputs[1] is self.active.right
 
     def _forget(self, slot: int) -> None:
-        kept = list(self._all())
+        kept, answered = list(self.kept()), self._answered
+        self._answered = set()
         self._kept.clear()
         for due in self._due.values():
-            due.open.clear()
-            due.answered.clear()
-        for instance, answered in kept:
+            due.clear()
+        for instance in kept:
             row, members = instance
             left = without_slot(members, slot)
-            if left == members:
-                self._restore(instance, answered)
-                continue
-            self._lane.journal.drop((instance,))
+            if left != members:
+                self._lane.journal.drop((instance,))
             if left is not None:
-                self._restore((row, left), answered)
+                same = instance if left == members else (row, left)
+                self._restore(same, id(instance) in answered)
 
     def instances(self) -> int:
-        return sum(len(due.open) + len(due.answered) for due in self._due.values())
+        return sum(map(len, self._due.values()))
 
     @property
     def keeps(self) -> int:
         return self._window
 
     def kept(self) -> Iterator[Instance]:
-        for instance, _ in self._all():
-            yield instance
+        for due in self._due.values():
+            yield from due.values()
 
     def saved(self, kept: Instance, number: OperatorNumber) -> list[Any]:
-        due = self._due[kept[0][1] + self._window]
-        return [*super().saved(kept, number), int(id(kept) in due.answered)]
+        return [*super().saved(kept, number), int(id(kept) in self._answered)]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._kept.count
@@ -130,9 +122,9 @@ class AbsenceMOp(StateMOp):
     def install(self, instance: Instance) -> None:
         deadline = instance[0][1] + self._window
         if deadline not in self._due:
-            self._due[deadline] = Due({}, {})
+            self._due[deadline] = {}
             self._lane.expect(deadline, self)  # or `finish` prepares, at the end of the epoch
-        self._due[deadline].open[id(instance)] = instance
+        self._due[deadline][id(instance)] = instance
         self._lane.journal.keep(self, instance)
         super().install(instance)
 
@@ -142,26 +134,27 @@ class AbsenceMOp(StateMOp):
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         for deadline in (time, time + 1):  # for the one after it something is prepared
-            due = self._due.get(deadline)
-            for _, members in due.open.values() if due is not None else ():
-                for slot in slots_of(members):
-                    yield self._owners[slot]
+            for identity, (_, members) in self._due.get(deadline, {}).items():
+                if identity not in self._answered:
+                    yield from [self._owners[slot] for slot in slots_of(members)]
 
     def flush(self, now: int) -> None:
         """Emit the instances that nobody has answered until their deadline."""
         due = self._due.pop(now, None)
         if due is None:
             return
-        over = [*due.open.values(), *due.answered.values()]
-        self._lane.journal.drop(over)
-        self._over += over
+        self._lane.journal.drop(due.values())
+        self._over += due.values()
         self.fire(now)
-        for row, members in due.open.values():
+        for identity, (row, members) in due.items():
+            if identity in self._answered:
+                continue
             begin = now if self._moment else row[0]
             if self._otherwise:
                 self._output.emit(paired(row, (now, now, row[2], *self._nulls)), members)
             else:
                 self._output.emit((begin, now, *row[2:]), members)
+        self._answered.difference_update(due)
 
     def finish(self, now: int) -> None:
         """Delete and install instances; prepare for a deadline at the next tick."""
@@ -178,14 +171,6 @@ class AbsenceMOp(StateMOp):
         if now + 1 in self._due:
             self._lane.prepare(now + 1, self)
 
-    def _all(self) -> Iterator[tuple[Instance, bool]]:
-        """Yield the instances with whether they are answered, by deadline."""
-        for due in self._due.values():
-            for instance in due.open.values():
-                yield instance, False
-            for instance in due.answered.values():
-                yield instance, True
-
     def _restore(self, instance: Instance, answered: bool) -> None:
         self.install(instance)
         if answered:
@@ -194,11 +179,12 @@ class AbsenceMOp(StateMOp):
     def _answer(self, instance: Instance) -> None:
         """Mark an instance as answered; it may have been before."""
         due = self._due[instance[0][1] + self._window]
-        found = due.open.pop(id(instance), None)
-        if found is None:
+        if id(instance) in self._answered or id(instance) not in due:
             return
         journal = self._lane.journal
-        journal.drop((found,))
+        journal.drop((instance,))
         if self._otherwise:
-            due.answered[id(instance)] = found
-            journal.keep(self, found)
+            self._answered.add(id(instance))
+            journal.keep(self, instance)
+        else:
+            del due[id(instance)]

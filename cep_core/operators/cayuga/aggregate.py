@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
-from cep_core.dataflow.clock import END
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SavedRows, Wanted, Wire
 from cep_core.dataflow.predicates import BoundColumns
@@ -95,7 +94,6 @@ class Share:
         # an instant's rows are gone when its epoch is
         self._journal = journal if definition.window is not None else Unwritten()
         self.groups: dict[Row, RowGroup] = {}
-        self.arrived: list[tuple[Row, Members]] = []
         self._number = 0
 
     def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, RowGroup, Members]]:
@@ -111,7 +109,7 @@ class Share:
     def put(self, row: Row, members: Members) -> RowGroup:
         """Consume a row."""
         definition = self.definition
-        inputs = definition.inputs.shape.make(None, row, definition.inputs.constants)
+        inputs = definition.inputs.shape(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])
         key = tuple([_NAN if value != value else value for value in values])
         group = self.groups.get(key)
@@ -187,7 +185,6 @@ class AggregateMOp(OrderedMOp):
         super().__init__(first, number)
         self._port = Port(self, self.receive)
         self._wire = Wire(self._port, self._lane)
-        self._readers: dict[int, int] = {}
         self._shares: dict[Aggregation, Share] = {}
         self._arrived: list[tuple[Row, Members]] = []
 
@@ -205,9 +202,7 @@ class AggregateMOp(OrderedMOp):
         self.operators[operator] = None
         share.slots[source.slot] = operator
         share.channel.occupy()
-        self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
-        if self._readers[source.slot] == 1:
-            self._wire.connect(source)
+        self._wire.connect(source)
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -221,10 +216,7 @@ class AggregateMOp(OrderedMOp):
         else:
             share.clear()
             del self._shares[share.definition]
-        self._readers[slot] -= 1
-        if not self._readers[slot]:
-            del self._readers[slot]
-            self._wire.disconnect(operator.wanted.inputs[0])
+        self._wire.disconnect(operator.wanted.inputs[0])
         if not self.operators:
             self._lane.drop(self)
 
@@ -247,7 +239,6 @@ class AggregateMOp(OrderedMOp):
     def evict(self, watermark: int) -> None:
         """Drop rows that are older than their window."""
         super().evict(watermark)
-        oldest = END
         for share in self._shares.values():
             window = share.definition.window
             if window is None:
@@ -256,10 +247,8 @@ class AggregateMOp(OrderedMOp):
                 share.forget(group, watermark - window)
                 if not group.fragments:
                     del share.groups[key]
-                for fragment in group.fragments.values():
-                    oldest = min(oldest, fragment.rows[0][1][1] + window)
-        if oldest < END:
-            self._evict_after(oldest)
+            if share.groups:
+                self._arm(watermark, window)
 
     def channels(self) -> Iterator[Channel]:
         for share in self._shares.values():
@@ -292,7 +281,7 @@ class AggregateMOp(OrderedMOp):
         for share, slots in by_share.items():
             share.put(row, members_of(sorted(slots)))
             if share.definition.window is not None:
-                self._evict_after(row[1] + share.definition.window)
+                self._arm(row[1], share.definition.window)
 
     def _instant(self, share: Share, now: int, arrived: list[tuple[Row, Members]]) -> None:
         try:
@@ -317,12 +306,7 @@ class AggregateMOp(OrderedMOp):
                 if own:
                     share.channel.emit(row, members_of(sorted(own)))
         if taken:
-            self._evict_after(now + window)
-
-    def _evict_after(self, time: int) -> None:
-        if not self._armed:
-            self._armed = True
-            self._lane.evict_at(time, self)
+            self._arm(now, window)
 
     def _rebuild(self, share: Share, slot: int) -> None:
         """Remove a stream from a definition's fragments."""

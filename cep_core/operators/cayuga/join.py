@@ -9,7 +9,7 @@ operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +17,7 @@ from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import KeptGroups, MOp, Operator, OperatorNumber, Wanted, Wire
-from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
 
 _LEFT, _RIGHT = 0, 1
@@ -47,14 +47,8 @@ class WindowJoinMOp(MOp):
         self._clock = clock
         self._lateness = lateness
         self._constants = definition.constants
-        shape = definition.shape
-        self._holds = shape.holds
-        self._keys: list[Callable[[Row], Any]] = []
-        self._several = False
-        if len(shape.disjuncts) == 1 and shape.disjuncts[0].joins:
-            joins = shape.disjuncts[0].joins
-            self._keys = [values_of([j[side] for j in joins]) for side in (_LEFT, _RIGHT)]
-            self._several = len(joins) > 1
+        self._holds = definition.shape.holds
+        self._keys = definition.shape.keys
         self._output = Channel(False)
         self._wires = [
             Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), None),
@@ -64,7 +58,6 @@ class WindowJoinMOp(MOp):
         self._kept: list[KeptGroups[KeptRow]]
         self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
         self._window = -1  # the largest
-        self._windows: dict[int, int] = {}  # how many operators have each
         self._by_left: dict[int, dict[Operator, None]] = {}
         self._next_eviction: int | None = None
 
@@ -72,14 +65,10 @@ class WindowJoinMOp(MOp):
         operator = Operator(wanted, self._output, self._output.slot(), self)
         self.operators[operator] = None
         for side, source in enumerate(wanted.inputs):
-            readers = self._readers[side].setdefault(source.slot, {})
-            if not readers:
-                self._wires[side].connect(source)
-            readers[operator] = None
+            self._wires[side].connect(source)
+            self._readers[side].setdefault(source.slot, {})[operator] = None
         self._by_left.setdefault(wanted.inputs[0].slot, {})[operator] = None
-        window = wanted.window or 0
-        self._windows[window] = self._windows.get(window, 0) + 1
-        self._window = max(self._window, window)
+        self._window = max(self._window, wanted.window or 0)
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -90,19 +79,16 @@ class WindowJoinMOp(MOp):
         if not self._by_left[left]:
             del self._by_left[left]
         for side, source in enumerate(operator.wanted.inputs):
+            self._wires[side].disconnect(source)
             readers = self._readers[side][source.slot]
             del readers[operator]
             if not readers:
                 del self._readers[side][source.slot]
-                self._wires[side].disconnect(source)
                 self._forget(side, source.slot)
             elif all(0 < operator.number < one.number for one in readers):
                 self._write_again(side, source.slot)
-        window = operator.wanted.window or 0
-        self._windows[window] -= 1
-        if not self._windows[window]:
-            del self._windows[window]
-            self._window = max(self._windows, default=-1)
+        if operator.wanted.window == self._window:
+            self._window = max((one.wanted.window or 0 for one in self.operators), default=-1)
 
     def instances(self) -> int:
         return sum(kept.count for kept in self._kept)
@@ -141,7 +127,7 @@ class WindowJoinMOp(MOp):
         now = self._clock.now if closing is None else closing
         self._evict(now)
         key = self._key(side, row)
-        if self._keys and not is_proper(key, self._several):
+        if self._keys and key is None:
             return
         for other, theirs, _ in self._kept[1 - side].groups.get(key, ()):
             apart = abs(row[1] - other[1])

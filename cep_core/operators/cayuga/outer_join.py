@@ -13,13 +13,13 @@ both sides are kept in groups by the equalities of the predicate.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import Members, Port, members_of
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SoleMOp, Wanted, Wire
-from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
 
 _LEFT, _RIGHT = 0, 1
@@ -36,7 +36,7 @@ class OuterPairs(NamedTuple):
     alone: tuple[bool, bool]
 
 
-class WaitingRow(NamedTuple):
+class UnpairedRow(NamedTuple):
     """A row of a side that may have partners yet, and whether it has had one."""
 
     row: Row
@@ -57,15 +57,10 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
         self._alone = definition.alone
         self._reach = max(self._upper, 0), max(-self._lower, 0)
         shape, self._constants = definition.filter
-        self._holds = shape.holds
-        joins = shape.disjuncts[0].joins if len(shape.disjuncts) == 1 else []
-        self._keys: list[Callable[[Row], Any]] = [
-            values_of([join[side] for join in joins]) for side in (_LEFT, _RIGHT) if joins
-        ]
-        self._several = len(joins) > 1
+        self._holds, self._keys = shape.holds, shape.keys
         self._nulls = tuple((None,) * one.wanted.width for one in reversed(first.inputs))
         self._last = 0
-        self._kept: list[dict[Any, dict[int, WaitingRow]]] = [{}, {}]  # by key and number
+        self._kept: list[dict[Any, dict[int, UnpairedRow]]] = [{}, {}]  # by key and number
         self._due: dict[int, list[tuple[int, Any, int]]] = defaultdict(list)
         self._wires = [
             Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), self._lane),
@@ -85,7 +80,7 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
         """For how many ticks a row is kept at most."""
         return max(self._reach)
 
-    def kept(self) -> Iterator[WaitingRow]:
+    def kept(self) -> Iterator[UnpairedRow]:
         """Yield the rows that wait."""
         for group in chain(*(kept.values() for kept in self._kept)):
             yield from group.values()
@@ -96,12 +91,12 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
     def entries(self) -> int:
         return sum(map(len, self._kept))
 
-    def saved(self, kept: WaitingRow, number: OperatorNumber) -> list[Any]:
+    def saved(self, kept: UnpairedRow, number: OperatorNumber) -> list[Any]:
         numbers = [number(operator) for operator in self.operators]
         return [kept.row, numbers, kept.side + _ANSWERED * kept.answered]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        self._keep(WaitingRow(row, side % _ANSWERED, side >= _ANSWERED))
+        self._keep(UnpairedRow(row, side % _ANSWERED, side >= _ANSWERED))
 
     def indexes(self) -> str:
         """Describe what the indexes answer."""
@@ -116,7 +111,7 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
             return
         answered = False
         key = self._key(side, row)
-        group = self._kept[1 - side].get(key, {}) if self._is_comparable(key) else {}
+        group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
         for number, other in list(group.items()):
             a, b = (row, other.row) if side == _LEFT else (other.row, row)
             if not self._lower <= b[1] - a[1] <= self._upper:
@@ -127,19 +122,16 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
                     group[number] = self._with_partner(other)
                 times = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2])
                 self._emit((*times, *a[VALUES:], *b[VALUES:]))
-        self._keep(WaitingRow(row, side, answered))
+        self._keep(UnpairedRow(row, side, answered))
 
     def _emit(self, row: Row) -> None:
         self._output.emit(row, members_of([operator.slot for operator in self.operators]))
 
     def _key(self, side: int, row: Row) -> Any:
+        """Return the key of a row; None if it equals none, or there are no keys."""
         return self._keys[side](row) if self._keys else None
 
-    def _is_comparable(self, key: Any) -> bool:
-        """Return False for a key with a null or NaN, which equals none."""
-        return not self._keys or is_proper(key, self._several)
-
-    def _keep(self, one: WaitingRow) -> None:
+    def _keep(self, one: UnpairedRow) -> None:
         key = self._key(one.side, one.row)
         self._last += 1
         self._kept[one.side].setdefault(key, {})[self._last] = one
@@ -154,7 +146,7 @@ class OuterJoinMOp(SoleMOp, OrderedMOp):
         elif not self._lane.expect(deadline, self):
             self._touch()  # `finish` prepares, at the end of the epoch
 
-    def _with_partner(self, one: WaitingRow) -> WaitingRow:
+    def _with_partner(self, one: UnpairedRow) -> UnpairedRow:
         self._lane.journal.drop((one,))
         made = one._replace(answered=True)
         self._lane.journal.keep(self, made)

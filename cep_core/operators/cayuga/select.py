@@ -38,7 +38,6 @@ class SelectMOp(MOp):
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
         self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
         self._streams: dict[BoundPredicate, dict[int, int]] = {}  # output slots by input slot
-        self._readers: dict[int, int] = {}  # operators by input slot
 
     def add(self, wanted: Wanted) -> Operator:
         source = wanted.inputs[0]
@@ -50,9 +49,7 @@ class SelectMOp(MOp):
             channel.release(operator.slot)
             raise
         self.operators[operator] = None
-        self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
-        if self._readers[source.slot] == 1:
-            self._wire.connect(source)
+        self._wire.connect(source)
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -61,10 +58,7 @@ class SelectMOp(MOp):
         del self.operators[operator]
         self._forget(operator, definition, source.slot)
         operator.channel.release(operator.slot)
-        self._readers[source.slot] -= 1
-        if not self._readers[source.slot]:
-            del self._readers[source.slot]
-            self._wire.disconnect(source)
+        self._wire.disconnect(source)
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
@@ -181,7 +175,7 @@ class ProjectMOp(SlotWiseMOp):
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
-        self._output.emit(self._columns.shape.make(None, row, self._columns.constants), members)
+        self._output.emit(self._columns.shape(None, row, self._columns.constants), members)
 
 
 class UnionMOp(SoleMOp):

@@ -43,6 +43,7 @@ from cep_core.dataflow.predicates import (
     BoundPredicate,
     IndexedDisjunct,
     is_proper,
+    key_function,
     values_of,
 )
 from cep_core.events import VALUES, Row
@@ -73,7 +74,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._pending: list[Instance] = []
         self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
         self._read(filter, index)
-        self._eviction: int | None = None  # when dead instances are looked for
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -155,17 +155,16 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         key = None
         if self._left_key is not None:
             key = self._left_key(row)
-            if not is_proper(key, self._several):
+            if key is None:
                 return
         self._kept.add(key, instance)
-        if self._bounds and self._eviction is None:
-            self._evict_after(last)
+        if self._bounds and not self._armed:
+            self._arm(last, self.keeps or 0)
 
     def evict(self, watermark: int) -> None:
         """Drop instances that no row from the watermark on can meet: their time has passed."""
-        nearest = END
-        self._eviction = None
-        had = self._kept.count
+        super().evict(watermark)
+        nearest, had = END, self._kept.count
 
         def alive(instance: Instance) -> Instance | None:
             nonlocal nearest
@@ -179,7 +178,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if had and not self._kept.count:
             self.rest()
         if self._kept.count:
-            self._evict_after(nearest)
+            self._arm(nearest, self.keeps or 0)
 
     def saved(self, kept: Instance, number: OperatorNumber) -> list[Any]:
         row, members = kept
@@ -235,12 +234,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 met.update(map(id, found))
         self._touch()
 
-    def _evict_after(self, time: int) -> None:
-        """Schedule an eviction after a time, delayed by half the bound to amortise its cost."""
-        assert self.keeps is not None
-        self._eviction = time + self.keeps // 2
-        self._lane.evict_at(self._eviction, self)
-
     def indexes(self) -> str:
         """Describe what the indexes answer."""
         found = []
@@ -262,7 +255,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._worthy: code.CompiledCondition | None = None
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
-        self._several = False
         self.joined: tuple[int, ...] | None = None  # columns of the AI-index
         # (place in an instance, how long after it)
         self._bounds = _bounds_of(shape.disjuncts, self._constants)
@@ -270,9 +262,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         joins = _joins_of(shape.disjuncts) if index.instance_index else []
         if joins:
             self.joined = tuple(left for left, _ in joins)
-            self._left_key = values_of(self.joined)
-            self._right_key = values_of([right for _, right in joins])
-            self._several = len(joins) > 1
+            self._left_key = key_function(self.joined)
+            self._right_key = values_of([right for _, right in joins])  # finds no null or NaN
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return
@@ -404,7 +395,7 @@ class IterateMOp(StateMOp):
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:
-            self._pend(self._first.shape.make(None, row, self._first.constants), members)
+            self._pend(self._first.shape(None, row, self._first.constants), members)
 
     def match(self, row: Row) -> None:
         found = self._meet(row)
@@ -413,7 +404,7 @@ class IterateMOp(StateMOp):
         for instance in found:
             older, members = instance
             if self._rebinds(older, row, self._rebind.constants):
-                made = self._next.shape.make(older, row, self._next.constants)
+                made = self._next.shape(older, row, self._next.constants)
                 self._pend(made, members)
                 if self._longest:
                     self._ended[id(instance)] = None

@@ -89,7 +89,7 @@ class AbsentEvents:
         found = 0
         for part, bounds in self.bounds(mask):
             last, _ = gaps_behind(run, passes, bounds, row)
-            touching = self._shape.pattern.simultaneous and last == row[0]
+            touching = self._shape.pattern.rules.simultaneous and last == row[0]
             if last is None or last < row[0] or touching:
                 found |= part
         return found

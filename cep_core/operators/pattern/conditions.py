@@ -28,9 +28,9 @@ from cep_core.algebra.patterns import (
     is_plain,
     parts_in,
 )
-from cep_core.dataflow.code import Writer, either, function_of, returning
+from cep_core.dataflow.code import Writer, function_of, guarded
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
-from cep_core.dataflow.predicates import Bound
+from cep_core.dataflow.predicates import BoundShape
 from cep_core.events import VALUES, Row
 from cep_core.operators.pattern.accumulators import (
     COUNT,
@@ -47,12 +47,6 @@ Cells: TypeAlias = tuple[Any, ...]
 PatternCondition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
 _WHOLE = ("last", "end", "LIST")
 _NAMES = {"average": average, "nth": nth}
-
-
-class Matching(Bound["MatchShape"]):
-    """The definition of a pattern but for its window."""
-
-    __slots__ = ()
 
 
 @dataclass(eq=False)
@@ -74,7 +68,7 @@ class MatchShape:
     def __post_init__(self) -> None:
         pattern = self.pattern
         self.components, self.parts = pattern.components, pattern.parts
-        self.states = automaton_of(pattern.tree, pattern.mark)
+        self.states = automaton_of(pattern.tree, pattern.rules.mark)
         trees = list(trees_in(pattern.tree))
         absences = [one for one in trees if isinstance(one, Absent)]
         self.absent = tuple(dict.fromkeys(one.component for one in absences))
@@ -90,7 +84,7 @@ class MatchShape:
         ]
         self.plain = is_plain(pattern)
         # within an epoch more than one event may be taken
-        self.instant = pattern.simultaneous or any(
+        self.instant = pattern.rules.simultaneous or any(
             look.among for state in self.states for look in state.looks
         )
         read = self.read(pattern.predicate)
@@ -101,7 +95,7 @@ class MatchShape:
             )
         answered = self.partitions.answered
         self.conjuncts = [one for one in read if one not in answered]
-        self._tests = self.read(pattern.tests)
+        self._tests = self.read(pattern.rules.tests)
         self.tested = bool(self._tests)
 
     @cached_property
@@ -248,11 +242,7 @@ class MatchShape:
 
         writer = self.writer(lambda part: self._source(part, current))
         skipped = "" if when is None else f"not ({when}) or "
-        quick, careful = (
-            returning(f"{skipped}{text}", writer, "m, x, k")
-            for text in (writer.condition(one.node), writer.by_atoms(one.node))
-        )
-        holds: Holds = either(quick, careful)
+        holds: Holds = guarded(one.node, writer, f"return {skipped}{{}}", "m, x, k")
         return ConstantTest(holds, *constants_in(one.node))
 
     # -- sources ---------------------------------------------------------------------------
@@ -313,6 +303,10 @@ class MatchShape:
         assert part.index is not None
         held = self._accumulators[part.component].index(RunAccumulator(role, part.index))
         return f"{cell}[{COUNT + 1 + held}]"
+
+
+Matching: TypeAlias = BoundShape[MatchShape]
+"""The definition of a pattern but for its window."""
 
 
 def _place(part: Part) -> int:

@@ -1,7 +1,7 @@
 """Sequence construction (SC): from the row that completes a sequence back through the stacks.
 
-The depth-first search over the stacks' virtual edges is written as nested loops, one for each
-component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3).  The
+The depth-first search over the stacks' virtual edges is one comprehension with a loop for each
+component, compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3).  The
 predecessors of a row are the rows of the stack before it up to its RIP; a window excludes those
 that are too old.  A condition is tested as soon as the rows that it reads are bound (*dynamic
 filtering*).
@@ -23,7 +23,6 @@ from cep_core.operators.pattern.partitions import KeyConjunct
 
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., list[Any]]
-_NESTED = 16  # loops of one function, which a nested one goes on: Python nests 20 blocks at most
 
 
 @lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
@@ -37,51 +36,35 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
     """
     last = len(shape.components) - 1
     writer = shape.writer(_source)
-    names: dict[str, Any] = {"first_after": first_after}
     tests: list[str] = []
     for level in range(last + 1):
         chosen = [one for one in conjuncts if min(one.components, default=last) == level]
         tests.append(" and ".join([writer.condition(one.node) for one in chosen]))
     cells = "".join(f"e{c}, " for c in range(last + 1))
     values = "".join(f"{_source(part)}, " for part in shape.parts[: shape.outputs])
-    row = f"(e0[0], d[1], {_first_arrival(last)}, {values})"
-    made = row if alike else f"(w0, ({cells}))"
-    lines = ["def made(d, n, p, k, oldest, w):", f"    e{last}, w{last} = d, w", "    found = []"]
+    made = f"(e0[0], d[1], {_first_arrival(last)}, {values})" if alike else f"(w0, ({cells}))"
+    lines = ["def made(d, n, p, k, oldest, w):", f"    e{last}, w{last} = d, w"]
     if tests[last]:
-        lines += [f"    if not ({tests[last]}):", "        return found"]
-    if not last:
-        lines.append(f"    found.append({made})")
-    for level in range(last):
+        lines += [f"    if not ({tests[last]}):", "        return []"]
+    loops, until = "", "n"
+    for level in range(last - 1, -1, -1):
         lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
         lines += [f"    from{level} = first_after(rows{level}, oldest)"]
-    until, indent = "n", "    "
-    calls: list[str] = []
-    for level in range(last - 1, 0, -1):
-        if not (last - level) % _NESTED:
-            lines += [f"{indent}def from{level}_on():", f"{indent}    nonlocal found"]
-            calls.append(f"{indent}from{level}_on()")
-            indent += "    "
         here = f"[from{level}:{until}]"
-        items, lists = f"e{level}, r{level}", f"rows{level}{here}, s{level}.rips{here}"
-        test = tests[level]
+        items, lists, asked = [f"e{level}"], [f"rows{level}{here}"], [tests[level]]
+        if level:
+            items.append(f"r{level}")
+            lists.append(f"s{level}.rips{here}")
         if not alike:
-            items, lists = f"{items}, q{level}", f"{lists}, s{level}.masks{here}"
-            test = f"(w{level} := w{level + 1} & q{level})" + (f" and {test}" if test else "")
-        lines.append(f"{indent}for {items} in zip({lists}):")
-        indent += "    "
-        if test:
-            lines += [f"{indent}if not ({test}):", f"{indent}    continue"]
+            items.append(f"q{level}")
+            lists.append(f"s{level}.masks{here}")
+            asked.insert(0, f"(w{level} := w{level + 1} & q{level})")
+        together = f"zip({', '.join(lists)})" if len(lists) > 1 else lists[0]
+        test = " and ".join(filter(None, asked))
+        loops += f" for {', '.join(items)} in {together}{' if ' * bool(test)}{test}"
         until = f"max(r{level} - s{level - 1}.gone, 0)"
-    if last:
-        here = f"[from0:{until}]"
-        items, lists, test = "e0", f"rows0{here}", tests[0]
-        if not alike:
-            items, lists = "e0, q0", f"zip(rows0{here}, s0.masks{here})"
-            test = "(w0 := w1 & q0)" + (f" and {test}" if test else "")
-        lines.append(f"{indent}found += [{made} for {items} in {lists}{' if ' * bool(test)}{test}]")
-    search: Search = function_of(
-        "\n".join([*lines, *reversed(calls), "    return found"]), names | writer.names
-    )
+    lines.append(f"    return [{made}{loops}]")
+    search: Search = function_of("\n".join(lines), writer.names | {"first_after": first_after})
     return search
 
 

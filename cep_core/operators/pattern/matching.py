@@ -44,10 +44,10 @@ class PatternMatchMOp(SharedRuns):
         self._shape: MatchShape = shape
         self._states = shape.states
         self._inputs = [component.input for component in shape.components]
-        columns = [shape.pattern.partition[input] for input in self._inputs]
+        columns = [shape.pattern.rules.partition[input] for input in self._inputs]
         self._policies = Policies(
-            shape.pattern.policy,
-            shape.pattern.target,
+            shape.pattern.rules.policy,
+            shape.pattern.rules.target,
             [_no_partition if one is None else key_function(one) for one in columns],
         )
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
@@ -383,7 +383,7 @@ class PatternMatchMOp(SharedRuns):
         if run.taken:
             floor = run.floor if look.later else run.end
             if floor is not None and not (
-                floor < row[0] or (self._shape.pattern.simultaneous and floor == row[0])
+                floor < row[0] or (self._shape.pattern.rules.simultaneous and floor == row[0])
             ):
                 return 0
             mask = self._queries.within(mask, row[1] - run.first_end)
@@ -554,11 +554,11 @@ class PatternMatchMOp(SharedRuns):
     def _is_alike(self, run: Run, event: Happened) -> bool:
         """Return True if an event is of the partition of the last one that was taken."""
         component, last = run.taken[-1]
-        known = self._shape.pattern.partition[self._inputs[component]]
+        known = self._shape.pattern.rules.partition[self._inputs[component]]
         if known is None:
             return False
         value = key_function(known)(last)
-        columns = self._shape.pattern.partition
+        columns = self._shape.pattern.rules.partition
         return value is not None and any(
             (own := columns[input]) is not None and key_function(own)(row) == value
             for input, (row, _) in event.items()

@@ -63,7 +63,7 @@ def partitions_of(
     equalities, aside = [one for one in conjuncts if _is_equality(one)], (*absent, *stops)
     occurring = [place for place in range(len(pattern.components)) if place not in aside]
     certain = _certain(pattern.tree)
-    declared = {c: pattern.partition[pattern.components[c].input] for c in occurring}
+    declared = {c: pattern.rules.partition[pattern.components[c].input] for c in occurring}
     keys = {c: columns for c, columns in declared.items() if columns}
     if len(keys) < len(occurring):
         if certain != set(occurring):

@@ -35,7 +35,7 @@ from cep_core.algebra.expressions import (
     Call,
     Column,
     Compare,
-    Comparison,
+    ComparisonOperator,
     Constant,
     Duration,
     Expression,
@@ -229,7 +229,7 @@ def test_unnamed_aggregates_of_a_projection_can_be_shown() -> None:
     ("sign", "operator"),
     [("≥", ">="), ("≤", "<="), ("≠", "!="), ("<>", "!="), ("==", "="), ("!=", "!=")],
 )
-def test_signs_that_say_the_same(sign: str, operator: Comparison) -> None:
+def test_signs_that_say_the_same(sign: str, operator: ComparisonOperator) -> None:
     expected = filtered(STOCK, Compare(operator, PRICE, whole(0)))
     assert node(f"FROM FILTER{{Price {sign} 1}} Stock") == expected
 
