@@ -60,13 +60,14 @@ def test_a_run_without_a_step_or_without_an_end_is_none() -> None:
         assert runs(engine) == []
 
 
-def test_one_of_simultaneous_documents_may_continue_a_run() -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_of_simultaneous_documents_may_continue_a_run(turned: bool) -> None:
+    both = [entry(3, 9), xscl.Document("S", "low", 3 * H, b"<e><k>u</k><v>1</v></e>")]
     with xscl.Engine() as engine:
         engine.subscribe("q", RISING)
-        lower = xscl.Document("S", "low", 2 * H, b"<e><k>u</k><v>1</v></e>")
-        engine.push([entry(1, 5), lower, entry(2, 6), entry(3, 6)])
+        engine.push([entry(1, 5), entry(2, 6), *(both[::-1] if turned else both), entry(4, 9)])
         engine.flush()
-        assert runs(engine) == [(("u1", "u2"), 3)]
+        assert runs(engine) == [(("u1", "u3"), 4), (("u2", "u3"), 4)]
 
 
 def test_why_knows_what_ends_a_run() -> None:
