@@ -1,6 +1,6 @@
 """The number of cases of properties.
 
-In a run of all tests an eighth of them, so that it ends within five minutes. XSCL_EXAMPLES=8 in the
+In a run of all tests a quarter of them, so that it ends within five minutes. XSCL_EXAMPLES=8 in the
 environment stands for eight times as many, and `make test-slow` tries every property so.
 """
 
@@ -24,8 +24,8 @@ USUAL = 50
 
 
 def tried(number: int) -> int:
-    """Return the number of cases that this run tries: an eighth, or XSCL_EXAMPLES times as many."""
-    return number * MORE if MORE > 1 else min(number, max(FEW, number // 8))
+    """Return the number of cases that this run tries: a quarter, or XSCL_EXAMPLES times as many."""
+    return number * MORE if MORE > 1 else min(number, max(FEW, number // 4))
 
 
 def examples(number: int, *, all_of_them: bool = False) -> settings:

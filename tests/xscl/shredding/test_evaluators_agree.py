@@ -25,7 +25,7 @@ from xscl.shredding.conditions.residual import compiled
 __all__ = ["saxon"]
 
 SEED = 7
-CASES = 400
+CASES = 200
 TOGETHER = 5
 """Conditions that one automaton has at once."""
 TEXTS = (
