@@ -92,6 +92,7 @@ def test_a_side_that_is_late_by_less_misses_no_partner(relation: TemporalRelatio
     if keep >= INFINITE:
         return
     left, right = relation.delays(keep)
+    assert min(left, right) >= LATE
     times = range(-10, 11)
     for delay in range(10):
         # The newcomer is at 0, the clock at `delay`; partners are documents.
