@@ -184,9 +184,7 @@ def _refused(rows: Sequence[RowValues]) -> dict[int, Reason]:
     documents = DocumentColumns(
         [(one,) for one in streams], ids, times, xml, [False] * count, [""] * count
     )
-    # Columns are taken to be texts that can be written; those of Spark need not be valid UTF-8.
-    plain = "".join(ids).isascii()
-    _, invalid = separate_invalid(documents if plain else list(documents))
+    _, invalid = separate_invalid(documents)
     return refused | {given[place]: reason for place, reason in invalid.items()}
 
 

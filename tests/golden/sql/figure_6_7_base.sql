@@ -43,7 +43,14 @@ WHERE
   AND d2.key = d5.key
   AND ts0.base <> ts1.base
   AND (
-    CASE t.op WHEN 0 THEN ts1.start - ts0.ts WHEN 1 THEN ts1.ts - ts0.ts END >= t.lower
+    CASE t.op
+      WHEN 0
+      THEN ts1.start - ts0.ts
+      WHEN 1
+      THEN ts1.ts - ts0.ts
+      WHEN 2
+      THEN ts1.ts - ts0.ts
+    END >= t.lower
     AND ts1.ts - ts0.ts <= t.wl
     AND CASE
       WHEN ts0.rank < ts1.rank
@@ -52,4 +59,7 @@ WHERE
       THEN ts0.clock - ts1.ts
       ELSE GREATEST(ts1.clock - ts0.ts, ts0.clock - ts1.ts)
     END <= t.keep
+    AND (
+      t.op <> 2 OR ts1.ts - ts0.ts > 0 OR ts0.doc < ts1.doc
+    )
   )

@@ -19,7 +19,10 @@ WHERE
   AND v1.above1 = v0.above1
   AND v1.above2 = v0.above2
   AND (
-    CASE t.op WHEN 0 THEN v0.lead WHEN 1 THEN v0.gap END >= t.lower
+    CASE t.op WHEN 0 THEN v0.lead WHEN 1 THEN v0.gap WHEN 2 THEN v0.gap END >= t.lower
     AND v0.gap <= t.wl
     AND v0.age <= t.keep
+    AND (
+      t.op <> 2 OR v0.gap > 0 OR v0.doc1 < v0.doc2
+    )
   )

@@ -177,3 +177,8 @@ def test_texts_that_are_no_utf8_end_no_task() -> None:
     }
     assert rejected["reason"].to_pylist() == ["name", "stream_name"]
     assert rejected["id"].to_pylist() == ["?", "b"]
+    # beside sound rows only: columns without a fault that shows are taken as they are
+    batch = pa.RecordBatch.from_pydict({name: of.take([0, 3]) for name, of in columns.items()})
+    documents, rejected = documents_of(batch)
+    assert documents["id"].to_pylist() == ["d"]
+    assert rejected["reason"].to_pylist() == ["name"]
