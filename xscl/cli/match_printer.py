@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -72,7 +73,10 @@ class MatchPrinter:
         data = f"{line}\n".encode(sys.stdout.encoding or "utf-8", ESCAPES)
         try:
             while data:
-                data = data[os.write(descriptor, data) :]
+                try:
+                    data = data[os.write(descriptor, data) :]
+                except BlockingIOError:  # another program of the terminal has set it so
+                    select.select([], [descriptor], [])
         except BrokenPipeError:
             self._closed = True
             warn("nobody reads the output any more; matches are kept, and printed no longer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -299,6 +300,29 @@ def test_a_pipe_that_is_closed_ends_printing_only(
         printer.skipped(2)
         printer.skipped(3)
     assert capsys.readouterr().err.count("nobody reads the output") == 1
+
+
+def test_a_full_pipe_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that another program has made non-blocking takes part of a line, then nothing."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    lines = 20_000  # more than a pipe holds
+    with os.fdopen(reading) as source, os.fdopen(writing, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        printer = MatchPrinter(as_json=True, history=True)
+
+        def printing() -> None:
+            try:
+                for count in range(1, lines + 1):
+                    printer.skipped(count)
+            finally:
+                stream.close()
+
+        thread = threading.Thread(target=printing)
+        thread.start()
+        eventually(lambda: not select.select([], [writing], [], 0)[1])  # the pipe is full
+        assert [json.loads(line)["skipped"] for line in source] == [*range(1, lines + 1)]
+        thread.join()
 
 
 # -- The process ---------------------------------------------------------------------------
