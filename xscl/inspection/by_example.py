@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
+from typing import Any
 
 from xscl.errors import QueryError
 from xscl.inspection.names_seen import step_written
@@ -13,7 +14,7 @@ from xscl.inspection.vocabulary import LONGEST, leaf_value, steps_of
 from xscl.language.functions import FUNCTIONS
 from xscl.language.parser import parse, parse_block
 from xscl.language.scope import rewritten, walk
-from xscl.language.syntax import Block, NameTest, Query
+from xscl.language.syntax import Block, Join, NameTest, Query
 from xscl.language.unparse import literal, unparse
 from xscl.planning.compile import compile_query
 from xscl.shredding.nodes.tree import DocumentTree, string_value
@@ -277,22 +278,43 @@ def _below(block: Block, leaf: Leaf) -> str | None:
 
 
 def _with(text: str, query: Query, component: int, condition: str) -> str:
-    """Return a query with a condition at the node of one block, in its form if that is possible."""
+    """Return a query with a condition at the node of one block, in its form if that is possible.
+
+    Of a symmetric join both blocks get it, as its sides are one block.
+    """
     (added,) = parse_block(f"S//x[{condition}]").steps[-1].conditions
-    block = _blocks(query)[component]
-    last = block.steps[-1]
-    last = replace(last, conditions=(added, *last.conditions))
-    changed = replace(block, steps=(*block.steps[:-1], last))
-    wanted = rewritten(query, lambda one: changed if one is block else one)
-    at = last.span.end
+    blocks = _exchangeable(query, _blocks(query)[component])
+
+    def changed(node: Any) -> Any:
+        if not any(node is block for block in blocks):
+            return node
+        last = node.steps[-1]
+        last = replace(last, conditions=(added, *last.conditions))
+        return replace(node, steps=(*node.steps[:-1], last))
+
+    wanted = rewritten(query, changed)
     for written in (f"[{condition}]", f"/*[{condition}]"):
-        found = f"{text[:at]}{written}{text[at:]}"
+        found = text
+        for at in sorted((block.steps[-1].span.end for block in blocks), reverse=True):
+            found = f"{found[:at]}{written}{found[at:]}"
         try:
             if parse(found) == wanted:
                 return found
         except QueryError:
             continue  # the block is written in another way
     return unparse(wanted)
+
+
+def _exchangeable(query: Query, block: Block) -> list[Block]:
+    """Return a block, with the other one of its symmetric join."""
+    for node in walk(query):
+        if (
+            isinstance(node, Join)
+            and node.symmetric
+            and (node.left is block or node.right is block)
+        ):
+            return [side for side in (node.left, node.right) if isinstance(side, Block)]
+    return [block]
 
 
 def _blocks(query: Query) -> list[Block]:

@@ -35,6 +35,10 @@ def of(query: str, *documents: str) -> list[list[Exclusion]]:
             "SELECT <r>{a}</r> FROM (S//item->a JOIN{2 d} S//item->b) PUBLISH P",
             "SELECT <r>{{a}}</r> FROM (S//item[{}]->a JOIN{{2 d}} S//item->b) PUBLISH P",
         ),
+        (  # the sides of a symmetric join are one block
+            "S//item->a[./title->t]\n  SYMMETRIC JOIN{t=u, 2 d} S//item->b[./title->u]",
+            "S//item[{0}]->a[./title->t]\n  SYMMETRIC JOIN{{t=u, 2 d}} S//item[{0}]->b[./title->u]",
+        ),
         (  # the position counts all items, so the condition comes after it
             "S//item[1]->a FOLLOWED BY{2 d} S//item->b",
             "S//item->a[{}][. intersect (../item[1])] FOLLOWED BY{{, 2 d}} S//item->b",
