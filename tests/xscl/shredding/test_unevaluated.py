@@ -63,6 +63,18 @@ def test_what_fails_has_no_match_at_any_place(text: str) -> None:
     assert engine(text.format(FAILS), ROOT) == set()
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ["count(//a[1]) = 20000", "count(//i[a][last()]) = 1", "not(//none[1])", "count(//b[2]) = 0"],
+)
+def test_a_place_among_children_of_all_nodes_costs_what_it_finds(condition: str) -> None:
+    """A step at each node would exceed the budget of one expression (`_deep`)."""
+    text = f"<r>{'<i><a/>x<b/></i>' * 20_000}</r>"
+    with xscl.Engine() as core:
+        core.subscribe("q", f"S//r[{condition}]->x")
+        assert len(core.push([xscl.Document("S", "d", 1, text.encode())])) == 1
+
+
 def test_the_owner_is_shown_what_was_not_evaluated() -> None:
     long = "Q" * 900
     grown = f"replace(replace(zz, '.', '{long}'), '.', '{long}')"

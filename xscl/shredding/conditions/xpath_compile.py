@@ -337,6 +337,23 @@ def _deep(token: Token) -> Walk:
     walk = _walk(token)
     if axis == "child" and not any(map(_may_place, predicates)):
         return _walked("descendant", name_test, predicates)
+    if axis == "child":
+        below = _candidates("descendant", *_node_test(name_test, axis))
+        conditions = [_predicate(one) for one in predicates]
+
+        def of_parents(node: Node, focus: Focus) -> list[Node]:
+            # a step at each node would visit all children of all nodes for the few of a name
+            families: dict[Node | None, list[Node]] = {}
+            for one in below(node, focus):
+                families.setdefault(one.parent, []).append(one)
+            found: list[Node] = []
+            for family in families.values():
+                for condition in conditions:
+                    family = condition(family, focus)
+                found += family
+            return focus.work.tree.in_order(found)
+
+        return of_parents
 
     def items(node: Node, focus: Focus) -> list[Node]:
         found = [one for each in every_below(node, focus) for one in walk(each, focus)]
