@@ -7,9 +7,10 @@ The publishers' XML is often broken in ways that a reader can mend without losin
     mended       noise around the document, another encoding than it declares or damage in it,
                  characters that XML forbids, named HTML entities, bare `&`, prefixes without a
                  declaration, other spellings of a namespace's name
+    recovered    libxml2 guessed: text may be lost, so the caller compares it with feedparser's
 
-Feedparser reads what no repair makes well-formed, but for entity declarations, sizes beyond the
-limits, and a document whose root is never closed: a body that was cut off is not a shorter feed.
+Three things are not mended: entity declarations, sizes beyond the limits, and a document whose
+root is never closed: a body that was cut off is not a shorter feed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import html.entities
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from lxml import etree
 
@@ -25,7 +25,7 @@ from feeds.errors import MalformedDocument
 from feeds.formats.namespaces import WELL_KNOWN, known_name
 from feeds.xml.encoding import is_utf8_all_the_same, read_text, wide_encoding
 from feeds.xml.encoding import without_declared_encoding as undeclared
-from feeds.xml.xmlparse import parse
+from feeds.xml.xmlparse import parse, recover
 
 _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 """Reasons that no repair changes."""
@@ -36,7 +36,7 @@ class ParsedTree:
     """The root of a feed's document, the help that it took, and the bytes that were parsed."""
 
     root: etree._Element
-    quality: Literal["strict", "mended"]
+    quality: str
     body: bytes
 
 
@@ -58,15 +58,9 @@ def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
     except MalformedDocument as error:
         if error.reason_code in _FINAL:
             raise
-        raise first or error from None
-
-
-def damaged(body: bytes, charset: str | None, error: MalformedDocument) -> bytes | None:
-    """Return a document that `tree_of` has refused after all repairs, None unless it is whole."""
-    if error.reason_code in _FINAL:
-        return None
-    body = mend(body, charset)
-    return body if _is_whole(body) else None
+        if not _is_whole(body):
+            raise first or error from None
+    return ParsedTree(recover(body), "recovered", body)
 
 
 def mend(body: bytes, charset: str | None) -> bytes:

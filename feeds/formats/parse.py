@@ -24,7 +24,7 @@ from feeds.formats import loose
 from feeds.formats.entries import FeedChannel, FeedHeader, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
-from feeds.formats.mend import allowed, damaged, tree_of
+from feeds.formats.mend import allowed, tree_of
 from feeds.formats.registry import claiming, of_tree
 from feeds.xml.encoding import charset_of
 
@@ -85,18 +85,12 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
     """The channel and the quality of the reading."""
     if (text := claiming(body)) is not None:
         return _known(text.read(body, url)), "strict"
-    try:
-        parsed = tree_of(body, charset)
-    except MalformedDocument as error:
-        whole = damaged(body, charset, error)
-        found = None if whole is None else loose.read(whole, url, "utf-8")
-        if found is None:
-            raise
-        return _known(found), "feedparser"
+    parsed = tree_of(body, charset)
     channel = _of_tree(parsed.root, url, native)
-    if channel is not None and not _has_more(parsed.root, len(channel.entries)):
+    is_damaged = parsed.quality == "recovered"
+    if channel is not None and not is_damaged and not _has_more(parsed.root, len(channel.entries)):
         return _known(channel), parsed.quality
-    if channel is not None or _LOOKS_LIKE_A_FEED.search(body):
+    if channel is not None or is_damaged or _LOOKS_LIKE_A_FEED.search(body):
         found = loose.read(parsed.body, url, charset if parsed.quality == "strict" else "utf-8")
         if found is not None and _count(found) > _count(channel):
             return _known(found), "feedparser"

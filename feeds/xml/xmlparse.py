@@ -86,11 +86,13 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Parsers(threading.local):
-    """A parser for each thread: lxml makes threads wait for a shared one."""
+    """A strict and a lenient parser for each thread: lxml makes threads wait for a shared one."""
 
     def __init__(self) -> None:
         self.strict = etree.XMLParser(recover=False, **_OPTIONS)
+        self.lenient = etree.XMLParser(recover=True, **_OPTIONS)
         self.strict.resolvers.add(_NoEntities())
+        self.lenient.resolvers.add(_NoEntities())
 
 
 _parsers = _Parsers()
@@ -106,6 +108,63 @@ def parse(xml: bytes, limits: DocumentLimits = DEFAULT) -> etree._Element:
         return root
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
+
+
+def recover(xml: bytes) -> etree._Element:
+    """The root element of whatever libxml2 makes of a damaged document.
+
+    It may lack text and elements: the caller marks what it made of it.  The
+    limits and the ban on entities hold all the same.
+    """
+    xml = _prepare(xml, DEFAULT)
+    parser = _parsers.lenient
+    try:
+        _check_counts(xml, DEFAULT, recover=True)
+        root = etree.fromstring(xml, parser)
+        if root is not None:
+            _check_nesting(root, xml, DEFAULT)
+    except etree.XMLSyntaxError as error:
+        raise _malformed(error) from None
+    for entry in parser.error_log:
+        if _CODES.get(entry.type) == "xml_size":  # the tree ends where the parser gave up
+            code = "xml_depth" if "depth" in entry.message else "xml_size"
+            raise MalformedDocument(code, _sentence(code, entry.message), entry.line, entry.column)
+    if root is None:
+        raise MalformedDocument("xml_syntax", "there is no element in the document")
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
+    _make_writable(root)
+    return root
+
+
+def _make_writable(root: etree._Element) -> None:
+    """Give what has a name that cannot be written, such as `urn:1`, a name that can.
+
+    Of an attribute that an element has several times, which libxml2 keeps, the first one stays.
+    """
+    for element in root.iter(etree.Element):
+        if len(set(element.keys())) < len(element.keys()):
+            first = dict(reversed(element.items()))
+            element.attrib.clear()
+            element.attrib.update(first)
+        if not _is_name(str(element.tag)):
+            element.tag = _name(str(element.tag))
+        for name in [str(name) for name in element.attrib if not _is_name(str(name))]:
+            element.set(_name(name), element.attrib.pop(name))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        etree.QName(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name(name: str) -> str:
+    """Return the nearest name that can be written, in the same namespace."""
+    before, brace, local = name.rpartition("}")
+    return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
 
 
 def _prepare(xml: bytes, limits: DocumentLimits) -> bytes:
@@ -165,7 +224,7 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 # --- limits ---
 
 
-def _check_counts(xml: bytes, limits: DocumentLimits) -> None:
+def _check_counts(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
     """Raise for a document beyond a limit unknown to the parser; it is parsed only if it may be."""
     size = len(xml)
     deep = limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL
@@ -175,7 +234,7 @@ def _check_counts(xml: bytes, limits: DocumentLimits) -> None:
     if attributes > _ATTRIBUTES_OF_ONE:
         _count_attributes(xml)
     if deep or _may_have_more(xml, limits.elements - attributes):
-        _count(xml, limits)
+        _count(xml, limits, recover)
 
 
 def _may_have_more(xml: bytes, elements: int) -> bool:
@@ -184,12 +243,12 @@ def _may_have_more(xml: bytes, elements: int) -> bool:
     return tags > elements and tags - xml.count(b"</") > elements
 
 
-def _count(xml: bytes, limits: DocumentLimits) -> None:
+def _count(xml: bytes, limits: DocumentLimits, recover: bool) -> None:
     """Parse in pieces; raise `MalformedDocument` at the first exceeded limit."""
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
     if every_tag and xml.count(b"<") - xml.count(b"</") > limits.elements + 1:
         raise _too_many(limits, 1)
-    parser = etree.XMLPullParser(("start", "end"), **_OPTIONS)
+    parser = etree.XMLPullParser(("start", "end"), recover=recover, **_OPTIONS)
     parser.resolvers.add(_NoEntities())
     nodes = depth = 0
     for event, element in _events(parser, xml):

@@ -11,6 +11,7 @@ from tests.corpus import Corpus
 from tests.feeds.against_feedparser import FIELDS, differences, feeds_in
 
 KNOWN = {
+    ("club-tags-rss20.xml", "summary"): "libxml2 drops a bare `<` when it recovers",
     ("observatory-atom10.xml", "link"): "a tag: id is no address of an article",
 }
 

@@ -430,7 +430,7 @@ def test_feeds_have_the_format_and_the_damage_that_the_index_says(corpus: Corpus
             assert feed.format == row["version"].rstrip("nu"), row["file"]
             assert (feed.quality == "strict") == (row["well_formed"] == "1"), row["file"]
             seen.add(feed.quality)
-    assert seen >= {"strict", "mended", "feedparser"}
+    assert seen >= {"strict", "mended", "recovered"}
 
 
 def test_both_documents_of_items_say_what_the_feed_says(corpus: Corpus) -> None:

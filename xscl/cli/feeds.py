@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -48,9 +48,6 @@ from xscl.polling.feed import (
     without_user,
 )
 from xscl.time_format import duration
-
-if TYPE_CHECKING:
-    pass
 
 app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 

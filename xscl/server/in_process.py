@@ -30,7 +30,7 @@ ADDRESS = "http://127.0.0.1"
 
 _ROUTES: Mapping[str, str] = {
     "/v1/subscriptions/[^/]+/endpoints": "deliveries",
-    "/v1/subscriptions/[^/]+/matches|/v1/matches": "matches",
+    "/v1/subscriptions/[^/]+/(matches|stories)|/v1/matches": "matches",
     "/v1/subscriptions": "subscriptions",
     "/v1/feeds": "feeds",
     "/v1/streams": "streams",
