@@ -97,6 +97,7 @@ def test_content_has_a_limit(hub: Hub, key: str) -> None:
 
 
 def test_requests_to_a_callback_are_limited(hub: Hub, key: str) -> None:
-    answers = [hub.tell(**{"hub.topic": "other"}) for _ in range(61)]
-    assert code(answers[-1]) == (429, "too_many_requests")
-    assert int(answers[-1].headers["retry-after"]) >= 1
+    answers = (hub.tell(**{"hub.topic": "other"}) for _ in range(1_000))
+    limited = next(one for one in answers if one.status_code != 404)  # one more is allowed a second
+    assert code(limited) == (429, "too_many_requests")
+    assert int(limited.headers["retry-after"]) >= 1
