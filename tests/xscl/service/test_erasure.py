@@ -217,7 +217,7 @@ def test_executors_keep_nothing_of_an_erased_user(place: DataDirectory) -> None:
         ok(operator.put("/v1/subscriptions/mine", json={"query": MINE}))
         has_all(operator, own)
         before = files_of_executors(place)
-        assert {path.name for path in before} >= {"offer", "plan", "metadata"}
+        assert {path.name for path in before} >= {"offer", "newest", "metadata"}
         assert operator.delete(f"/v1/accounts/{own.user}").status_code == 204
         assert not files_of_executors(place)
         for number in range(2):
