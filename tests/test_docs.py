@@ -92,7 +92,7 @@ ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 
 
 def test_the_files_that_architecture_names_exist() -> None:
-    """Names without a folder stand behind one that has it: `xscl/spark/job.py`; `probe.py`."""
+    """A name without a folder follows a name with its folder: `xscl/spark/job.py`; `probe.py`."""
     files = [f"/{path.relative_to(ROOT).as_posix()}" for path in project_files()]
     named = set(re.findall(r"`([\w/]+\.(?:py|lark|js|html|txt))`", ARCHITECTURE))
     folders = set(re.findall(rf"`((?:{'|'.join(PACKAGES)}|tests)/[\w/]+)`", ARCHITECTURE))

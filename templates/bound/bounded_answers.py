@@ -277,7 +277,7 @@ class _MostAnswers:
 
     @cached_property
     def _times(self) -> Columns:
-        """What `in_time` reads of each of these."""
+        """The columns that `in_time` reads, of each pair of documents."""
         _, first = np.unique(self.views.joins["docs"], return_index=True)
         return {name: self.views.joins[name][first] for name in (*MEASURES, "doc1", "doc2")}
 

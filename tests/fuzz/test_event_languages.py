@@ -70,7 +70,7 @@ def require_place(error: QueryError) -> None:
 
 
 def shrunk(text: str, language: str, seed: int) -> str:
-    """Return what `tried` does; an error that no text may raise is told of the smallest text."""
+    """Return the result of `tried`; an error that no text may raise names the smallest text."""
 
     def outcome(one: str) -> str:
         try:

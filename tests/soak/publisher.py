@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-from tests.waiting import PATIENCE
+from tests.thread_server import listening
 
 FEEDS = 201
 HOSTS = tuple(f"127.0.1.{number}" for number in range(1, 33))
@@ -161,26 +160,6 @@ def _bytes(status: str, body: bytes, *headers: str) -> bytes:
 @contextmanager
 def publishing(now: Callable[[], float], feeds: int) -> Iterator[Publisher]:
     """A running server of feeds, in a thread of its own."""
-    publisher, ready, stopping = Publisher(now, feeds), threading.Event(), asyncio.Event()
-
-    async def run() -> None:
-        listener = await asyncio.start_server(publisher.handle, HOSTS, 0)
-        publisher.ports = [one.getsockname()[:2] for one in listener.sockets]
-        ready.set()
-        await stopping.wait()
-        listener.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    try:
+    publisher = Publisher(now, feeds)
+    with listening(publisher.handle, HOSTS) as publisher.ports:
         yield publisher
-    finally:
-        loop.call_soon_threadsafe(stopping.set)
-        thread.join(PATIENCE)
-        loop.close()

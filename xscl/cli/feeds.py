@@ -295,7 +295,9 @@ def refresh(
       xscl feeds refresh news
     """
     poll(
-        *(call, feed, not feed),
+        call=call,
+        feed=feed,
+        everything=not feed,
         allow_address=allow_address,
         contact=contact,
         verbose=verbose,
@@ -393,7 +395,7 @@ HEADINGS = (
 
 
 def find(feeds: Sequence[Feed], name: str) -> Feed:
-    """Return a feed by its address or key, or by its stream or title if one feed has it."""
+    """Return the feed of an address, a key, or a stream or title that only this feed has."""
     try:
         address, keys = shown(without_user(name)), (name, feed_key(name))
     except ValueError:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 PATIENCE = 600.0
 """Seconds until an answer has to begin; a trial or a backup takes long."""
 TRIES = 60
-"""How often a busy service is asked, a second or more apart."""
+"""Attempts at a busy service, a second or more apart."""
 LONGEST_WAIT = 10
 """Seconds of `Retry-After` up to which a client waits."""
 

@@ -1,4 +1,4 @@
-"""What a reader keeps: starred matches, read marks, the order of items, saved statements in SQL.
+"""Marks of a reader: starred matches, read items, their order, and saved statements in SQL.
 
 A star has the view model of its match as JSON, because the documents of the match may leave.
 Renaming a subscription renames its stars, and purging its matches deletes them

@@ -241,11 +241,21 @@ class Matches(MatchSequence):
 
     def received(self) -> Counter[str]:
         """Return the number of matches of each subscription, by name; not of evicted results."""
-        found = Counter[str]()
+        found, complete = Counter[str](), Counter[int]()
         for index, age in enumerate(self._ages):
-            if age.first != GONE:
+            if self._is_complete(index):  # counted by join: 1,000 results may have 1,000 receivers
+                complete[self._columns["qid"][index]] += 1
+            elif age.first != GONE:
                 found.update(one.name for one in self._receivers(index))
+        for qid, count in complete.items():
+            found.update({one.name: count for one in self._subscribers.get(qid, ())})
         return found
+
+    def _is_complete(self, index: int) -> bool:
+        """Return True if all subscriptions of its join receive a result."""
+        qid, (first, updated, _) = self._columns["qid"][index], self._ages[index]
+        plain = self._plain(qid, self._subscribers.get(qid, ()))
+        return first != GONE and not updated and plain <= first
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
         """Return the subscriptions that receive a result (a test at fan-out).
@@ -257,7 +267,7 @@ class Matches(MatchSequence):
         if first == GONE:
             raise evicted()
         sharers = self._subscribers.get(qid, ())
-        if not updated and self._plain(qid, sharers) <= first:
+        if self._is_complete(index):
             return sharers
         return [
             s

@@ -61,7 +61,8 @@ def error_page(request: Request, problem: Problem) -> Response | None:
     """
     path, hint = request.url.path, problem.hint
     detail = re.sub(r"^(query|path|body)\.", "", problem.detail)
-    if not isinstance(request.scope.get("route"), PageRoute):
+    is_route = isinstance(request.scope.get("route"), PageRoute)
+    if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # no form sends another
         is_page = "text/html" in request.headers.get("accept", "")
         if not is_page or path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import xscl
 from feeds.http.addresses import resolve
+from tests.thread_server import listening
 from tests.waiting import PATIENCE
 from tests.waiting import eventually as eventually  # for the tests of deliveries
 from xscl.delivery.channels.mail import MailServer
@@ -123,30 +123,10 @@ class Receiver:
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     """A running receiver, in a thread of its own."""
-    receiver, ready = Receiver(), threading.Event()
-    loop, stopping = asyncio.new_event_loop(), asyncio.Event()
-
-    async def run() -> None:
-        listener = await asyncio.start_server(receiver.handle, "127.0.0.1", 0, limit=1 << 20)
-        receiver.port = listener.sockets[0].getsockname()[1]
-        ready.set()
-        await stopping.wait()
-        listener.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was aborted is closed in the loop's next turns
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    try:
+    receiver = Receiver()
+    with listening(receiver.handle, ["127.0.0.1"]) as addresses:
+        receiver.port = addresses[0][1]
         yield receiver
-    finally:
-        loop.call_soon_threadsafe(stopping.set)
-        thread.join(PATIENCE)
-        loop.close()
 
 
 ITEM = "S//item->i[./tag->t] FOLLOWED BY{t=u, 1000} S//item->j[./tag->u]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.waiting import PATIENCE
+from tests.thread_server import listening
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_admission import FeedRequest
@@ -112,32 +111,10 @@ class Server:
 @contextmanager
 def serving(server: Server | None = None) -> Iterator[Server]:
     """A running server, in a thread of its own."""
-    server, ready = server or Server(), threading.Event()
-    loop, stopping = asyncio.new_event_loop(), asyncio.Event()
-
-    async def run() -> None:
-        listener = await asyncio.start_server(server.handle, "127.0.0.1", 0)
-        server.port = listener.sockets[0].getsockname()[1]
-        ready.set()
-        await stopping.wait()
-        listener.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    def work() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(run())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    try:
+    server = server or Server()
+    with listening(server.handle, ["127.0.0.1"]) as addresses:
+        server.port = addresses[0][1]
         yield server
-    finally:
-        loop.call_soon_threadsafe(stopping.set)
-        thread.join(10)
 
 
 @dataclass

@@ -237,7 +237,7 @@ def test_a_share_has_all_rows_of_its_documents() -> None:
 
 
 def test_a_document_of_both_sides_is_alone_on_each(tmp_path: Path) -> None:
-    """What is not there shows nothing of another document, whichever comes first."""
+    """An absent side has no values of another document, whichever comes first."""
     documents = [
         Document("S", "d0", 0, b"<e><a>u</a><b>u</b></e>"),
         Document("S", "d1", 9, b"<e><a>v</a><b>v</b></e>"),

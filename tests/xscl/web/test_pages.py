@@ -418,6 +418,10 @@ def test_a_page_that_does_not_exist_is_told_as_a_page(shop: Shop) -> None:
         answer = shop.client.get(path, headers=headers)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
+    assert "html" in shop.client.delete("/status", headers=browser).headers["content-type"]
+    refused = shop.client.delete("/status")
+    assert refused.status_code == 405
+    assert refused.headers["content-type"] == "application/problem+json"
 
 
 # -- Signing in ------------------------------------------------------------------------------

@@ -205,9 +205,14 @@ class DocumentShapes:
 
     def _clear(self) -> None:
         for shape in self._known.values():
-            shape.cache = None  # who still has it must not bring it back
+            shape.cache = None  # a batch that still uses the shape must not cache rows in it
         self._known.clear()
         self._size = 0
+
+    def forget_rows(self, shape: DocumentShape) -> None:
+        """Remove the cached rows of a shape."""
+        self._size -= ROWS * len(shape.rows)
+        shape.rows.clear()
 
     def keep(self, shape: DocumentShape, place: PatternPlace, node: int, rows: Packed) -> None:
         """Cache the rows of a place at a node."""

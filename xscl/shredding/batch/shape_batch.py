@@ -51,7 +51,7 @@ ConditionalPlace: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed
 """A place that matches if conditions hold, and its rows if they are the same everywhere."""
 
 ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | None]"
-"""What a constant leads to: rows of places that match, other places, more to be asked."""
+"""The result of a constant: rows of matching places, conditional places, a view to ask next."""
 
 
 class ViewQuestion:
@@ -378,7 +378,7 @@ class ShapeBatch:
         if self.shape.cache is not None:
             if self.shape.shown != changes:
                 self.shape.views.clear()
-                self.shape.rows.clear()
+                self.shape.cache.forget_rows(self.shape)
                 self.shape.shown = changes
             self._views = self.shape.views
         every = range(len(self.docs))

@@ -1,4 +1,4 @@
-"""What statements have in common: rows by the values of columns, lists and numbers.
+"""Shared parts of statements: rows by the values of columns, lists and numbers.
 
 A column is to have a value, or one of those of a list, an array or another collection.
 `Store.insert_rows` inserts rows.  A statement with other conditions is in the module of its table.
