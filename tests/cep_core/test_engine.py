@@ -31,6 +31,7 @@ from cep_core.errors import (
     UnknownQuery,
 )
 from cep_core.events import Event, Match, Schema
+from cep_core.state.snapshot import VERSION
 from tests.cep_core.instances import instances
 
 STOCK = Schema(("Name", "Price"), (str, float))
@@ -336,8 +337,9 @@ def test_snapshots_that_cannot_be_read() -> None:
     with pytest.raises(SnapshotError, match="no snapshot"):
         cep_core.Engine.restore(b"\x00\x01")
     data = engine().snapshot()
+    assert b"cep_core%c" % VERSION in data
     with pytest.raises(SnapshotError, match="has version 99"):
-        cep_core.Engine.restore(data.replace(b"cep_core\x05", b"cep_core\x63"))
+        cep_core.Engine.restore(data.replace(b"cep_core%c" % VERSION, b"cep_core\x63"))
     half = cep_core.Function(lambda x: x / 2, (float,), float)
     with pytest.raises(SnapshotError, match="needs half"):
         cep_core.Engine.restore(engine(functions={"half": half}).snapshot())
