@@ -35,10 +35,10 @@ from xscl.documents.document_validation import (
     separate_invalid,
 )
 from xscl.errors import StoreError
-from xscl.shredding.arrivals import Arrival, Arrivals, RemoteWitnesses
+from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
-from xscl.shredding.remote_bindings import Numbers
+from xscl.shredding.remote_bindings import Numbers, RemoteBindings
 from xscl.store.queries.documents import latest_arrival, stored_documents
 from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
@@ -91,20 +91,19 @@ class DocumentLog:
         documents: Sequence[Document],
         origins: Sequence[DocumentOrigin] = (),
         *,
-        elsewhere: RemoteWitnesses | None = None,
+        elsewhere: RemoteBindings | None = None,
         beats: Sequence[Beat] = (),
         poison: Collection[int] = (),
         arrived: int | None = None,
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
-        Documents with origins are published ones; without they arrive now.  `elsewhere` says
-        where to find what other processes have shredded; `beats` set the clock between documents.
+        Documents with origins are published ones; without they arrive now.  `elsewhere` has
+        what other processes have found in them; `beats` set the clock between documents.
         Those at the places in `poison` are not read, but rejected.  `arrived` is the time of
         arrival, by default the clock after each.
         """
         given, refused = separate_invalid(documents, poison)
-        elsewhere = elsewhere or RemoteWitnesses.nowhere(len(given))
         batch = _Batch(given, origins, elsewhere, refused)
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
@@ -185,7 +184,7 @@ class DocumentLog:
         """Read the document at a place; return False if it is refused."""
         if at in batch.refused:
             return False
-        if not batch.elsewhere.fine[at]:
+        if batch.unread[at]:
             try:
                 batch.read[at] = self._markups.read(batch.given.xml[at])
             except MalformedDocument as error:
@@ -323,7 +322,7 @@ class _Batch:
         self,
         given: DocumentColumns,
         origins: Sequence[DocumentOrigin],
-        elsewhere: RemoteWitnesses,
+        elsewhere: RemoteBindings | None,
         refused: dict[int, Reason],
     ) -> None:
         self.given = given
@@ -334,6 +333,9 @@ class _Batch:
         self.id_hashes = hashes_of(given.ids)
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
+        self.unread = np.full(len(given), elsewhere is None)  # those that nobody has parsed
+        if elsewhere is not None:
+            self.unread[sorted(elsewhere.refused)] = True
         self.read: dict[int, ReadDocument] = {}
         named = zip(given.streams, given.ids, strict=True)
         self.names = [document_name(streams[0], id) if streams else id for streams, id in named]
@@ -342,7 +344,7 @@ class _Batch:
 
     def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""
-        look = ~self.elsewhere.fine
+        look = self.unread.copy()
         look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
@@ -366,7 +368,7 @@ class _Batch:
             np.where(bases < 0, docs, bases),
             firsts,
             versions,
-            self.elsewhere.chosen(rows),
+            None if self.elsewhere is None else self.elsewhere.of_documents(rows),
             {place: self.read[at] for place, at in enumerate(places) if at in self.read},
         )
 

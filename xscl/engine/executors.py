@@ -22,7 +22,8 @@ from xscl.engine.state import EngineState
 from xscl.errors import XsclError
 from xscl.inspection.replay import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.arrivals import Arrivals, RemoteWitnesses
+from xscl.shredding.arrivals import Arrivals
+from xscl.shredding.remote_bindings import RemoteBindings
 from xscl.store.queries.documents import documents_from
 from xscl.store.queries.tables import LEVELS
 
@@ -36,12 +37,13 @@ RESULTS = FOUND.append(pa.field("ts", pa.int64()))
 class ExecutorResults(NamedTuple):
     """The outcome of documents on executors, which have the `numbers` there, in order.
 
-    `elsewhere` has their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T
-    and documents with too many results.  Those at the places in `poison` were not read.
+    `elsewhere` has their witnesses, if they were shredded there, `results` what they complete
+    (`RESULTS`), `cuts` rows of R_T and documents with too many results.  Those at the places in
+    `poison` were not read.
     """
 
     numbers: Column
-    elsewhere: RemoteWitnesses
+    elsewhere: RemoteBindings | None
     results: pa.Table
     cuts: Sequence[tuple[int, int]]
     poison: frozenset[int] = frozenset()

@@ -193,8 +193,8 @@ class Ingest:
             if evaluated is None and len(state.registry.elsewhere.rows):
                 recall(state, state.registry.elsewhere.rows.tolist())
             elsewhere = None
-            if evaluated is not None and not push.poison:  # else stage 1 runs here
-                elsewhere = evaluated.elsewhere.chosen(slice(start, end))
+            if evaluated is not None and evaluated.elsewhere is not None and not push.poison:
+                elsewhere = evaluated.elsewhere.of_documents(np.arange(start, end))
             accepted = state.documents.accept(
                 documents,
                 elsewhere=elsewhere,

@@ -209,7 +209,7 @@ def witnesses(store: Store, pairs: Iterable[Pair], *documents: RowNumbers) -> It
         for start in range(0, len(docs), BATCH):
             rows = kept_rows(store, docs[start : start + BATCH])
             if len(rows):
-                made = shred(automaton, Arrivals.of(rows))
+                made = shred(automaton, Arrivals.of(rows), range(len(rows)))
                 yield _behind(made, derived, last) if last else made
 
 

@@ -176,13 +176,13 @@ class Dataflow:
         """Shred documents to witnesses (R_bin, R_docTS) for stage 2; emit those that are events."""
         self._entered.update(arrivals.streams)
         read = [
-            Arrival(arrivals, place)
+            place
             for place, streams in enumerate(arrivals.streams)
             if any(map(self._scanned.__getitem__, streams))
         ]
         if read:
             began = perf_counter()
-            self._joins.take(shred(self.pairs.automaton, read))
+            self._joins.take(shred(self.pairs.automaton, arrivals, read))
             self._scan.output.rows += len(read)
             self._scan.seconds += perf_counter() - began
         if self.relational.qids:

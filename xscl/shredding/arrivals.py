@@ -1,18 +1,16 @@
 """The documents of a batch as the input of stage 1, and their witnesses.
 
-Another process may have shredded a document already (`xscl.shredding.remote_bindings`).  Then it
-is parsed here only when its nodes are needed.
+Another process may have shredded them already (`xscl.shredding.remote_bindings`).  Then one is
+parsed here only when its nodes are needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
@@ -21,58 +19,15 @@ from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import ReadDocument, SplitDocument
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.remote_bindings import Numbers, RemoteBindings, merge_bindings
-
-
-@dataclass(frozen=True, eq=False)
-class RemoteWitnesses:
-    """The places of the witnesses of a batch's documents, if other processes found them.
-
-    `which` are portions by number, -1 where there is none, `places` the documents' places in them.
-    """
-
-    portions: Sequence[RemoteBindings]
-    which: Numbers
-    places: Numbers
-
-    @classmethod
-    def nowhere(cls, count: int) -> RemoteWitnesses:
-        """Return those of so many documents that no other process has shredded."""
-        return cls((), np.full(count, -1), np.zeros(count, np.int64))
-
-    @classmethod
-    def of(cls, portions: Sequence[tuple[RemoteBindings, int]]) -> RemoteWitnesses:
-        """Return those of a batch of whole portions, each with the number of its documents."""
-        counts = np.array([count for _, count in portions], np.int64)
-        which = np.repeat(np.arange(len(counts)), counts)
-        places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return cls([portion for portion, _ in portions], which, places)
-
-    @cached_property
-    def fine(self) -> npt.NDArray[np.bool_]:
-        """A mask of the documents that another process read, and that are XML."""
-        found = self.which >= 0
-        for number, portion in enumerate(self.portions):
-            if portion.refused:
-                refused = np.isin(self.places, sorted(portion.refused))
-                found &= (self.which != number) | ~refused
-        return found
-
-    def chosen(self, rows: Numbers | slice) -> RemoteWitnesses:
-        """Return the entries of some of the documents."""
-        return RemoteWitnesses(self.portions, self.which[rows], self.places[rows])
-
-    def by_portion(self) -> Iterable[tuple[RemoteBindings, Numbers]]:
-        """Yield the portions with their documents."""
-        for number, portion in enumerate(self.portions):
-            yield portion, np.flatnonzero(self.which == number)
+from xscl.shredding.remote_bindings import Numbers, RemoteBindings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """Documents with their numbers, as columns: see `templates.model.relations.Witnesses`.
 
-    `read` are those that this process has read, by their places here.
+    `read` are those that this process has read, by their places here; `elsewhere` has what
+    another one has found in all of them, if that is so.
     """
 
     docs: Numbers
@@ -84,7 +39,7 @@ class Arrivals:
     bases: Numbers
     firsts: Numbers
     versions: Numbers
-    elsewhere: RemoteWitnesses
+    elsewhere: RemoteBindings | None = None
     read: dict[int, ReadDocument] = field(default_factory=dict)
 
     @classmethod
@@ -105,15 +60,10 @@ class Arrivals:
             numbers("base"),
             numbers("first"),
             numbers("version"),
-            RemoteWitnesses.nowhere(len(rows)),
         )
 
     def __len__(self) -> int:
         return len(self.docs)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        """Yield the documents."""
-        return (Arrival(self, place) for place in range(len(self)))
 
     def behind(self) -> list[int]:
         """Return the documents that are older than the clock at their arrival."""
@@ -165,26 +115,15 @@ class Arrival(NamedTuple):
         return self.batch.root(self.place)
 
 
-def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
-    """Return the witnesses of documents."""
-    places: dict[int, tuple[Arrivals, list[int]]] = {}
-    for batch, place in arrivals:
-        places.setdefault(id(batch), (batch, []))[1].append(place)
-    columns = WitnessColumns(automaton)
-    times: list[pa.Table] = []
-    elsewhere: list[tuple[RemoteBindings, Numbers, Numbers]] = []
-    for batch, listed in places.values():
-        some = np.array(listed)
-        times.append(batch.times(some))
-        here = np.ones(len(some), np.bool_)
-        found = batch.elsewhere.chosen(some)
-        for portion, rows in found.by_portion():
-            elsewhere.append((portion, found.places[rows], batch.docs[some[rows]]))
-            here[rows] = False
-        for place in some[here].tolist():
-            columns.add(int(batch.docs[place]), batch.streams[place], batch.document(place))
-    bindings, values = (
-        merge_bindings(columns.tables(), elsewhere) if elsewhere else columns.tables()
-    )
-    first, *others = times or [TIMES.empty_table()]
-    return Witnesses(bindings, pa.concat_tables((first, *others)) if others else first, values)
+def shred(automaton: Automaton, arrivals: Arrivals, places: Sequence[int]) -> Witnesses:
+    """Return the witnesses of the documents at some places."""
+    rows = np.array(places, np.int64)
+    docs = arrivals.docs[rows]
+    if arrivals.elsewhere is not None:
+        bindings, values = arrivals.elsewhere.numbered(rows, docs)
+    else:
+        columns = WitnessColumns(automaton)
+        for place, doc in zip(places, docs.tolist(), strict=True):
+            columns.add(doc, arrivals.streams[place], arrivals.document(place))
+        bindings, values = columns.tables()
+    return Witnesses(bindings, arrivals.times(rows), values)

@@ -1,7 +1,7 @@
 """Witnesses from other processes: portions of shredded documents.
 
 A portion numbers its documents from 0.  Their numbers in the order of arrival, and
-whether they are accepted, are known only when the batch is assembled (`merge_bindings`).
+whether they are accepted, are known only when the engine has accepted the batch.
 """
 
 from __future__ import annotations
@@ -39,14 +39,42 @@ class RemoteBindings:
     """The witnesses of some documents.
 
     `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
-    document in the portion; `refused` are the places of those that are no XML.
+    document among these; `refused` are the places of those that are no XML.
     """
 
     bindings: pa.Table
     values: pa.Table
     refused: frozenset[int]
 
-    def chosen(self, pairs: Numbers) -> RemoteBindings:
+    @classmethod
+    def united(cls, portions: Iterable[tuple[RemoteBindings, int]]) -> RemoteBindings:
+        """Return portions as one, each given with the number of its documents."""
+        tables: list[tuple[pa.Table, pa.Table]] = []
+        refused: set[int] = set()
+        first = 0
+        for portion, count in portions:
+            moved = pc.add(portion.bindings["doc"], pa.scalar(first, pa.int64()))
+            tables.append((portion.bindings.set_column(0, "doc", moved), portion.values))
+            refused.update(first + place for place in portion.refused)
+            first += count
+        return cls(*united(tables), frozenset(refused))
+
+    def of_documents(self, places: Numbers) -> RemoteBindings:
+        """Return the witnesses of the documents at some places, which are numbered anew."""
+        numbers = np.arange(len(places))
+        refused = np.isin(places, sorted(self.refused)).nonzero()[0]
+        return RemoteBindings(*self.numbered(places, numbers), frozenset(refused.tolist()))
+
+    def numbered(self, places: Numbers, numbers: Numbers) -> tuple[pa.Table, pa.Table]:
+        """Return bindings and values of the documents at some places, with their numbers."""
+        there = self.bindings["doc"].to_numpy()
+        known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
+        known[places] = numbers
+        docs = pa.array(known[there])
+        bindings = self.bindings.set_column(0, "doc", docs)
+        return united([(bindings.filter(pc.greater_equal(docs, 0)), self.values)])
+
+    def of_pairs(self, pairs: Numbers) -> RemoteBindings:
         """Return the witnesses of some pairs of variables, with the values that they have."""
         bindings = self.bindings.filter(pa.array(np.isin(self.bindings["pair"], pairs)))
         value = bindings["value"].combine_chunks()
@@ -73,28 +101,6 @@ def compute_bindings(automaton: Automaton, texts: Iterable[Text]) -> RemoteBindi
 
 
 # -- In a batch ----------------------------------------------------------------------------
-
-
-def merge_bindings(
-    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[RemoteBindings, Numbers, Numbers]]
-) -> tuple[pa.Table, pa.Table]:
-    """Return bindings and values, with those of documents from other processes.
-
-    `parts` are portions, the places of the batch's documents in them, and their numbers; other
-    documents of the portions are ignored.
-    """
-    several = [(_numbered(one.bindings, places, docs), one.values) for one, places, docs in parts]
-    return united([tables, *several])
-
-
-def _numbered(table: pa.Table, places: Numbers, numbers: Numbers) -> pa.Table:
-    """Return the rows of the documents that have a number, with it."""
-    there = table["doc"].to_numpy()
-    known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
-    known[places] = numbers
-    docs = known[there]
-    taken = table.set_column(0, "doc", pa.array(docs))
-    return taken if (docs >= 0).all() else taken.filter(pa.array(docs >= 0))
 
 
 def united(several: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.Table]:

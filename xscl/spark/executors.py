@@ -33,7 +33,6 @@ from xscl.engine.executors import FIRST, RESULTS, DocumentsUnderWay, ExecutorRes
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
-from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.spark.bound import SHARES_TYPE
 from xscl.spark.offered_parts import OfferJoin, found_in
 from xscl.spark.offers import NAME, OFFERED, Offer, OfferSource
@@ -168,7 +167,7 @@ class SparkExecutors:
             if not count:  # beats
                 if self._reached == after:
                     self._reached = segments[-1]
-                return ExecutorResults(_NOTHING, RemoteWitnesses.of(()), RESULTS.empty_table(), ())
+                return ExecutorResults(_NOTHING, None, RESULTS.empty_table(), ())
             if self._reached != after or self._is_due():
                 version = self._begin()
             numbers = np.arange(self._next, self._next + count)

@@ -16,7 +16,6 @@ from pyspark.sql import Row
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
 from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
-from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
 from xscl.spark.bucket import BucketResults, PartDocuments
@@ -58,7 +57,7 @@ def parts_of(rows: pa.Table, replica: PlanReplica, buckets: int, version: int) -
     )
     parts = divided(replica, buckets, table, every, ROWS.empty_table())
     if count and numbers[0] >= FIRST:
-        own = found.chosen(np.fromiter(replica.own.pairs, np.int64))
+        own = found.of_pairs(np.fromiter(replica.own.pairs, np.int64))
         portion = pa.table([[numbers[0]], [count], [sorted(found.refused)]], schema=_PORTION)
         data = packed(portion), packed(own.bindings), packed(own.values)
         parts.append(BucketPart(WITNESSES, *data))
@@ -123,7 +122,8 @@ def found_in(shares: pa.Table, numbers: Column) -> ExecutorResults:
         else:
             portions += map(_portion, table.to_pylist())
     in_order = [(one, count) for _, one, count in sorted(portions, key=itemgetter(0))]
-    return ExecutorResults(numbers, RemoteWitnesses.of(in_order), pa.concat_tables(results), cuts)
+    elsewhere = RemoteBindings.united(in_order)
+    return ExecutorResults(numbers, elsewhere, pa.concat_tables(results), cuts)
 
 
 def _portion(data: Mapping[str, bytes]) -> tuple[int, RemoteBindings, int]:

@@ -12,9 +12,8 @@ from tests.examples import usually
 from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
-from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote_bindings import compute_bindings, texts_of
+from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
 from xscl.store.store import Store
 from xscl.time_format import LATEST
 
@@ -51,7 +50,7 @@ def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
     return taken, rejected, documents.clock, documents.next
 
 
-def _shredded(documents: Sequence[Document], shares: Sequence[int]) -> RemoteWitnesses | None:
+def _shredded(documents: Sequence[Document], shares: Sequence[int]) -> RemoteBindings | None:
     """Return the witnesses of documents that were shredded in shares; None without shares."""
     portions = []
     begin = 0
@@ -59,7 +58,7 @@ def _shredded(documents: Sequence[Document], shares: Sequence[int]) -> RemoteWit
         some = documents[begin : begin + share]
         portions.append((compute_bindings(Automaton(), texts_of(some)), len(some)))
         begin += len(some)
-    return RemoteWitnesses.of(portions) if shares else None
+    return RemoteBindings.united(portions) if shares else None
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.ingestion import pipeline
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
-from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.subscriptions.matches import Matches
 
 
@@ -251,10 +250,7 @@ class Remote:
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
-        nowhere = RemoteWitnesses.nowhere(len(documents))
-        return ExecutorResults(
-            np.arange(len(documents)), nowhere, RESULTS.empty_table(), (), poison
-        )
+        return ExecutorResults(np.arange(len(documents)), None, RESULTS.empty_table(), (), poison)
 
     def stop(self) -> None:
         self.stopped = True

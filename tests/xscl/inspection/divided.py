@@ -14,7 +14,6 @@ from xscl.documents.retention import Retention
 from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.engine.facade import Engine
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote_bindings import compute_bindings, texts_of
 from xscl.spark.designation import designated
@@ -84,8 +83,7 @@ class Divided:
         self._numbers += len(documents)
         ids = (str(one.id) for one in documents)
         results = self._results(position, dict(zip(ids, numbers, strict=True)))
-        elsewhere = RemoteWitnesses.of([(portion, len(documents))])
-        found = ExecutorResults(np.array(numbers), elsewhere, results, ())
+        found = ExecutorResults(np.array(numbers), portion, results, ())
         self.divided.ingest.push(documents, evaluated=found)
 
     def _results(self, position: int, new: dict[str, int]) -> pa.Table:
