@@ -51,7 +51,7 @@ from xscl.gc_control import paused
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape_batch, shred
-from xscl.shredding.batch.known_markup import MarkupCache
+from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
 
@@ -157,7 +157,7 @@ class Side:
         with paused():
             columns = shred.WitnessColumns(self.automaton)
             for doc, root in enumerate(roots):
-                columns.add(doc, (STREAM,), root)
+                columns.add(doc, (STREAM,), ReadDocument(b"", root))
             columns.tables()
 
 

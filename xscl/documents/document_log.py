@@ -108,15 +108,15 @@ class DocumentLog:
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
-        times = self._advance_arrival(clocks, arrived)
-        docs = np.arange(self.next, self.next + len(rows))
-        arrivals = batch.arrivals(rows, docs, clocks)
+        times = np.maximum(clocks[1:] if arrived is None else arrived, self.arrived)
+        self.arrived = max(self.arrived, int(clocks[-1]) if arrived is None else arrived)
+        arrivals = batch.arrivals(rows, self.next, clocks)
         self.next += len(rows)
-        self._ids.add(batch.id_hashes[rows], docs)
-        if len(arrivals):
+        self._ids.add(batch.id_hashes[rows], arrivals.docs)
+        if len(rows):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
-        columns = batch.columns(rows, arrivals, times)
+        columns = batch.columns(rows, arrivals, np.broadcast_to(times, len(batch.taken)))
         self._store.insert("document", columns)
         if refused:
             self._record_rejected(
@@ -168,20 +168,6 @@ class DocumentLog:
         streams, digest = batch.given.streams[at], batch.hashes[at]
         if versions is not None and versions.has(streams, digest):
             return False
-        if not self._is_readable(batch, at):
-            return False
-        if versions is not None:
-            earlier, base = versions.earlier(streams)
-            if base is not None:
-                batch.bases[at] = base
-            versions.add(streams, digest, earlier + 1, number if base is None else base)
-            if earlier:
-                batch.versions[at] = earlier + 1
-                batch.names[at] = document_name(streams[0], batch.given.ids[at], earlier + 1)
-        return True
-
-    def _is_readable(self, batch: _Batch, at: int) -> bool:
-        """Read the document at a place; return False if it is refused."""
         if at in batch.refused:
             return False
         if batch.unread[at]:
@@ -190,6 +176,14 @@ class DocumentLog:
             except MalformedDocument as error:
                 batch.refused[at] = error
                 return False
+        if versions is not None:
+            earlier, base = versions.earlier(streams)
+            if base is not None:
+                batch.bases[at] = base
+            versions.add(streams, digest, earlier + 1, number if base is None else base)
+            if earlier:
+                batch.versions[at] = earlier + 1
+                batch.names[at] = document_name(streams[0], batch.given.ids[at], earlier + 1)
         return True
 
     def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
@@ -202,13 +196,6 @@ class DocumentLog:
         clocks: Numbers = np.maximum.accumulate(times)
         self.clock = int(clocks[-1])
         return clocks
-
-    def _advance_arrival(self, clocks: Numbers, arrived: int | None) -> Numbers:
-        """Advance the clock of arrivals; return the time of arrival of each document."""
-        times = clocks[1:] if arrived is None else np.full(len(clocks) - 1, arrived)
-        times = np.maximum(times, self.arrived)
-        self.arrived = max(self.arrived, int(clocks[-1]) if arrived is None else arrived)
-        return times
 
     def advance(self, to: int) -> None:
         """Advance the clock, and with it that of arrivals."""
@@ -349,8 +336,9 @@ class _Batch:
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
 
-    def arrivals(self, rows: Numbers, docs: Numbers, clocks: Numbers) -> Arrivals:
-        """Return the accepted documents with their numbers."""
+    def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
+        """Return the accepted documents, which are numbered from `first` on."""
+        docs = np.arange(first, first + len(rows))
         bases, versions = self.bases[rows], self.versions[rows]
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
         places = rows.tolist()
@@ -360,8 +348,8 @@ class _Batch:
             versions = np.maximum(versions, least)
         return Arrivals(
             docs,
-            [self.given.streams[at] for at in places],
-            [self.given.xml[at] for at in places],
+            _chosen(self.given.streams, places),
+            _chosen(self.given.xml, places),
             self.ts[rows],
             clocks,
             ranks,
@@ -379,14 +367,11 @@ class _Batch:
 
         `times` are those of arrival of all documents.
         """
-
-        def chosen(column: Sequence[Any]) -> list[Any]:
-            return [column[at] for at in rows.tolist()]
-
+        places = rows.tolist()
         return {
             "doc": arrivals.docs.tolist(),
-            "id": chosen(self.names),
-            "given": chosen(self.given.ids),
+            "id": _chosen(self.names, places),
+            "given": _chosen(self.given.ids, places),
             "version": arrivals.versions.tolist(),
             "streams": arrivals.streams,
             "ts": arrivals.ts.tolist(),
@@ -394,8 +379,13 @@ class _Batch:
             "rank": arrivals.ranks.tolist(),
             "base": arrivals.bases.tolist(),
             "first": arrivals.firsts.tolist(),
-            "hash": chosen(self.hashes),
-            "history": chosen(self.given.history),
-            "origin": chosen(self.given.origins),
+            "hash": _chosen(self.hashes, places),
+            "history": _chosen(self.given.history, places),
+            "origin": _chosen(self.given.origins, places),
             "arrived": times[rows].tolist(),
         }
+
+
+def _chosen(column: Sequence[Any], places: Iterable[int]) -> list[Any]:
+    """Return the entries of a column at some places."""
+    return list(map(column.__getitem__, places))

@@ -182,7 +182,7 @@ def _side(join: CompiledJoin, which: int, left: float) -> _Side:
 
 def _words(join: CompiledJoin, number: int) -> str:
     """Return the step of a node with its conditions, and the variable that it binds."""
-    where, local = join.place(number)
+    where, local, _ = join.nodes[number]
     pattern = join.sides[where].pattern
     if pattern is None:
         return shortened(join.label(number), LONGEST)

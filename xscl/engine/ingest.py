@@ -189,7 +189,7 @@ class Ingest:
             state.flow.look(dataflow.passed)
             if key is not None and end == len(push.documents) and not state.ledger.enter(key):
                 return _NO_RESULTS
-            before = dataflow.joined
+            before = dataflow.joins.results
             if evaluated is None and len(state.registry.elsewhere.rows):
                 recall(state, state.registry.elsewhere.rows.tolist())
             elsewhere = None
@@ -218,7 +218,7 @@ class Ingest:
             reached("joined")
             laps.end("join")
             results = self._commit(state)
-            position, joined = state.position, dataflow.joined - before
+            position, joined = state.position, dataflow.joins.results - before
             self._push_size.learn(len(documents), joined)
             if newcomers is not None:
                 self._numbering.add(newcomers, state.oldest_elsewhere())

@@ -176,10 +176,9 @@ def _depth(graph: JoinGraph, number: int) -> int:
 def _variables(join: CompiledJoin) -> Iterator[str]:
     yield "canonical variables"
     for side, each in enumerate(join.sides):
-        kept = sorted(n for where, n in map(join.place, join.kept) if where == side)
         if each.pattern is not None:
             definitions = join.block_definitions(side)
-            for number, definition in zip(kept, definitions, strict=True):
+            for number, definition in zip(join.kept_on(side), definitions, strict=True):
                 yield f"  {each.label(number)}: {definition}"
 
 

@@ -10,7 +10,7 @@ This module is imported with the first block that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
@@ -21,8 +21,7 @@ from xscl.errors import NotSupported, QueryError
 from xscl.language.faults import SyntaxFault
 from xscl.language.grammar import Lexeme, lexemes, read
 from xscl.language.paths import (
-    Paths,
-    binds,
+    Formulas,
     formulas,
     inside,
     is_binding,
@@ -31,6 +30,7 @@ from xscl.language.paths import (
     span_of,
     tree_of,
 )
+from xscl.language.scope import binds
 from xscl.language.syntax import (
     And,
     Block,
@@ -46,12 +46,13 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import MEMBER
 from xscl.language.xpath import WrongXPath, normalised, parsed
-from xscl.language.xpath_analysis import (
+from xscl.language.xpath_tree import (
+    XPath,
     is_absolute,
     is_numeric,
     is_of_parent,
     is_path,
-    is_same,
+    kinds,
     may_be_number,
     rewritten,
     uses_position,
@@ -85,7 +86,7 @@ class WrittenStep:
 class BlockReader:
     """Reads blocks, paths and conditions of one text, which may hold full XPath."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Formulas) -> None:
         self._paths = paths
         self._text = paths.source
 
@@ -227,14 +228,14 @@ class BlockReader:
         member = Residual(text, selects=True)
         return Step(test, True, attribute, (member,), span=span)
 
-    def _selects_attributes(self, token: object, span: Span) -> bool:
+    def _selects_attributes(self, token: XPath, span: Span) -> bool:
         """Return True if a path selects attributes; raises if it selects elements, too."""
-        kinds = set(_kinds(token))
-        if len(kinds) > 1:
+        selected = set(kinds(token))
+        if len(selected) > 1:
             raise self._paths.fault(
                 span, "a union of elements and attributes", "write one block for each"
             )
-        return "attribute" in kinds
+        return "attribute" in selected
 
     # -- Conditions ------------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ class BlockReader:
             whole = parsed(normalised(text, self._paths.prefixes))
         except WrongXPath:
             return None
-        member = whole.symbol == "intersect" and is_same(whole[1], parsed(f"({path})"))
+        member = whole.symbol == "intersect" and whole.parts[1] == parsed(f"({path})")
         whole_path = is_absolute(token) or is_of_parent(token)
         return path if member and is_path(token) and whole_path else None
 
@@ -306,17 +307,17 @@ class BlockReader:
             raise self._paths.fault(span, "a number is no condition here", "compare it")
         return Residual(self._xpath(span))
 
-    def _is_spelled(self, token: object) -> bool:
+    def _is_spelled(self, token: XPath) -> bool:
         """Return True if an expression is the same one after elementpath has printed it."""
         try:
-            return is_same(token, parsed(str(token.source)))  # type: ignore[attr-defined]
+            return token == parsed(token.source)
         except WrongXPath:
             return False
 
     def _again(self, text: str, span: Span) -> Condition:
         """Return the condition in a span, which was written anew; an error is placed there."""
         try:
-            reader = BlockReader(Paths(text, self._paths.prefixes))
+            reader = BlockReader(Formulas(text, self._paths.prefixes))
             return reader.condition(Span(0, len(text)))
         except QueryError as error:
             raise self._paths.fault(span, error.message, error.hint) from None
@@ -392,8 +393,8 @@ class BlockReader:
     def _xpath(self, span: Span) -> str:
         return normalised(self._text[span.start : span.end], self._paths.prefixes)
 
-    def _parsed(self, text: str, span: Span, refused: QueryError | None = None) -> object:
-        """Return elementpath's tree of a text in a span; raises the clearest error."""
+    def _parsed(self, text: str, span: Span, refused: QueryError | None = None) -> XPath:
+        """Return the tree of a text in a span; raises the clearest error."""
         try:
             return parsed(text)
         except WrongXPath as error:
@@ -425,36 +426,3 @@ class BlockReader:
         if not all(parts):
             return [span]
         return [Span(part[0].span.start, part[-1].span.end) for part in parts]
-
-
-def _kinds(token: object) -> Iterator[str]:
-    """Yield the kinds of nodes that a path selects: attribute, or element."""
-    match getattr(token, "symbol", ""), list(token):  # type: ignore[call-overload]  # a token of elementpath
-        case (("|" | "union" | "," | "intersect" | "except"), parts):
-            for part in parts:
-                yield from _kinds(part)
-        case (("/" | "//"), [left, last]) if axis := _staying(last):
-            kinds = {*_kinds(left)}
-            yield from kinds | ({"element"} if axis == "ancestor-or-self" else set())
-        case (("/" | "//" | "!"), [*_, last]):
-            yield from _kinds(last)
-        case (("(" | "["), [first, *_]):
-            yield from _kinds(first)
-        case (("@" | "attribute"), _):
-            yield "attribute"
-        case _:
-            yield "element"
-
-
-def _staying(token: object) -> str | None:
-    """Return the axis of a step that may lead from an attribute to itself; None for any other."""
-    symbol, parts = getattr(token, "symbol", ""), list(token)  # type: ignore[call-overload]
-    match symbol, parts:
-        case "[", [first, *_]:
-            return _staying(first)
-        case ".", []:
-            return "self"
-        case (("self" | "descendant-or-self" | "ancestor-or-self"), [test]):
-            return str(symbol) if test.symbol in ("node", "attribute") else None
-        case _:
-            return None

@@ -11,51 +11,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 from lark import Token, Tree
 
 from xscl.errors import QueryError, TooComplex
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
-from xscl.language.functions import (
-    DATE_TIME,
-    DECIMAL,
-    DEFINING,
-    DURATION,
-    OPERANDS,
-    TESTS,
-    TIME,
-    duration,
-)
 from xscl.language.grammar import read
 from xscl.language.limits import admit
 from xscl.language.names import UNITLESS
 from xscl.language.paths import (
+    Formulas,
     LarkNode,
-    Paths,
-    binds,
-    calls,
-    exact_literal,
     formulas,
-    function_name,
     is_token,
-    sign,
     span_of,
     tree_of,
 )
 from xscl.language.scope import leaves, variables, walk
 from xscl.language.syntax import (
     Alone,
-    And,
-    Arithmetic,
     Block,
     Call,
-    Comparison,
-    ComparisonSign,
     Computed,
-    Constant,
     Decorated,
     Element,
     Embedded,
@@ -64,10 +43,7 @@ from xscl.language.syntax import (
     Join,
     NameTest,
     Next,
-    Not,
     Operand,
-    Or,
-    Path,
     Predicate,
     Query,
     Span,
@@ -106,22 +82,21 @@ def parse(text: str) -> Query:
 def parse_block(text: str) -> Block:
     """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
     block, *derived = read(text, "block_start").children
-    made = Queries(text).block(block)
+    made = Formulas(text).block(block)
     if derived:
-        step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
+        step = Step(NameTest(None, None), derived=Formulas(text, of="node").operand(derived[0]))
         made = replace(made, steps=(*made.steps, step))
     return made
 
 
 def parse_operand(text: str) -> Operand:
     """Return an operand over one node, `.`, as it is printed in a definition."""
-    return Queries(text, here=True).operand(read(text, "formula_start").children[0])
+    return Formulas(text, of="node").operand(read(text, "formula_start").children[0])
 
 
 def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded | Computed:
     """Return the expression in braces of a constructor: a variable, a path, string() of it."""
-    builder = Queries(source, declared=declared)
-    operand = builder.operand(read(source, "formula_start", span).children[0])
+    operand = Formulas(source, declared).operand(read(source, "formula_start", span).children[0])
     match operand:
         case VariablePath(variable, path):
             return Embedded(variable, path, False, operand.span)
@@ -184,19 +159,15 @@ def _unit_hint(unit: str) -> str:
     return _MEANT.get(single) or near_miss(unit, UNITS) or f"units are {', '.join(UNITS)}"
 
 
-class Queries(Paths):
+class Queries(Formulas):
     """Makes whole queries from lark's tree of one text."""
 
     def __init__(
         self,
         source: str,
         constructors: Iterable[Element] = (),
-        declared: Mapping[str, str] = MappingProxyType({}),
-        *,
-        here: bool = False,
     ) -> None:
-        super().__init__(source, declared)
-        self._here = here  # operands start at a node that is called `.`
+        super().__init__(source)
         self._constructors = iter(constructors)
 
     # -- Queries and stream expressions ----------------------------------------------------
@@ -390,146 +361,6 @@ class Queries(Paths):
             raise self.fault(lower.span, message, hint)
         if window.ticks == 0:
             raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
-
-    # -- Join predicates -------------------------------------------------------------------
-
-    def predicate(self, node: LarkNode) -> Predicate:
-        tree = tree_of(node)
-        match tree.data:
-            case "conjunction":
-                return And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
-            case "disjunction":
-                return Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
-            case "negation":
-                return Not(self.predicate(formulas(tree)[0]), sign(tree))
-            case "comparison":
-                one, operator, other = tree.children
-                left, right = self.operand(one), self.operand(other)
-                if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
-                    left, right = _as_times(left), _as_times(right)
-                return Comparison(cast(ComparisonSign, str(operator)), left, right, span_of(tree))
-            case "path" if (
-                calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
-            ):
-                negation = tree_of(tree.children[0])
-                return Not(self.predicate(formulas(negation)[0]), sign(negation))
-            case "path" if calls(tree):
-                call = self.operand(tree)
-                assert isinstance(call, Call)
-                if call.function in TESTS:
-                    return call
-                message = f"{call.function}() is a value, not a predicate"
-                raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
-            case _:
-                raise self.fault(
-                    tree,
-                    "this is not a predicate",
-                    "a predicate compares variables of the two sides, for example x2 = x5",
-                )
-
-    def operand(self, node: LarkNode) -> Operand:
-        tree = tree_of(node)
-        span = span_of(tree)
-        match tree.data:
-            case "number" | "minus" if (exact := exact_literal(tree)) is not None:
-                return Call(DECIMAL, (Constant(exact, span),), span)
-            case "number" | "string":
-                return Constant(self.literal(tree), span)
-            case "minus" if tree_of(tree.children[1]).data == "number":
-                return Constant(self.literal(tree), span)
-            case "minus":
-                return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
-            case "decorated":
-                text = str(tree.children[0])
-                number, _, name = text[1:].partition(".")
-                return Decorated(int(number or 0), name, span)
-            case "arithmetic":
-                left, sign, right = tree.children
-                operator = cast(Any, str(sign).lower())
-                return Arithmetic(operator, self.operand(left), self.operand(right), span)
-            case "path" if calls(tree):
-                return self._call(tree_of(tree.children[0]), span)
-            case "path":
-                return self._variable_path(tree)
-            case _:
-                raise self.fault(span, "this has no value to compare")
-
-    def _call(self, tree: Tree[Token], span: Span) -> Call:
-        name = function_name(tree)
-        functions = DEFINING if self._here else OPERANDS
-        if name not in (*functions, *TESTS):
-            known = (*TESTS, *OPERANDS)
-            hint = near_miss(name, known) or f"functions are {', '.join(known)}"
-            raise self.fault(span, f"unknown function {name}()", hint)
-        arguments = tuple(map(self.operand, formulas(tree)))
-        while name == "concat" and len(arguments) > 2:  # from the right, two at a time
-            arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
-        function = {**functions, **TESTS}[name]
-        if not function.takes(len(arguments)):
-            raise self.fault(span, f"{name}() takes {function.arity}, not {len(arguments)}")
-        arguments += tuple(map(Constant, function.defaults(len(arguments))))
-        fixed = len(function.arguments) - function.constants
-        for at, (argument, kind) in enumerate(zip(arguments, function.arguments, strict=False)):
-            if isinstance(argument, Call) and argument.function in TESTS:
-                message = f"{argument.function}() is a predicate, not a value"
-                raise self.fault(argument.span, message)
-            value = argument.value if isinstance(argument, Constant) else None
-            if at >= fixed and not isinstance(value, kind):
-                what = "a string in quotes" if kind is str else "a number"
-                message = f"the second argument of {name}() is {what}"
-                raise self.fault(argument.span, message)
-        if name == TIME and not _is_name(arguments[0]):
-            hint = "time(x) is the time of the document that x is bound in"
-            raise self.fault(arguments[0].span, "time() takes a variable", hint)
-        self.check_expression(name, formulas(tree)[1:], arguments[1:])
-        if name == DURATION and duration(str(cast(Constant, arguments[0]).value)) is None:
-            hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
-            raise self.fault(arguments[0].span, "this is no duration of days and time", hint)
-        return Call(name, arguments, span)
-
-    def _variable_path(self, tree: Tree[Token]) -> VariablePath:
-        if self._here:
-            return VariablePath("", self.path(tree))
-        path = self.path(tree, variable=True)
-        first = path.steps[0] if path.steps else None
-        if first is not None and first.conditions:
-            raise self.unsupported(path.span, "a condition on a variable", "write it in the block")
-        if binds(path):
-            raise self.fault(path.span, "no variable can be bound here", "bind it in a block")
-        if (
-            first is None
-            or isinstance(tree.children[0], Token)
-            or first.attribute
-            or first.test.local is None
-            or first.test.uri != ""
-        ):
-            raise self.fault(
-                path.span, "a path between documents starts at a variable", "for example x1/author"
-            )
-        return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
-
-
-def _is_name(operand: Operand) -> bool:
-    """Return True for a variable without a path."""
-    return isinstance(operand, Decorated) or (
-        isinstance(operand, VariablePath) and operand.path == Path()
-    )
-
-
-def _as_times(operand: Operand) -> Operand:
-    """Return an operand of a comparison with a duration: what is in no function is a time.
-
-    So are the two sides of a difference that is divided or multiplied.
-    """
-    match operand:
-        case VariablePath() | Decorated():
-            return Call(DATE_TIME, (operand,), operand.span)
-        case Arithmetic("+" | "-", left, right):
-            return replace(operand, left=_as_times(left), right=_as_times(right))
-        case Arithmetic("*" | "div", Arithmetic("-") as left, _):
-            return replace(operand, left=_as_times(left))
-        case _:
-            return operand
 
 
 def refuse_bare_windows(text: str) -> None:

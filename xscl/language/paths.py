@@ -1,4 +1,4 @@
-"""Blocks, paths and conditions, from lark's tree.
+"""Blocks, paths, conditions, predicates and operands, from lark's tree.
 
 What the grammar lets through is refused here: conditions where a path is
 meant, bindings where nothing can be bound, functions that are not there.
@@ -7,41 +7,52 @@ meant, bindings where nothing can be bound, functions that are not there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from lark import Token, Tree
 
 from cep_core.algebra import decimal_of
+from cep_core.algebra.expressions import Function
 from xscl.errors import NotSupported, QueryError
 from xscl.language.calendars import calendar_block
+from xscl.language.conditions import as_condition
 from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
-from xscl.language.functions import FUNCTIONS, NUMERIC, TESTS
+from xscl.language.functions import (
+    DATE_TIME,
+    DECIMAL,
+    DEFINING,
+    DURATION,
+    FUNCTIONS,
+    OPERANDS,
+    TESTS,
+    TIME,
+    duration,
+)
 from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
-from xscl.language.scope import walk
+from xscl.language.scope import binds, walk
 from xscl.language.syntax import (
-    MIRRORED,
     And,
+    Arithmetic,
     Block,
     Call,
-    Compare,
+    Comparison,
     ComparisonSign,
     Condition,
     Constant,
+    Decorated,
     Exists,
     NameTest,
     Not,
     Operand,
     Or,
     Path,
+    Predicate,
     Span,
     Step,
-    TextFunction,
-    TextMatch,
-    Through,
     VariablePath,
 )
 
@@ -88,11 +99,6 @@ def calls(tree: Tree[Token]) -> bool:
     return isinstance(first, Tree) and first.data == "call"
 
 
-def binds(item: Path | Condition) -> bool:
-    """Return True if a step of a path or of a condition binds a variable."""
-    return any(isinstance(one, Step) and one.variable is not None for one in walk(item))
-
-
 def span_of(node: LarkNode) -> Span:
     """Return where a node's first and last tokens stand."""
     first, last = _edge(node, 0), _edge(node, -1)
@@ -121,17 +127,8 @@ def exact_literal(tree: Tree[Token]) -> str | None:
     return None if exact is None or exact == float(text) else text
 
 
-def _is_number(operand: Operand) -> bool:
-    """Return True for a function whose value is a number.
-
-    Its text is XPath's in a residual; an index has that of a derived node, which is none for NaN.
-    """
-    return isinstance(operand, Call) and FUNCTIONS[operand.function].result in NUMERIC
-
-
-def _may_be_absent(operand: Operand) -> bool:
-    """Return True if a function may have no value, which XPath calls NaN and unequal to all."""
-    return isinstance(operand, Call) and operand.function != "string-length" and _is_number(operand)
+def _is_literal(tree: Tree[Token]) -> bool:
+    return tree.data in ("string", "number", "minus")
 
 
 def inside(bracket: Token) -> Span:
@@ -143,16 +140,27 @@ def _place(where: LarkNode | Span) -> Span:
     return where if isinstance(where, Span) else span_of(where)
 
 
-class Paths:
-    """Makes blocks, paths and conditions from lark's tree of one text."""
+OperandPlace: TypeAlias = Literal["documents", "node", "condition"]
+"""What operands are over: variables, or the node `.`; in a condition they may be XPath."""
+_FUNCTIONS: Mapping[OperandPlace, Mapping[str, Function]] = {
+    "documents": OPERANDS,
+    "node": DEFINING,
+    "condition": {**FUNCTIONS, "count": Function(len, (tuple,), int)},
+}
+
+
+class Formulas:
+    """Makes blocks, paths, conditions, predicates and operands from lark's tree of one text."""
 
     def __init__(
         self,
         source: str,
         declared: Mapping[str, str] = MappingProxyType({}),
+        of: OperandPlace = "documents",
     ) -> None:
         self.source = source
         self.prefixes = {**PREDECLARED, **declared}
+        self._of = of
 
     def fault(self, where: LarkNode | Span, message: str, hint: str | None = None) -> QueryError:
         """Return a QueryError at a node or a span."""
@@ -297,13 +305,12 @@ class Paths:
             case "negation":
                 (part,) = formulas(tree)
                 return Not(self._unbound(self.condition(part), part), sign(tree))
-            case "comparison":
-                return self._compare(tree)
-            case "path" if calls(tree):
-                return self._function(tree_of(tree.children[0]))
-            case "path":
-                path = self.path(tree)
-                return Exists(path)
+            case "path" if not calls(tree):
+                return Exists(self.path(tree))
+            case "path" if (found := self._connective(tree_of(tree.children[0]))) is not None:
+                return found
+            case "path" | "comparison":
+                return self._atom(tree)
             case "number":
                 raise self.beyond(
                     tree,
@@ -317,23 +324,36 @@ class Paths:
                     "a condition is a path, a comparison, contains() or starts-with()",
                 )
 
-    def _compare(self, tree: Tree[Token]) -> Condition:
-        left, operator, right = tree.children
-        comparison = cast(ComparisonSign, str(operator))
-        sides = [tree_of(left), tree_of(right)]
-        if sides[0].data in ("string", "number", "minus"):
-            sides.reverse()
-            comparison = MIRRORED[comparison]
-        self._refuse_unquoted(sides[1])
-        if sides[1].data not in ("string", "number", "minus"):
-            raise self.unsupported(tree, "comparing two paths of one document")
-        if exact_literal(sides[1]) is not None:
-            raise self.unsupported(tree, "comparing with a number of so many digits")
-        path, through = self._tested(sides[0])
-        constant = self.literal(sides[1])
-        if through is not None and comparison == "!=" and _may_be_absent(through.operand):
-            raise self.unsupported(tree, "a value that may be absent with '!='")
-        return Compare(path, comparison, constant, through)
+    def _connective(self, call: Tree[Token]) -> Condition | None:
+        """Return not() of a condition; exists(), empty() or boolean() of a path; None of others."""
+        name, arguments = function_name(call), formulas(call)
+        if len(arguments) != 1 or name not in ("exists", "empty", "boolean"):
+            if name.lower() != "not" or len(arguments) != 1:
+                return None
+            return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
+        if arguments[0].data != "path" or calls(arguments[0]):
+            raise self.unsupported(arguments[0], f"{name}() of anything but a path")
+        found = self._unbound(Exists(self.path(arguments[0])), arguments[0])
+        return Not(found) if name == "empty" else found
+
+    def _atom(self, tree: Tree[Token]) -> Condition:
+        """Return a comparison with a constant, or a test of a text."""
+        if tree.data == "comparison":
+            if not _is_literal(tree_of(tree.children[0])):
+                self._refuse_unquoted(tree_of(tree.children[2]))
+        else:
+            call = tree_of(tree.children[0])
+            name, (_, *others) = function_name(call), formulas(call)
+            for argument in others[:1]:
+                self._refuse_unquoted(argument)
+            if name in TESTS and (not others or others[0].data != "string"):
+                raise self.beyond(call, f"{name}() takes a path and a string")
+        found = as_condition(Formulas(self.source, self.prefixes, "condition").predicate(tree))
+        if found is None:
+            raise self.unsupported(tree, "this condition", "write it in a block")
+        if binds(found):
+            raise self.fault(found.path.span, "a path in a comparison cannot bind a variable")
+        return found
 
     def _refuse_unquoted(self, tree: Tree[Token]) -> None:
         """Raise for a capitalized name where a text is probably meant."""
@@ -349,60 +369,108 @@ class Paths:
                 f'write "{name}" for the text, or ./{name} for the element',
             )
 
-    def _tested(self, tree: Tree[Token]) -> tuple[Path, Through | None]:
-        """Return the path whose values are compared, and the functions that are applied to them."""
-        if tree.data != "path":
-            raise self.unsupported(tree, "a comparison with anything but a path")
-        if calls(tree) and function_name(tree_of(tree.children[0])) == "count":
-            return self._counted(tree_of(tree.children[0]))
-        path, operand = self._applied(tree)
-        if binds(path):
-            raise self.fault(path.span, "a path in a comparison cannot bind a variable")
-        return path, None if isinstance(operand, VariablePath) else Through("first", operand)
-
-    def _counted(self, call: Tree[Token]) -> tuple[Path, Through]:
-        arguments = formulas(call)
-        if len(arguments) != 1 or arguments[0].data != "path" or calls(arguments[0]):
-            raise self.unsupported(call, "count() of anything but a path")
-        path = self.path(arguments[0])
-        if binds(path):
-            raise self.fault(path.span, "a path in count() cannot bind a variable")
-        return path, Through("count", VariablePath(""))
-
-    def _applied(self, tree: Tree[Token]) -> tuple[Path, Operand]:
-        """Return a path and the functions around it, over `.`."""
-        if not calls(tree):
-            return self.path(tree), VariablePath("")
-        call = tree_of(tree.children[0])
-        name = function_name(call)
-        function = FUNCTIONS.get(name)
-        if function is None:
-            known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
-            raise self.beyond(
-                call,
-                f"unknown function {name}()",
-                near_miss(name, known) or f"functions are {', '.join(known)}",
+    def _unbound(self, condition: Condition, node: LarkNode) -> Condition:
+        """Return a condition under OR or NOT, where nothing can be bound."""
+        if binds(condition):
+            raise self.fault(
+                node,
+                "a variable cannot be bound under or and not",
+                "bind it in a condition of its own",
             )
-        first, *rest = formulas(call)
-        if not function.takes(1 + len(rest)) or first.data != "path":
-            raise self.unsupported(call, f"{name}() of these arguments")
-        given = tuple(map(self._constant, rest, function.arguments[1:]))
-        constants = (*given, *map(Constant, function.defaults(1 + len(rest))))
-        self.check_expression(name, rest, constants)
-        path, operand = self._applied(first)
-        if name != "number" and _is_number(operand):
-            raise self.unsupported(call, "the text of a number")
-        return path, Call(name, (operand, *constants))
+        return condition
 
-    def _constant(self, tree: Tree[Token], kind: type) -> Constant:
-        if tree.data not in ("string", "number", "minus"):
-            raise self.unsupported(tree, "a computed argument of a function")
-        value = self.literal(tree)
-        if isinstance(value, str) == (kind is float):
-            raise self.beyond(tree, f"a {'number' if kind is float else 'string'} stands here")
-        return Constant(value)
+    # -- Predicates and operands -----------------------------------------------------------
 
-    def check_expression(
+    def predicate(self, node: LarkNode) -> Predicate:
+        tree = tree_of(node)
+        match tree.data:
+            case "conjunction":
+                return And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "disjunction":
+                return Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "negation":
+                return Not(self.predicate(formulas(tree)[0]), sign(tree))
+            case "comparison":
+                one, operator, other = tree.children
+                left, right = self.operand(one), self.operand(other)
+                if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
+                    left, right = _as_times(left), _as_times(right)
+                return Comparison(cast(ComparisonSign, str(operator)), left, right, span_of(tree))
+            case "path" if (
+                calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
+            ):
+                negation = tree_of(tree.children[0])
+                return Not(self.predicate(formulas(negation)[0]), sign(negation))
+            case "path" if calls(tree):
+                call = self.operand(tree)
+                assert isinstance(call, Call)
+                if call.function in TESTS:
+                    return call
+                if self._of == "condition":
+                    raise self.unsupported(tree, f"{call.function}() as a condition")
+                message = f"{call.function}() is a value, not a predicate"
+                raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
+            case _:
+                raise self.fault(
+                    tree,
+                    "this is not a predicate",
+                    "a predicate compares variables of the two sides, for example x2 = x5",
+                )
+
+    def operand(self, node: LarkNode) -> Operand:
+        tree = tree_of(node)
+        span = span_of(tree)
+        match tree.data:
+            case "number" | "minus" if (exact := exact_literal(tree)) is not None:
+                return Call(DECIMAL, (Constant(exact, span),), span)
+            case "number" | "string":
+                return Constant(self.literal(tree), span)
+            case "minus" if tree_of(tree.children[1]).data == "number":
+                return Constant(self.literal(tree), span)
+            case "minus" if self._of == "condition" and _is_literal(tree_of(tree.children[1])):
+                raise self.fault(tree, "a string has no negative")
+            case "minus":
+                return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
+            case "decorated":
+                text = str(tree.children[0])
+                number, _, name = text[1:].partition(".")
+                return Decorated(int(number or 0), name, span)
+            case "arithmetic":
+                left, sign, right = tree.children
+                operator = cast(Any, str(sign).lower())
+                return Arithmetic(operator, self.operand(left), self.operand(right), span)
+            case "path" if calls(tree):
+                return self._call(tree_of(tree.children[0]), span)
+            case "path":
+                return self._variable_path(tree)
+            case _ if self._of == "condition":
+                raise self.unsupported(tree, "comparing a truth value")
+            case _:
+                raise self.fault(span, "this has no value to compare")
+
+    def _call(self, tree: Tree[Token], span: Span) -> Call:
+        name, functions = function_name(tree), {**_FUNCTIONS[self._of], **TESTS}
+        if name not in functions:
+            known: tuple[str, ...] = (*TESTS, *OPERANDS)
+            refusal: Callable[..., QueryError] = self.fault
+            if self._of == "condition":  # which may be XPath, with more functions
+                known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
+                refusal = self.beyond
+            hint = near_miss(name, known) or f"functions are {', '.join(known)}"
+            raise refusal(span, f"unknown function {name}()", hint)
+        function, arguments = functions[name], tuple(map(self.operand, formulas(tree)))
+        while name == "concat" and len(arguments) > 2:  # from the right, two at a time
+            arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
+        wrong = _wrong_argument(name, function, arguments)
+        if wrong is not None:
+            if self._of == "condition":
+                raise self.unsupported(tree, f"{name}() of these arguments")
+            raise self.fault(arguments[wrong[0]].span if wrong[0] >= 0 else span, *wrong[1:])
+        arguments += tuple(map(Constant, function.defaults(len(arguments))))
+        self._check_expression(name, formulas(tree)[1:], arguments[1:])
+        return Call(name, arguments, span)
+
+    def _check_expression(
         self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[Operand]
     ) -> None:
         """Raise the error of a regular expression at its place."""
@@ -420,12 +488,7 @@ class Paths:
 
     def literal(self, tree: Tree[Token]) -> str | float:
         if tree.data == "minus":
-            value = self.literal(tree_of(tree.children[1]))
-            if isinstance(value, str):
-                raise self.fault(tree, "a string has no negative")
-            return 0.0 - value
-        if tree.data not in ("string", "number"):
-            raise self.unsupported(tree, "a comparison with a computed value")
+            return 0.0 - float(self.literal(tree_of(tree.children[1])))
         text = str(tree.children[0])
         if tree.data == "string":
             return text[1:-1]
@@ -434,46 +497,26 @@ class Paths:
             raise self.fault(tree, "the number is too large")
         return number
 
-    def _function(self, call: Tree[Token]) -> Condition:
-        name = function_name(call)
-        arguments = formulas(call)
-        if name.lower() == "not" and len(arguments) == 1:
-            return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
-        if name in ("exists", "empty", "boolean") and len(arguments) == 1:
-            return self._exists(name, arguments[0])
-        if name not in TESTS:
-            self._applied(Tree("path", [call]))  # raises for what is no function
-            raise self.unsupported(call, f"{name}() as a condition", "compare its value")
-        for argument in arguments[1:2]:
-            self._refuse_unquoted(argument)
-        if not TESTS[name].takes(len(arguments)) or arguments[1].data != "string":
-            raise self.beyond(call, f"{name}() takes a path and a string")
-        if arguments[0].data != "path":
-            raise self.unsupported(arguments[0], f"{name}() of anything but a path")
-        path, through = self._tested(arguments[0])
-        if through is not None and (through.mode == "count" or _is_number(through.operand)):
-            raise self.unsupported(arguments[0], "the text of a number")
-        constants = tuple(map(self._constant, arguments[1:], TESTS[name].arguments[1:]))
-        self.check_expression(name, arguments[1:], constants)
-        text, flags = (*(str(constant.value) for constant in constants), "")[:2]
-        return TextMatch(cast(TextFunction, name), path, text, through, flags)
-
-    def _exists(self, name: str, argument: Tree[Token]) -> Condition:
-        """Return exists(), empty() or boolean() of a path as the path itself, or NOT of it."""
-        if argument.data != "path" or calls(argument):
-            raise self.unsupported(argument, f"{name}() of anything but a path")
-        found = self._unbound(Exists(self.path(argument)), argument)
-        return Not(found) if name == "empty" else found
-
-    def _unbound(self, condition: Condition, node: LarkNode) -> Condition:
-        """Return a condition under OR or NOT, where nothing can be bound."""
-        if binds(condition):
+    def _variable_path(self, tree: Tree[Token]) -> VariablePath:
+        if self._of != "documents":
+            return VariablePath("", self.path(tree))
+        path = self.path(tree, variable=True)
+        first = path.steps[0] if path.steps else None
+        if first is not None and first.conditions:
+            raise self.unsupported(path.span, "a condition on a variable", "write it in the block")
+        if binds(path):
+            raise self.fault(path.span, "no variable can be bound here", "bind it in a block")
+        if (
+            first is None
+            or isinstance(tree.children[0], Token)
+            or first.attribute
+            or first.test.local is None
+            or first.test.uri != ""
+        ):
             raise self.fault(
-                node,
-                "a variable cannot be bound under or and not",
-                "bind it in a condition of its own",
+                path.span, "a path between documents starts at a variable", "for example x1/author"
             )
-        return condition
+        return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
 
     def path(self, tree: Tree[Token], *, variable: bool = False) -> Path:
         """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`.
@@ -497,3 +540,49 @@ class Paths:
             for i, (deep, step) in enumerate(head)
         )
         return Path(steps, text, span)
+
+
+def _wrong_argument(
+    name: str, function: Function, arguments: Sequence[Operand]
+) -> tuple[int, str, str | None] | None:
+    """Return which argument a function does not take, or -1, with a message and a hint; or None."""
+    if not function.takes(len(arguments)):
+        return -1, f"{name}() takes {function.arity}, not {len(arguments)}", None
+    fixed = len(function.arguments) - function.constants
+    for at, (argument, kind) in enumerate(zip(arguments, function.arguments, strict=False)):
+        if isinstance(argument, Call) and argument.function in TESTS:
+            return at, f"{argument.function}() is a predicate, not a value", None
+        value = argument.value if isinstance(argument, Constant) else None
+        if at >= fixed and not isinstance(value, kind):
+            what = "a string in quotes" if kind is str else "a number"
+            return at, f"the second argument of {name}() is {what}", None
+        if name == TIME and not _is_name(argument):
+            hint = "time(x) is the time of the document that x is bound in"
+            return at, "time() takes a variable", hint
+        if name == DURATION and duration(str(value)) is None:
+            hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
+            return at, "this is no duration of days and time", hint
+    return None
+
+
+def _is_name(operand: Operand) -> bool:
+    """Return True for a variable without a path."""
+    return isinstance(operand, Decorated) or (
+        isinstance(operand, VariablePath) and operand.path == Path()
+    )
+
+
+def _as_times(operand: Operand) -> Operand:
+    """Return an operand of a comparison with a duration: what is in no function is a time.
+
+    So are the two sides of a difference that is divided or multiplied.
+    """
+    match operand:
+        case VariablePath() | Decorated():
+            return Call(DATE_TIME, (operand,), operand.span)
+        case Arithmetic("+" | "-", left, right):
+            return replace(operand, left=_as_times(left), right=_as_times(right))
+        case Arithmetic("*" | "div", Arithmetic("-") as left, _):
+            return replace(operand, left=_as_times(left))
+        case _:
+            return operand

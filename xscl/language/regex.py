@@ -12,7 +12,7 @@ match a text by their factors (`xscl.shredding.conditions.substrings`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -51,6 +51,8 @@ _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _CASED = re.compile(r"\\[pP]\{(L[ult]|Mn?)\}")
 """Categories that lack a character of which they have the other case; RE2 would add it."""
 _LITERAL = r"\|.-^?*+{}()[]$"
+_SIGNS = "\\|.^?*+{}()[]$"
+"""Characters that stand for themselves behind a `\\` only."""
 
 
 class WrongExpression(ValueError):
@@ -201,6 +203,11 @@ def _replacement(text: str, groups: int) -> Iterator[str | int]:
             at += 1
 
 
+_PIECE = re.compile(r"\(\?:|\\[pP]\{[^}]*\}|\\.|.", re.DOTALL)
+_QUANTIFIER = re.compile(r"(?:[?*+]|\{\d+(?:,\d*)?\})\??", re.ASCII)
+_SPACES = " \t\n\r"
+
+
 class _Translation:
     """One expression, read from left to right."""
 
@@ -223,10 +230,9 @@ class _Translation:
         out: list[str] = []
         alternatives = False
         while self._at < len(self._pattern):
-            sign = self._pattern[self._at]
-            if sign == "|" and not self._depth:
-                alternatives = True
-            out.append(self._piece(sign))
+            piece = self._next("")
+            alternatives |= piece == "|" and not self._depth
+            out.append(self._translated(piece))
         self._cut()
         if self._depth:
             raise WrongExpression("a '(' is not closed", len(self._pattern))
@@ -234,156 +240,130 @@ class _Translation:
             self.factor = ""
         return "".join(out)
 
+    def _next(self, otherwise: str) -> str:
+        """Return the next character, escape, or begin of a group."""
+        found = _PIECE.match(self._pattern, self._at)
+        if found is None:
+            raise WrongExpression(otherwise, self._at)
+        self._at = found.end()
+        return found[0]
+
     def _cut(self) -> None:
         """End a run of literal characters; the longest one is the factor."""
         if len(self._run) > len(self.factor):
             self.factor = self._run
         self._run = ""
 
-    def _piece(self, sign: str) -> str:
-        start = self._at
-        self._at += 1
-        match sign:
-            case "(":
+    def _translated(self, piece: str) -> str:
+        literal = self._literal(piece)
+        if literal is not None:
+            quantifier = self._quantifier()
+            if quantifier:
                 self._cut()
-                self._depth += 1
-                if self._pattern.startswith("?:", self._at):
-                    self._at += 2
-                    return "(?:"
-                if self._pattern.startswith("?", self._at):
+            elif not self._depth:
+                self._run += literal.casefold()
+            return _escaped(literal) + quantifier
+        if self._spaced and piece in _SPACES:
+            return ""
+        self._cut()
+        start = self._at - len(piece)
+        match piece:
+            case "(" | "(?:":
+                if piece == "(" and self._pattern.startswith("?", self._at):
                     raise WrongExpression("'(?' is only (?:...) in XPath", start)
-                return "("
+                self._depth += 1
+                return piece
             case ")":
                 if not self._depth:
                     raise WrongExpression("a ')' without its '('", start)
-                self._cut()
                 self._depth -= 1
                 return ")" + self._quantifier()
             case "|" | "^" | "$":
-                self._cut()
-                return sign
+                return piece
             case "[":
-                self._cut()
                 return self._class() + self._quantifier()
             case ".":
-                self._cut()
                 return ("." if self._any else r"[^\n\r]") + self._quantifier()
-            case "\\":
-                return self._escape()
             case "*" | "+" | "?" | "{" | "}" | "]":
-                raise WrongExpression(f"{sign!r} stands where a character is expected", start)
-            case _ if self._spaced and sign in " \t\n\r":
-                return ""
+                raise WrongExpression(f"{piece!r} stands where a character is expected", start)
             case _:
-                return self._character(sign)
+                members = self._members(piece, _OUTSIDE)
+                if piece[1] in _ESCAPES:
+                    members = f"[{members}]"
+                # Capital and small letters as they are, even with the flag i.
+                members = f"(?-i:{members})" if self._folded else members
+                return members + self._quantifier()
 
-    def _character(self, sign: str) -> str:
-        """Return a literal character with its quantifier."""
-        quantifier = self._quantifier()
-        if quantifier:
-            self._cut()
-        elif not self._depth:
-            self._run += sign.casefold()
-        return _escaped(sign) + quantifier
+    def _literal(self, piece: str) -> str | None:
+        """Return the character that a piece stands for; None if it is no character."""
+        if len(piece) == 1:
+            spaced = self._spaced and piece in _SPACES
+            return None if spaced or piece in _SIGNS else piece
+        return _CONTROLS.get(piece[1:], piece[1] if piece[1:] in [*_LITERAL] else None)
 
-    def _escape(self) -> str:
-        sign = self._next("a '\\' ends the expression")
+    def _members(self, escape: str, others: Mapping[str, str]) -> str:
+        """Return the members of the class of an escape."""
+        sign = escape[1:2]
+        if not sign:
+            raise WrongExpression("a '\\' ends the expression", self._at)
         if sign in "pP":
-            return self._as_written(self._property(sign)) + self._quantifier()
-        if sign in _CONTROLS:
-            return self._character(_CONTROLS[sign])
-        if sign in _LITERAL:
-            return self._character(sign)
-        self._cut()
-        if sign in _OUTSIDE:
-            return self._as_written(_OUTSIDE[sign]) + self._quantifier()
-        if sign in _ESCAPES:
-            return self._as_written(f"[{_ESCAPES[sign]}]") + self._quantifier()
-        raise self._unknown(sign)
-
-    def _as_written(self, members: str) -> str:
-        """Return a class that has capital and small letters as they are, even with the flag i."""
-        return f"(?-i:{members})" if self._folded else members
-
-    def _unknown(self, sign: str) -> WrongExpression:
-        if sign.isdigit():
+            if len(escape) == 2:
+                raise WrongExpression(f"{escape} needs a category in braces", self._at)
+            if escape[3:].startswith("Is"):
+                hint = "name a category, such as \\p{L}, or a range"
+                at = self._at - len(escape) + 2
+                raise WrongExpression(f"the block {escape[3:-1]} is not supported", at, hint)
+            return escape
+        found = others.get(sign) or _ESCAPES.get(sign)
+        if found is None and sign.isdigit():
             hint = "RE2 compares no part of a text with another"
-            return WrongExpression(f"the back-reference \\{sign} is not supported", self._at, hint)
-        return WrongExpression(f"unknown escape \\{sign}", self._at)
-
-    def _property(self, sign: str) -> str:
-        end = self._pattern.find("}", self._at)
-        if not self._pattern.startswith("{", self._at) or end < 0:
-            raise WrongExpression(f"\\{sign} needs a category in braces", self._at)
-        name = self._pattern[self._at + 1 : end]
-        if name.startswith("Is"):
-            hint = "name a category, such as \\p{L}, or a range"
-            raise WrongExpression(f"the block {name} is not supported", self._at, hint)
-        self._at = end + 1
-        self._cut()
-        return f"\\{sign}{{{name}}}"
+            raise WrongExpression(f"the back-reference {escape} is not supported", self._at, hint)
+        if found is None:
+            raise WrongExpression(f"unknown escape {escape}", self._at)
+        return found
 
     def _class(self) -> str:
+        """Return a class, behind its `[`."""
         start = self._at - 1
         out = ["["]
         if self._pattern.startswith("^", self._at):
             self._at += 1
             out.append("^")
         while True:
-            sign = self._next("a '[' is not closed")
-            if sign == "]" and len(out) > 1 and out != ["[", "^"]:
+            piece = self._next("a '[' is not closed")
+            if piece == "]" and len(out) > 1 and out != ["[", "^"]:
                 return "".join((*out, "]"))
-            if sign == "-" and self._pattern.startswith("[", self._at):
+            if piece == "-" and self._pattern.startswith("[", self._at):
                 hint = "write the ranges that remain"
                 raise WrongExpression("a class without another is not supported", start, hint)
-            if sign == "[" or sign == "]":
-                raise WrongExpression(f"a '{sign}' in a class needs a '\\'", self._at - 1)
-            if self._spaced and sign in " \t\n\r":
-                continue
-            out.append(self._member(sign))
+            if piece in ("[", "]"):
+                raise WrongExpression(f"a '{piece}' in a class needs a '\\'", self._at - 1)
+            if not (self._spaced and piece in _SPACES):
+                out.append(self._member(piece))
 
-    def _member(self, sign: str) -> str:
+    def _member(self, piece: str) -> str:
         """Return a member of a class."""
-        if sign == "-":
+        if piece == "-":
             before, after = self._pattern[self._at - 2], self._pattern[self._at : self._at + 1]
             return r"\-" if before in "[^" or after == "]" else "-"
-        if sign != "\\":
-            return _escaped(sign)
-        sign = self._next("a '\\' ends the expression")
-        if sign in "pP":
-            written = self._property(sign)
-            if self._folded and _CASED.fullmatch(written):
-                hint = "write it outside of the brackets"
-                raise WrongExpression(f"{written} in a class with the flag i", self._at, hint)
-            return written
-        if sign in _CONTROLS or sign in _LITERAL:
-            return _escaped(_CONTROLS.get(sign, sign))
-        found = _INSIDE.get(sign) or _ESCAPES.get(sign)
-        if found is None:
-            raise self._unknown(sign)
-        return found
+        if not piece.startswith("\\"):
+            return "".join(map(_escaped, piece))
+        literal = self._literal(piece)
+        if literal is not None:
+            return _escaped(literal)
+        if self._folded and _CASED.fullmatch(piece):
+            hint = "write it outside of the brackets"
+            raise WrongExpression(f"{piece} in a class with the flag i", self._at, hint)
+        return self._members(piece, _INSIDE)
 
     def _quantifier(self) -> str:
-        rest = self._pattern[self._at :]
-        if not rest or rest[0] not in "?*+{":
-            return ""
-        length = 1
-        if rest[0] == "{":
-            end = rest.find("}")
-            bounds = rest[1:end].split(",") if end > 0 else []
-            if not bounds or len(bounds) > 2 or not bounds[0].isdigit():
-                raise WrongExpression("a '{' needs a number and a '}'", self._at)
-            length = end + 1
-        if rest[length : length + 1] == "?":
-            length += 1
-        self._at += length
-        return rest[:length]
-
-    def _next(self, otherwise: str) -> str:
-        if self._at >= len(self._pattern):
-            raise WrongExpression(otherwise, self._at)
-        self._at += 1
-        return self._pattern[self._at - 1]
+        found = _QUANTIFIER.match(self._pattern, self._at)
+        if found is not None:
+            self._at = found.end()
+            return found[0]
+        if self._pattern.startswith("{", self._at):
+            raise WrongExpression("a '{' needs a number and a '}'", self._at)
+        return ""
 
 
 def _escaped(sign: str) -> str:

@@ -95,6 +95,11 @@ def bound_steps(node: object) -> Iterator[Step]:
     return (one for one in walk(node) if isinstance(one, Step) and one.variable is not None)
 
 
+def binds(node: object) -> bool:
+    """Return True if a step of a tree binds a variable."""
+    return any(True for _ in bound_steps(node))
+
+
 def leaves(node: object) -> Iterator[VariablePath | Decorated | Constant]:
     """Yield the names and constants of predicates and operands, from left to right."""
     return (one for one in walk(node) if isinstance(one, VariablePath | Decorated | Constant))

@@ -8,7 +8,7 @@ from typing import assert_never
 from templates.model.join_graph import TemporalRelation
 from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
-from xscl.language.scope import bound_steps, distinct_names, leaves, rewritten, walk
+from xscl.language.scope import binds, bound_steps, distinct_names, leaves, rewritten, walk
 from xscl.language.syntax import (
     Alone,
     And,
@@ -241,7 +241,7 @@ def _tested(condition: Condition) -> str:
     """Return the words of a condition on one document; empty for one that only binds."""
     match condition:
         case Exists(path):
-            return "" if any(bound_steps(path)) else f"with {_words(path)}"
+            return "" if binds(path) else f"with {_words(path)}"
         case Compare(path, operator, value, None):
             return f"whose {_words(path)} {_VERBS[operator]} {literal(value)}"
         case TextMatch(function, path, value, None, ""):
@@ -254,7 +254,7 @@ def _tested(condition: Condition) -> str:
             return " or ".join(_each(parts))
         case Not(Compare(path, "=", value, None)):
             return f"without the {_words(path)} {literal(value)}"
-        case Not(Exists(path)) if not any(bound_steps(path)):
+        case Not(Exists(path)) if not binds(path):
             return f"without {_words(path)}"
         case Not(part):
             return f"but not {_tested(part)}"

@@ -76,6 +76,18 @@ class NameTest:
     local: str | None
     uri: str | None = ""
 
+    @property
+    def clark(self) -> str | None:
+        """The only name that passes, in Clark notation; None if others do."""
+        if self.local is None or self.uri is None:
+            return None
+        return f"{{{self.uri}}}{self.local}" if self.uri else self.local
+
+    def meets(self, other: NameTest) -> bool:
+        """Return True if some name may pass both tests."""
+        pairs = ((self.local, other.local), (self.uri, other.uri))
+        return all(one is None or two is None or one == two for one, two in pairs)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED, TemporalRelation
+from xscl.language.conditions import as_condition
 from xscl.language.faults import fault
 from xscl.language.functions import (
     COMPARED_BY,
@@ -30,10 +31,9 @@ from xscl.language.functions import (
     DEFINING,
     NUMERIC,
     OPERANDS,
-    TESTS,
     TIME,
 )
-from xscl.language.scope import leaves, rewritten, walk
+from xscl.language.scope import here, leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -42,7 +42,6 @@ from xscl.language.syntax import (
     Call,
     Compare,
     Comparison,
-    ComparisonSign,
     Condition,
     Constant,
     Decorated,
@@ -55,7 +54,6 @@ from xscl.language.syntax import (
     Predicate,
     Span,
     Step,
-    TextFunction,
     TextMatch,
     VariablePath,
 )
@@ -83,6 +81,7 @@ def disjuncts(
     one empty disjunct for one that is `true`.  Raises QueryError where there
     are more than 64, for the whole or for a part of it.
     """
+
     parts = predicate.parts if isinstance(predicate, And) else (predicate,)
     equalities = [one for one in parts if isinstance(one, Comparison) and one.operator == "="]
     if len(equalities) == len(parts):
@@ -170,28 +169,20 @@ class Disjunct:
     """A conjunction in value-join normal form.
 
     `blocks` are the sides with what was put into them (None for a composite), `leaves` the
-    operands that composites are compared by.  `equalities` and `inequalities` name nodes, the left
-    side's first: variables, or (from `$1` on) what was made of paths, functions and leaves.
-    `compared` is a comparison of the texts of two nodes that an index answers, with its operator,
-    where there is no equality.  `crossed`: there is neither, so that all documents within the
-    window are candidates.
+    operands that composites are compared by.  `edges` name nodes, the left side's first: variables,
+    or (from `$1` on) what was made of paths, functions and leaves; and the operator between them.
+    Equalities come first.  Where there is none, one is perhaps a comparison of texts that an index
+    answers.  `crossed`: there is neither, so that all documents within the window are candidates.
     `never`: the predicate contradicts itself, so that nothing is a candidate.
     """
 
     relation: TemporalRelation
     blocks: tuple[Block | None, ...]
     leaves: tuple[tuple[tuple[str, Operand], ...], ...]
-    equalities: tuple[tuple[str, str], ...]
-    inequalities: tuple[tuple[str, str], ...]
+    edges: tuple[tuple[str, str, str], ...]
     residual: Predicate | None
     crossed: bool
     never: bool = False
-    compared: tuple[str, str, str] | None = None
-
-    @property
-    def needs_window(self) -> bool:
-        """True if no equality chooses the candidates."""
-        return self.crossed or self.compared is not None
 
 
 def value_joins(
@@ -213,7 +204,8 @@ def value_joins(
         return (_Conjunction(sides, relation).never(),)
     made = tuple(_Conjunction(sides, relation).take(literals) for literals in found)
     for one in made:
-        if one.needs_window and relation.window is None:
+        chosen = not one.crossed and one.edges[0][2] == "="  # an equality chooses the candidates
+        if not chosen and relation.window is None:
             raise fault(
                 source,
                 span,
@@ -237,8 +229,7 @@ class _Conjunction:
         self._relation = relation
         self._blocks = [side.block for side in sides]
         self._leaves: list[list[tuple[str, Operand]]] = [[], []]
-        self._equalities: list[tuple[str, str]] = []
-        self._inequalities: list[tuple[str, str]] = []
+        self._edges: list[tuple[str, str, str]] = []
         self._residuals: list[Predicate] = []
         self._made = 0
         self._known: set[object] = set()
@@ -248,8 +239,7 @@ class _Conjunction:
         for one in literals:
             if not (self._joins(one) or self._restricts(one)):
                 self._residuals.append(one.atom if one.positive else Not(one.atom))
-        compared = None if self._equalities else self._compared()
-        crossed = not self._equalities and compared is None
+        crossed = not (any(one[2] == "=" for one in self._edges) or self._compares_texts())
         if crossed:
             self._join_constants("", "")
         residual = self._residuals[0] if len(self._residuals) == 1 else And(tuple(self._residuals))
@@ -257,11 +247,9 @@ class _Conjunction:
             self._relation,
             tuple(self._blocks),
             tuple(map(tuple, self._leaves)),
-            tuple(dict.fromkeys(self._equalities)),
-            tuple(dict.fromkeys(self._inequalities)),
+            tuple(sorted(dict.fromkeys(self._edges), key=lambda one: one[2] != "=")),
             residual if self._residuals else None,
             crossed,
-            compared=compared,
         )
 
     def never(self) -> Disjunct:
@@ -270,7 +258,7 @@ class _Conjunction:
         return replace(self.take(()), never=True)
 
     def _join_constants(self, left: str, right: str) -> None:
-        self._equalities.append((self._node(0, Constant(left)), self._node(1, Constant(right))))
+        self._edges.append((self._node(0, Constant(left)), self._node(1, Constant(right)), "="))
 
     # -- Value joins -----------------------------------------------------------------------
 
@@ -296,8 +284,7 @@ class _Conjunction:
         if (atom.operator, left, right) in self._known:
             return True
         self._known.add((atom.operator, left, right))
-        nodes = self._node(0, left), self._node(1, right)
-        (self._equalities if atom.operator == "=" else self._inequalities).append(nodes)
+        self._edges.append((self._node(0, left), self._node(1, right), atom.operator))
         return True
 
     def _place(self, operand: Operand) -> int:
@@ -335,16 +322,16 @@ class _Conjunction:
         if isinstance(operand, VariablePath) and path.text is None:
             steps = (*steps[:-1], replace(steps[-1], variable=name))
         else:
-            here = VariablePath("", Path((), path.text))
-            inner = rewritten(operand, lambda one: here if isinstance(one, VariablePath) else one)
+            node = VariablePath("", Path((), path.text))
+            inner = rewritten(operand, lambda one: node if isinstance(one, VariablePath) else one)
             steps = (*steps, Step(NameTest(None, None), derived=inner, variable=name))
         condition = Exists(Path(steps))
         self._attach(side, None if found is None else found.variable, condition)
 
-    def _compared(self) -> tuple[str, str, str] | None:
-        """Take the first residual comparison of texts that an index answers out of the residuals.
+    def _compares_texts(self) -> bool:
+        """Make an edge of the first residual that is a comparison of texts which an index answers.
 
-        Return the nodes and the operator of its edge.
+        Return False if there is none.
         """
         for at, atom in enumerate(self._residuals):
             found = _text_comparison(atom)
@@ -361,8 +348,9 @@ class _Conjunction:
                 self._node(side, Call(COMPARED_BY, (by_side[side], Constant(operator))))
                 for side in (0, 1)
             )
-            return left, right, operator
-        return None
+            self._edges.append((left, right, operator))
+            return True
+        return False
 
     def _is_one_text(self, operand: Operand) -> bool:
         """Return True if an operand has one text for each node that its variable is bound to."""
@@ -382,40 +370,25 @@ class _Conjunction:
     # -- Conditions ------------------------------------------------------------------------
 
     def _restricts(self, literal: Literal) -> bool:
-        """Push a condition on a single node into its block; return False for other literals."""
-        atom, condition = literal.atom, None
-        if not literal.positive:
+        """Push a condition on a single node into its block; return False for other literals.
+
+        `<`, `<=`, `>` and `>=` with a string are none.
+        """
+        named = [leaf for leaf in leaves(literal.atom) if not isinstance(leaf, Constant)]
+        if not (literal.positive and len(named) == 1 and isinstance(named[0], VariablePath)):
             return False
-        match atom:
-            case Comparison(operator, VariablePath() as operand, Constant(value)):
-                condition = self._compare(operand, operator, value)
-            case Comparison(operator, Constant(value), VariablePath() as operand):
-                condition = self._compare(operand, MIRRORED[operator], value)
-            case Call(function, (VariablePath() as operand, Constant(str() as value), *flags)) if (
-                function in TESTS
-            ):
-                set_flags = "".join(str(one.value) for one in flags if isinstance(one, Constant))
-                condition = TextMatch(
-                    cast(TextFunction, function), operand.path, value, flags=set_flags
-                )
+        variable = named[0].variable
+        match as_condition(rewritten(literal.atom, here)):
+            case Compare(_, ("<" | "<=" | ">" | ">="), str()):
+                return False
+            case (Compare(through=None) | TextMatch(through=None)) as condition:
+                side = next(n for n, s in enumerate(self._sides) if variable in s.variables)
             case _:
                 return False
-        side = next(n for n, s in enumerate(self._sides) if operand.variable in s.variables)
-        if self._blocks[side] is None or condition is None:
+        if self._blocks[side] is None:
             return False
-        self._attach(side, operand.variable, condition)
+        self._attach(side, variable, condition)
         return True
-
-    def _compare(
-        self, operand: VariablePath, operator: ComparisonSign, value: str | float
-    ) -> Condition | None:
-        """Return the condition that compares a node with a constant.
-
-        None for `<`, `<=`, `>` and `>=` with a string, which are not pushed into a block.
-        """
-        if isinstance(value, str) and operator not in ("=", "!="):
-            return None
-        return Compare(operand.path, operator, value)
 
     def _attach(self, side: int, variable: str | None, condition: Condition) -> None:
         """Add a condition to the step that binds a variable; with None to the block's last step."""

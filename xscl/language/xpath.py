@@ -4,7 +4,9 @@ What could read anything but the document, whose value could not be replayed, or
 bound is refused (`DENIED`), before elementpath's parser sees it.  Only functions that a block may
 call are accepted (`ALLOWED`); regular expressions are those of RE2.
 
-Nothing is evaluated here (`xscl.shredding.conditions.xpath_compile` does it).
+One walk over elementpath's tree refuses what a block lacks, and makes a tree of ours
+(`xscl.language.xpath_tree`).  Nothing is evaluated here (`xscl.shredding.conditions.xpath_compile`
+does it).
 
 This module is imported with the first expression that needs it.
 """
@@ -12,13 +14,12 @@ This module is imported with the first expression that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
-from elementpath import XPathToken
 from elementpath.collations import UNICODE_CODEPOINT_COLLATION
 from elementpath.exceptions import ElementPathError
 from elementpath.tdop import Parser
@@ -28,8 +29,9 @@ from elementpath.xpath_tokens import XPathFunction
 from xscl.language.faults import near_miss
 from xscl.language.grammar import LEXEME
 from xscl.language.regex import WrongExpression, expression, replacer
+from xscl.language.syntax import NameTest
+from xscl.language.xpath_tree import AXES, NodeKind, NodeTest, SequenceType, XPath, XPathStep
 
-Token: TypeAlias = "XPathToken"
 LONGEST = 2_000
 """Characters of an expression."""
 DEEPEST = 40
@@ -205,10 +207,9 @@ def _refuse_excess(text: str) -> None:
 class _Parser(XPath31Parser):
     """elementpath's parser with our functions, which evaluates no constant of what it parses."""
 
-    def parse(self, source: str) -> Token:
+    def parse(self, source: str) -> Any:
         """Return the tree of an expression."""
-        token: Token = Parser.parse(self, source)
-        return token
+        return Parser.parse(self, source)
 
 
 for _name, _count in (("plain-text", 1), ("canonical-url", 1), ("tokens", 1), ("jaccard", 2)):
@@ -217,15 +218,14 @@ _Parser.build()
 
 
 @lru_cache(maxsize=2_000)
-def parsed(text: str) -> Token:
-    """Return elementpath's tree of an expression in normal form; raises WrongXPath."""
+def parsed(text: str) -> XPath:
+    """Return the tree of an expression in normal form; raises WrongXPath."""
     _refuse_excess(text)
     parser = _Parser(
         namespaces={}, default_namespace="", default_collation=UNICODE_CODEPOINT_COLLATION
     )
     try:
-        token = parser.parse(text)
-        _refuse_all(token)
+        return _tree(parser.parse(text), frozenset())
     except ElementPathError as error:
         raise WrongXPath(*_reason(text, error)) from None
     except WrongExpression as error:
@@ -236,7 +236,6 @@ def parsed(text: str) -> Token:
         raise WrongXPath("nested too deep", 0, _SIMPLER) from None
     except Exception as error:  # the parser's libraries raise what they like
         raise WrongXPath(f"this is not XPath: {error or type(error).__name__}") from None
-    return token
 
 
 _PLACE = re.compile(r" at line 1, column (\d+): ")
@@ -251,61 +250,160 @@ def _reason(text: str, error: ElementPathError) -> tuple[str, int]:
     return f"XPath: {said}", int(place[1]) - 1 if place else 0
 
 
-def _refuse_all(token: Any) -> None:
-    """Raise for what a block refuses, anywhere in an expression."""
-    bound = {
-        str(one[0].value)
-        for clauses in token.iter("for", "some", "every")
-        for one in clauses
-        if one.symbol == "$"
+# -- From elementpath's tree ---------------------------------------------------------------
+
+_SIMPLER = "use several conditions"
+_REFUSED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        **{
+            single: (f"{single!r} compares single values", f"write {sign}")
+            for single, sign in zip(
+                ("eq", "ne", "lt", "le", "gt", "ge"), ("=", "!=", "<", "<=", ">", ">="), strict=True
+            )
+        },
+        "=>": ("'=>' is not read here", "write the function around its argument"),
     }
-    for one in token.iter():
-        _refuse(one)
-    for one in token.iter():
-        if one.symbol == "$" and str(one[0].value) not in bound:
-            hint = "bind with -> and use the bare name"
-            raise WrongXPath(f"the variable ${one[0].value} is not bound", one.span[0], hint)
+)
+"""Other constructs that a block refuses: the message, and the hint."""
+_KIND_TESTS: Mapping[str, tuple[Any, int]] = MappingProxyType(
+    {
+        **{kind: (kind, 0) for kind in ("text", "node", "comment")},
+        **{kind: (kind, 1) for kind in ("element", "attribute")},
+        **{"document-node": ("document", 0), "processing-instruction": ("instruction", 1)},
+    }
+)
+"""The tests of kinds of nodes: the kind, and the most arguments."""
+_LITERALS = ("(string)", "(integer)", "(decimal)", "(float)")
+_UNIONS = ("|", "union")
+_CHAINS = {
+    **{sign: (sign,) for sign in ("and", "or", ",", "||")},
+    **dict.fromkeys(_UNIONS, _UNIONS),
+}
+"""Operators whose chains are one node, with their spellings."""
+
+
+def _tree(token: Any, bound: frozenset[str]) -> XPath:
+    """Return an expression, given the variables in scope; raises for what a block refuses."""
+    _refuse(token)
+    if (step := _step(token)) is not None:
+        return XPath("step", (), step, token)
+
+    def tree(symbol: str, parts: Iterable[Any], value: Any = None) -> XPath:
+        return XPath(symbol, tuple(_tree(part, bound) for part in parts), value, token)
+
+    match str(token.symbol), list(token):
+        case symbol, _ if symbol in _LITERALS:
+            return tree(symbol, (), token.value)
+        case symbol, [_, _] if symbol in _CHAINS:
+            return tree(_CHAINS[symbol][-1], _flat(token, _CHAINS[symbol]))
+        case "$", [name]:
+            if str(name.value) not in bound:
+                hint = "bind with -> and use the bare name"
+                raise WrongXPath(f"the variable ${name.value} is not bound", token.span[0], hint)
+            return tree("$", (), str(name.value))
+        case ("for" | "some" | "every") as symbol, [*clauses, body]:
+            names = [str(variable[0].value) for variable in clauses[::2]]
+            inputs = [*clauses[1::2], body]
+            scopes = [bound.union(names[:at]) for at in range(len(inputs))]
+            return XPath(symbol, tuple(map(_tree, inputs, scopes)), tuple(names), token)
+        case ("instance" | "treat" | "cast" | "castable") as symbol, [inner, kind]:
+            return tree(symbol, [inner], _sequence_type(kind))
+        case ((":" | "Q{"), [_, called]):
+            if str(called.label) != "constructor function":
+                return _tree(called, bound)
+            _refuse_function(called)
+            return tree("constructor", called, str(called.symbol))
+        case "[", [items, condition]:
+            whole = tree("[", [items, condition])
+            left, inner = whole.parts
+            if left.symbol == "step":
+                return XPath("step", (*left.parts, inner), left.value, token)
+            return whole
+        case symbol, parts:
+            if isinstance(token, XPathFunction):
+                _refuse_function(token)
+            return tree(symbol, parts)
+
+
+def _flat(token: Any, symbols: Sequence[str]) -> Iterator[Any]:
+    """Yield the operands of a chain of one operator, from left to right."""
+    pending = [token]
+    while pending:
+        one = pending.pop()
+        if one.symbol in symbols and len(one) == 2:
+            pending += (one[1], one[0])
+        else:
+            yield one
+
+
+def _step(token: Any) -> XPathStep | None:
+    """Return a step without conditions, None for any other expression."""
+    symbol, label = str(token.symbol), str(token.label)
+    if symbol == "..":
+        return XPathStep("parent", NodeTest("node"))
+    if symbol == "@" or (symbol in AXES and label == "axis"):
+        axis = "attribute" if symbol == "@" else symbol
+        return XPathStep(axis, _node_test(token[0], axis))
+    named = symbol in (":", "Q{") and token[1].symbol in ("(name)", "*")
+    if named or symbol == "(name)" or (symbol == "*" and not len(token)) or label == "kind test":
+        axis = "attribute" if symbol == "attribute" else "child"
+        return XPathStep(axis, _node_test(token, axis))
+    return None
+
+
+def _node_test(token: Any, axis: str) -> NodeTest:
+    symbol, parts = str(token.symbol), list(token)
+    if symbol in _KIND_TESTS:
+        kind, most = _KIND_TESTS[symbol]
+        if len(parts) > most:
+            raise WrongXPath(f"{symbol}() with a type", token.span[0], "write the name alone")
+        return NodeTest(kind, _name_test(parts[0]) if parts else None)
+    principal: NodeKind = "attribute" if axis == "attribute" else "element"
+    return NodeTest(principal, None if symbol == "*" else _name_test(token))
+
+
+def _name_test(token: Any) -> NameTest | None:
+    """Return the test of a name, None for `*`."""
+    if not len(token):
+        return None if token.symbol == "*" else NameTest(str(token.value).strip())
+    prefix, name = token
+    uri = None if prefix.symbol == "*" else str(prefix.value).strip()
+    if uri is not None and token.symbol == ":":
+        uri = str(token.parser.namespaces[uri])
+    return NameTest(None if name.symbol == "*" else str(name.value), uri)
+
+
+def _sequence_type(token: Any) -> SequenceType:
+    """Return a type; raises for one that a block does not know."""
+    _refuse(token)
+    symbol, occurrence = str(token.symbol), str(token.occurrence or "")
+    if symbol in ("item", "empty-sequence"):
+        return SequenceType(symbol, occurrence)
+    if symbol in _KIND_TESTS:
+        axis = "attribute" if symbol == "attribute" else "child"
+        return SequenceType(_node_test(token, axis), occurrence)
+    name = str(token[1].value) if symbol == ":" and token[0].value == "xs" else ""
+    if name not in TYPES | {"anyAtomicType"}:
+        hint = f"types are {', '.join(sorted(TYPES))}"
+        raise WrongXPath(f"the type {token.source}", token.span[0], hint)
+    return SequenceType(f"xs:{name}", occurrence)
 
 
 def _refuse(token: Any) -> None:
-    """Raise for what a block refuses."""
+    """Raise for a construct that a block lacks."""
     symbol, at = str(token.symbol), token.span[0]
-    if symbol in DENIED and not (symbol == "?" and token.label == "occurrence indicator"):
+    if symbol in DENIED:
         raise _denied(symbol, at)
-    if symbol in _SINGLE_COMPARISONS:
-        sign = _SINGLE_COMPARISONS[symbol]
-        raise WrongXPath(f"{symbol!r} compares single values", at, f"write {sign}")
-    if symbol == "=>":
-        raise WrongXPath("'=>' is not read here", at, "write the function around its argument")
+    if symbol in _REFUSED:
+        message, hint = _REFUSED[symbol]
+        raise WrongXPath(message, at, hint)
     if symbol == "[" and token.label == "array":
         raise _denied("array", at)
-    if isinstance(token, XPathFunction):
-        _refuse_function(symbol, token)
-    elif symbol in ("instance", "treat", "cast", "castable"):
-        _refuse_type(token[1])
 
 
-_SINGLE_COMPARISONS = MappingProxyType(
-    {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-)
-_KIND_TESTS: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("text", "node", "comment", "document-node", "item"), 0),
-        **dict.fromkeys(("processing-instruction", "element", "attribute"), 1),
-        "empty-sequence": 0,
-    }
-)
-"""The tests of kinds of nodes and of types, and the most arguments of each."""
-_SIMPLER = "use several conditions"
-
-
-def _refuse_function(symbol: str, token: Any) -> None:
-    """Raise for a function or test that a block lacks, and for arguments without a bound."""
-    at, label = token.span[0], str(token.label)
-    if symbol in _KIND_TESTS and "function" not in label:
-        if len(token) > _KIND_TESTS[symbol] and label != "axis":
-            raise WrongXPath(f"{symbol}() with a type", at, "write the name alone")
-        return
+def _refuse_function(token: Any) -> None:
+    """Raise for a function that a block lacks, and for arguments without a bound."""
+    symbol, at, label = str(token.symbol), token.span[0], str(token.label)
     if symbol == "time" and token.parser.source[:at][-1:] != ":":
         hint = "compare the times of documents between them: {time(y) > time(x)}; a cast is xs:time"
         raise WrongXPath("time() in a block", at, hint)
@@ -321,18 +419,6 @@ def _refuse_function(symbol: str, token: Any) -> None:
             raise WrongXPath(f"the places of {symbol}()", at, f"write a number up to {DIGITS}")
     if symbol in EXPRESSIONS and len(token) > 1:
         _check_expression(symbol, token)
-
-
-def _refuse_type(token: Any) -> None:
-    """Raise for a type that a block does not know."""
-    if token.symbol == ":" and token[0].value == "xs" and not len(token[1]):
-        if str(token[1].value) in TYPES | {"anyAtomicType"}:
-            return
-    elif token.symbol in _KIND_TESTS:
-        return
-    raise WrongXPath(
-        f"the type {token.source}", token.span[0], f"types are {', '.join(sorted(TYPES))}"
-    )
 
 
 _COLLATED: Mapping[str, int] = MappingProxyType(

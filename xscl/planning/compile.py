@@ -13,15 +13,14 @@ So `QueryPlans` compiles a query once for all of its shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from typing import TypeAlias
+from itertools import chain, combinations
+from typing import NamedTuple, TypeAlias
 
 from templates.model.join_graph import (
     LEFT,
-    RIGHT,
     UNBOUNDED,
     Edge,
     JoinGraph,
@@ -52,7 +51,7 @@ from xscl.language.valuejoin import Disjunct
 from xscl.shredding.automaton.pattern import Pattern, definitions, pattern
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GraphSide:
     """One side of a join graph: a block's tree pattern, or a composite and its leaves.
 
@@ -63,18 +62,15 @@ class GraphSide:
     pattern: Pattern | None
     leaves: tuple[tuple[str, Operand], ...] = ()
 
-    @cached_property
-    def names(self) -> tuple[str | None, ...]:
-        """The variable of each node, None where it has none."""
+    def nodes(self) -> Iterator[tuple[str | None, int | None]]:
+        """Yield the variable and the parent of each node, None where it has none."""
         if self.pattern is not None:
-            return tuple(node.variable for node in self.pattern.nodes)
-        return (None, *(name for name, _ in self.leaves))
-
-    @cached_property
-    def parents(self) -> tuple[int | None, ...]:
-        if self.pattern is not None:
-            return tuple(node.parent for node in self.pattern.nodes)
-        return (None, *(0 for _ in self.leaves))
+            for node in self.pattern.nodes:
+                yield node.variable, node.parent
+            return
+        yield None, None
+        for name, _ in self.leaves:
+            yield name, 0
 
     def label(self, number: int) -> str:
         """Return the readable label of a node: its variable, its operand, or its step."""
@@ -92,14 +88,12 @@ class GraphSide:
 
     def may_coincide(self, one: int, two: int) -> bool:
         """Return True if two nodes may be bound to the same node of a document."""
-        if self.pattern is None:
-            return one == two or self.leaves[one - 1][1] == self.leaves[two - 1][1]
         if one == two:
             return True
+        if self.pattern is None:
+            return self.leaves[one - 1][1] == self.leaves[two - 1][1]
         a, b = self.pattern.nodes[one].step, self.pattern.nodes[two].step
-        names = ((a.test.local, b.test.local), (a.test.uri, b.test.uri))
-        same_name = all(x is None or y is None or x == y for x, y in names)
-        return a.attribute == b.attribute and same_name
+        return a.attribute == b.attribute and a.test.meets(b.test)
 
 
 def _compared(operand: Operand) -> Operand:
@@ -111,17 +105,26 @@ def _compared(operand: Operand) -> Operand:
             return operand
 
 
-@dataclass(frozen=True)
-class CompiledJoin:
-    """A join graph, its minor, and where the minor's nodes come from.
+class GraphNode(NamedTuple):
+    """A node of a join graph: its side, its number there, and its variable, if it has one."""
 
-    `kept` gives for each node of the minor its number in the graph.  `residual`
+    side: int
+    number: int
+    variable: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledJoin:
+    """A join graph, its minor, and where their nodes come from.
+
+    `nodes` are those of the graph, `kept` the numbers of the minor's among them.  `residual`
     is what is left to test on candidates; `crossed` says that no equality
     chooses them, `never` that there are none.
     """
 
     sides: tuple[GraphSide, ...]
     relation: TemporalRelation | None
+    nodes: tuple[GraphNode, ...]
     graph: JoinGraph
     reduced: JoinGraph
     kept: tuple[int, ...]
@@ -129,62 +132,40 @@ class CompiledJoin:
     crossed: bool = False
     never: bool = False
 
-    def place(self, number: int) -> tuple[int, int]:
-        """Return the side of a node of the graph, and its number there."""
-        first = len(self.sides[LEFT].names)
-        return (LEFT, number) if number < first else (RIGHT, number - first)
-
-    def variable(self, number: int) -> str | None:
-        """Return the variable of a node of the graph."""
-        side, local = self.place(number)
-        return self.sides[side].names[local]
-
     def label(self, number: int) -> str:
         """Return the readable label of a node of the graph."""
-        side, local = self.place(number)
+        side, local, _ = self.nodes[number]
         return self.sides[side].label(local)
 
-    @cached_property
+    @property
     def apart(self) -> bool:
         """True if no two value joins can hold between the same two nodes."""
-        edges = [edge for edge in self.graph.edges if edge.operator == "="]
-        return not any(
-            self._may_coincide(one.left, two.left) and self._may_coincide(one.right, two.right)
-            for one, two in combinations(edges, 2)
-        )
-
-    def _may_coincide(self, one: int, two: int) -> bool:
-        side = self.place(one)[0]
-        return self.sides[side].may_coincide(self.place(one)[1], self.place(two)[1])
+        ends = [
+            [self.nodes[number] for number in (edge.left, edge.right)]
+            for edge in self.graph.edges
+            if edge.operator == "="
+        ]
+        for pair in combinations(ends, 2):
+            alike = zip(*pair, strict=True)
+            if all(self.sides[a.side].may_coincide(a.number, b.number) for a, b in alike):
+                return False
+        return True
 
     @property
     def compares_texts(self) -> bool:
         """True if an index of texts chooses the candidates."""
         return bool(self.graph.text_joins)
 
-    def definitions(self) -> tuple[str, ...]:
-        """Return the canonical definitions of the minor's nodes on the sides that are blocks."""
-        return tuple(
-            definition
-            for number, side in enumerate(self.sides)
-            if side.pattern is not None
-            for definition in self.block_definitions(number)
-        )
+    def kept_on(self, side: int) -> list[int]:
+        """Return the numbers of the minor's nodes on a side there, ascending."""
+        kept = map(self.nodes.__getitem__, self.kept)
+        return sorted(node.number for node in kept if node.side == side)
 
     def block_definitions(self, side: int) -> tuple[str, ...]:
         """Return the canonical definitions of the minor's nodes on a block's side."""
         found = self.sides[side].pattern
         assert found is not None
-        return definitions(found, frozenset(self._local(side)))
-
-    def leaves(self, side: int) -> tuple[Operand | None, ...]:
-        """Return the operands of the minor's nodes on a composite's side, None for its root."""
-        leaves = self.sides[side].leaves
-        return tuple(leaves[number - 1][1] if number else None for number in self._local(side))
-
-    def _local(self, side: int) -> list[int]:
-        places = [self.place(number) for number in self.kept]
-        return sorted(number for where, number in places if where == side)
+        return definitions(found, self.kept_on(side))
 
 
 @dataclass(frozen=True)
@@ -246,14 +227,10 @@ def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
 
     Without any, all that counts is whether the main path matches.
     """
-    nodes = tuple(Node(LEFT, node.parent, node.variable in outputs) for node in found.nodes)
-    graph = JoinGraph(nodes)
-    side = (GraphSide(found),)
-    if any(node.output for node in nodes):
-        reduced, kept = minor(graph)
-    else:
-        reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
-    return CompiledJoin(side, None, graph, reduced, kept)
+    join = _graph((GraphSide(found),), (), outputs)
+    if any(node.output for node in join.graph.nodes):
+        return join
+    return replace(join, reduced=JoinGraph((Node(LEFT, None),)), kept=(found.main,))
 
 
 def _join(disjunct: Disjunct, outputs: Collection[str], source: str) -> CompiledJoin:
@@ -263,32 +240,35 @@ def _join(disjunct: Disjunct, outputs: Collection[str], source: str) -> Compiled
         GraphSide(None if block is None else pattern(block), leaves)
         for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)
     )
+    return replace(
+        _graph(sides, disjunct.edges, outputs),
+        relation=disjunct.relation,
+        residual=disjunct.residual,
+        crossed=disjunct.crossed,
+        never=disjunct.never,
+    )
+
+
+def _graph(
+    sides: tuple[GraphSide, ...],
+    edges: Iterable[tuple[str, str, str]],
+    outputs: Collection[str],
+) -> CompiledJoin:
+    """Return the join graph of sides, with edges between variables."""
+    places: list[GraphNode] = []
     nodes: list[Node] = []
-    numbers: dict[str, int] = {}
+    numbers: dict[str | None, int] = {}
     for side, each in enumerate(sides):
         first = len(nodes)
-        for name, parent in zip(each.names, each.parents, strict=True):
-            if name is not None:
-                numbers[name] = len(nodes)
+        for number, (name, parent) in enumerate(each.nodes()):
+            numbers[name] = len(nodes)
+            places.append(GraphNode(side, number, name))
             above = None if parent is None else first + parent
             nodes.append(Node(side, above, name in outputs))
-    edges = [Edge(numbers[a], numbers[b]) for a, b in disjunct.equalities]
-    edges.extend(Edge(numbers[a], numbers[b], "!=") for a, b in disjunct.inequalities)
-    if disjunct.compared is not None:
-        left, right, operator = disjunct.compared
-        edges.append(Edge(numbers[left], numbers[right], operator))
-    graph = JoinGraph(tuple(nodes), tuple(edges))
+    compared = tuple([Edge(numbers[one], numbers[other], sign) for one, other, sign in edges])
+    graph = JoinGraph(tuple(nodes), compared)
     reduced, kept = minor(graph)
-    return CompiledJoin(
-        sides,
-        disjunct.relation,
-        graph,
-        reduced,
-        kept,
-        disjunct.residual,
-        disjunct.crossed,
-        disjunct.never,
-    )
+    return CompiledJoin(sides, None, tuple(places), graph, reduced, kept)
 
 
 def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
@@ -446,21 +426,30 @@ def _shape_and_definitions(
         normal.form,
         tuple(map(_planned, query.joins)),
     )
-    return shape, tuple(join.definitions() for join in query.joins)
+    return shape, tuple(map(_block_definitions, query.joins))
 
 
 def _planned(join: CompiledJoin) -> PlannedJoin:
+    leaves = [
+        tuple(side.leaves[at - 1][1] if at else None for at in join.kept_on(number))
+        if side.pattern is None
+        else ()
+        for number, side in enumerate(join.sides)
+    ]
     return PlannedJoin(
         join.reduced,
         join.relation or UNBOUNDED,
         join.apart,
-        tuple(join.variable(node) or "" for node in join.kept),
-        tuple(
-            () if side.pattern is not None else join.leaves(at)
-            for at, side in enumerate(join.sides)
-        ),
+        tuple(join.nodes[node].variable or "" for node in join.kept),
+        tuple(leaves),
         join.residual,
     )
+
+
+def _block_definitions(join: CompiledJoin) -> tuple[str, ...]:
+    """Return the canonical definitions of the minor's nodes on the sides that are blocks."""
+    blocks = [number for number, side in enumerate(join.sides) if side.pattern is not None]
+    return tuple(chain.from_iterable(map(join.block_definitions, blocks)))
 
 
 def _leaf(stream: int, operand: Operand | None, names: Sequence[str]) -> str:

@@ -58,7 +58,6 @@ from xscl.planning.planner import RULES, Planner
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals, shred
-from xscl.shredding.automaton.nfa import Automaton
 from xscl.store.queries.tables import LEVELS
 
 
@@ -75,7 +74,7 @@ class Dataflow:
 
     `number` maps the definition of a composite stream to its number.  `lateness` and `schema` map a
     stream of documents to its lateness and its attributes, if known.
-    `publish` makes documents of matches; `image` has the automaton of the last run.
+    `publish` makes documents of matches.  `automaton` is that of stage 1, `joins` is stage 2.
     """
 
     def __init__(
@@ -96,6 +95,7 @@ class Dataflow:
         self._processor = processor
         self._registry = registry
         self.pairs = InstalledPairs(leaves)
+        self.automaton = self.pairs.automaton
         self._scan: XPathScan
         self._scanned: Counter[str] = Counter()  # scans in the plan by stream
         self._collector = ResultCollector(processor, composites, leaves)
@@ -111,7 +111,7 @@ class Dataflow:
         plan = self.core.plan
         published = PublishQueue(plan.batch, publish)
 
-        self._joins = Joins(
+        self.joins = Joins(
             processor,
             composites,
             leaves,
@@ -147,7 +147,7 @@ class Dataflow:
             assert isinstance(wanted.definition, JoinDefinition)
             graph = registry.members[wanted.definition.template].template.graph
             split = sum(1 for node in graph.nodes if node.output and node.side == LEFT)
-            return TemplateJoin(wanted, number, self._joins, split)
+            return TemplateJoin(wanted, number, self.joins, split)
 
         tree = self._documents.tree
         return {
@@ -162,16 +162,6 @@ class Dataflow:
             "instants": lambda plan, wanted, number: Instants(wanted, number),
         }
 
-    @property
-    def automaton(self) -> Automaton:
-        """The automaton of stage 1."""
-        return self.pairs.automaton
-
-    @property
-    def joined(self) -> int:
-        """The number of join results since the start."""
-        return self._joins.results
-
     def shred(self, arrivals: Arrivals) -> None:
         """Shred documents to witnesses (R_bin, R_docTS) for stage 2; emit those that are events."""
         self._entered.update(arrivals.streams)
@@ -182,7 +172,7 @@ class Dataflow:
         ]
         if read:
             began = perf_counter()
-            self._joins.take(shred(self.pairs.automaton, arrivals, read))
+            self.joins.take(shred(self.automaton, arrivals, read))
             self._scan.output.rows += len(read)
             self._scan.seconds += perf_counter() - began
         if self.relational.qids:
@@ -200,7 +190,7 @@ class Dataflow:
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
         """Take the results of this transaction's documents that were found elsewhere."""
-        self._joins.take_found(found, cuts)
+        self.joins.take_found(found, cuts)
 
     def count_unevaluated(self) -> None:
         """Count the conditions that could not be evaluated in the documents of this push."""
@@ -279,8 +269,8 @@ class Dataflow:
 
     def touched(self) -> set[int]:
         """Return and clear the documents and composites that have new bindings."""
-        found = set(self._joins.documents)
-        self._joins.documents.clear()
+        found = set(self.joins.documents)
+        self.joins.documents.clear()
         return found
 
     def passed(self) -> dict[str, int]:
@@ -305,7 +295,7 @@ class Dataflow:
         their own times.
         """
         own = {number: one.seconds for number, one in self._registry.members.items() if one.seconds}
-        factor = max(1.0, self._joins.seconds / sum(own.values())) if own else 0.0
+        factor = max(1.0, self.joins.seconds / sum(own.values())) if own else 0.0
         templates = {template_name(number): seconds * factor for number, seconds in own.items()}
         return {**templates, **self.core.plan.seconds()}
 

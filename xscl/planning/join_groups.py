@@ -94,7 +94,7 @@ def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
 
 def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
     """Yield what a node of a join graph stands for: none where it stands for a constant."""
-    which, local = join.place(number)
+    which, local, _ = join.nodes[number]
     side = join.sides[which]
     if side.pattern is None:
         yield from _places(side.leaves[local - 1][1]) if local else ()

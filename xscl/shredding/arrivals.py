@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from feeds.xml.xmlparse import parse
 from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch.known_markup import ReadDocument, SplitDocument
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.remote_bindings import Numbers, RemoteBindings
 
@@ -74,13 +73,8 @@ class Arrivals:
         """Return a document, parsed on first use."""
         read = self.read.get(place)
         if read is None:
-            read = self.read[place] = parse(self.xml[place])
+            read = self.read[place] = ReadDocument(self.xml[place], None)
         return read
-
-    def root(self, place: int) -> etree._Element:
-        """Return the root of a document, parsed on first use."""
-        read = self.document(place)
-        return read.root if isinstance(read, SplitDocument) else read
 
     def times(self, places: Numbers) -> pa.Table:
         """Return R_docTSW of some of the documents."""
@@ -112,7 +106,7 @@ class Arrival(NamedTuple):
 
     @property
     def root(self) -> etree._Element:
-        return self.batch.root(self.place)
+        return self.batch.document(self.place).root
 
 
 def shred(automaton: Automaton, arrivals: Arrivals, places: Sequence[int]) -> Witnesses:

@@ -85,7 +85,7 @@ def _output_names(registry: Registry, join: CompiledJoin, placed: RowOfRT) -> li
     """Return the variables of a row's results, in their order."""
     graph = registry.members[placed.template].template.graph
     ends = zip(graph.nodes, placed.order, strict=True)
-    return [join.variable(join.kept[at]) for node, at in ends if node.output]
+    return [join.nodes[join.kept[at]].variable for node, at in ends if node.output]
 
 
 def reason_against(state: EngineState, one: Subscription, *, forever: bool = False) -> str | None:

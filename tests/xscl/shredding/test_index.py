@@ -17,6 +17,7 @@ from xscl.language.syntax import Block, Condition
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape_batch
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import substrings
@@ -34,7 +35,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
 def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
     """Return the bindings in a document, each with its pair."""
     columns = WitnessColumns(automaton)
-    columns.add(0, ("S",), etree.fromstring(xml))
+    columns.add(0, ("S",), ReadDocument(b"", etree.fromstring(xml)))
     rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
     return sorted(zip(*rows.values(), strict=True))
 

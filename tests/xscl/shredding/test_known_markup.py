@@ -42,9 +42,9 @@ def same(markups: MarkupCache, xml: bytes) -> bool:
     found = markups.read(xml)
     nodes = list(root.iter())
     if not isinstance(found, SplitDocument):
-        assert [node.tag for node in found.iter()] == [node.tag for node in nodes]
+        assert [node.tag for node in found.root.iter()] == [node.tag for node in nodes]
         return False
-    assert found.markup.skeleton == skeleton(nodes)
+    assert found.skeleton == skeleton(nodes)
     assert [found.text(place) for place in range(len(nodes))] == list(map(string_value, nodes))
     assert [node.tag for node in found.nodes] == [node.tag for node in nodes]
     return True

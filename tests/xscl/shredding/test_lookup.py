@@ -27,6 +27,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shred
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import index, substrings
 from xscl.shredding.nodes.tree import number_nodes
@@ -39,7 +40,7 @@ def found(automaton: Automaton, arrivals: list[Arrival]) -> list[Counter[Witness
     """Return the witnesses of each document."""
     columns = WitnessColumns(automaton)
     for doc, (root, streams) in enumerate(arrivals):
-        columns.add(doc, streams, root)
+        columns.add(doc, streams, ReadDocument(b"", root))
     bindings, values = columns.tables()
     texts = values["strVal"].to_pylist()
     sizes = [len(number_nodes(root).items) for root, _ in arrivals]

@@ -13,7 +13,7 @@ from tests.xscl.shredding.xpath_cases import Cases, document
 from tests.xscl.shredding.xpaths import engine, together
 from xscl.errors import QueryError
 from xscl.inspection.condition_split import placed
-from xscl.language import xpath_analysis
+from xscl.language import xpath_tree
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
 from xscl.shredding.automaton import pattern
@@ -42,7 +42,7 @@ def test_needed_names_are_never_stricter_than_the_condition(
     roots = [document(random) for _ in range(3)]
     paths = [f"//*[{one}]" for one in conditions]
     found = [together(paths, root) for root in roots]
-    unfiltered.setattr(xpath_analysis, "required", lambda token: [])
+    unfiltered.setattr(xpath_tree, "required", lambda token: [])
     pattern.FORMS._known.clear()
     for root, each in zip(roots, found, strict=True):
         for path, one, other in zip(paths, each, together(paths, root), strict=True):

@@ -12,6 +12,7 @@ from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import pattern
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shred import WitnessColumns
 
 Selected = set[int]
@@ -34,7 +35,7 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
         automaton.install([Pair(number, unparse(block), unparse(block), False)])
     columns = WitnessColumns(automaton)
     for doc in range(2):  # the second one has a known shape
-        columns.add(doc, ("S",), root)
+        columns.add(doc, ("S",), ReadDocument(b"", root))
     found: list[list[Selected]] = [[set() for _ in range(2)] for _ in paths]
     for row in columns.tables()[0].to_pylist():
         found[row["pair"]][row["doc"]].add(row["node2"])

@@ -12,7 +12,7 @@ from cep_core.languages.tokens import UNITS as EVENT_UNITS
 from tests.project import ROOT
 from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop
-from xscl.language import xpath_analysis
+from xscl.language import xpath_tree
 from xscl.language.faults import KEYWORDS
 from xscl.language.functions import EVENT_FUNCTIONS, OPERANDS, TESTS
 from xscl.time_format import UNITS
@@ -84,7 +84,7 @@ def test_the_page_of_xpath_names_all_axes() -> None:
     text = (PAGES / "xpath.md").read_text("utf-8")
     listed = re.search(r"^\| axes \| `([\w -]+)`", text, re.MULTILINE)
     assert listed is not None
-    assert set(listed[1].split()) | {"namespace"} >= xpath_analysis._AXES
+    assert set(listed[1].split()) | {"namespace"} >= xpath_tree.AXES
 
 
 _OFFERED_IN_BRACES = """

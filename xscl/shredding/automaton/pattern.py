@@ -14,14 +14,14 @@ shape is neither parsed nor planned: its constants are read, and its places look
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import NamedTuple
 
 from xscl.language.constants import Constant, ShapeMemo, filler
 from xscl.language.parser import parse_block
-from xscl.language.scope import shortest
+from xscl.language.scope import binds, shortest
 from xscl.language.syntax import (
     And,
     Block,
@@ -68,7 +68,7 @@ class Pattern:
             current = self.nodes[current].parent
         return tuple(reversed(chain))
 
-    def definition(self, number: int, kept: frozenset[int]) -> Block:
+    def definition(self, number: int, kept: Collection[int]) -> Block:
         """Return the definition of a node's variable, given the nodes that stage 2 sees."""
         chain = self.chain(number)
         visible = {above for node in kept for above in self.chain(node)}
@@ -92,21 +92,21 @@ def pattern(block: Block) -> Pattern:
     return Pattern(block.stream, tuple(nodes), main)
 
 
-def definitions(found: Pattern, kept: frozenset[int]) -> tuple[str, ...]:
-    """Return the texts of the definitions of the nodes that stage 2 sees, by their numbers."""
-    return tuple(unparse(found.definition(number, kept)) for number in sorted(kept))
+def definitions(found: Pattern, kept: Collection[int]) -> tuple[str, ...]:
+    """Return the texts of the definitions of the nodes that stage 2 sees."""
+    return tuple(unparse(found.definition(number, kept)) for number in kept)
 
 
 def _grow(nodes: list[PatternNode], steps: tuple[Step, ...], parent: int | None) -> int:
     """Append the nodes of a path and of its binding branches; return the last step's number."""
     for step in steps:
         conditions = tuple(_conjuncts(step.conditions))
-        plain = canonical(tuple(c for c in conditions if not _binds(c)))
+        plain = canonical(tuple(c for c in conditions if not binds(c)))
         bare = Step(step.test, step.descendant, step.attribute, plain, derived=step.derived)
         nodes.append(PatternNode(bare, parent, step.variable))
         parent = len(nodes) - 1
         for condition in conditions:
-            if isinstance(condition, Exists) and _binds(condition):
+            if isinstance(condition, Exists) and binds(condition):
                 _grow(nodes, condition.path.steps, parent)
     assert parent is not None, "a path of a block has at least one step"
     return parent
@@ -118,20 +118,6 @@ def _conjuncts(conditions: tuple[Condition, ...]) -> Iterator[Condition]:
             yield from _conjuncts(condition.parts)
         else:
             yield condition
-
-
-def _binds(condition: Condition) -> bool:
-    """Return True if a condition binds a variable; those under OR and NOT never do."""
-    match condition:
-        case Exists(path):
-            return any(
-                step.variable is not None or any(map(_binds, step.conditions))
-                for step in path.steps
-            )
-        case And(parts):
-            return any(map(_binds, parts))
-        case _:
-            return False
 
 
 def canonical(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:

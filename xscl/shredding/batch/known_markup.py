@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from lxml import etree
 
@@ -45,51 +44,60 @@ class Markup:
     spans: tuple[tuple[int, int], ...]
 
 
-class ParsedDocument:
-    """A document with its elements, comments and instructions, in order."""
+class ReadDocument:
+    """A well-formed document; without a root one that is parsed when its nodes are needed."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("_nodes", "_root", "_skeleton", "_xml")
 
-    def __init__(self, root: etree._Element) -> None:
-        self.nodes: Sequence[etree._Element] = list(root.iter())
+    def __init__(
+        self, xml: bytes, root: etree._Element | None, skeleton: Skeleton | None = None
+    ) -> None:
+        self._xml = xml
+        self._root = root
+        self._nodes: list[etree._Element] = []
+        self._skeleton = skeleton
+
+    @property
+    def root(self) -> etree._Element:
+        """The root."""
+        if self._root is None:
+            self._root = parse(self._xml)
+        return self._root
+
+    @property
+    def nodes(self) -> list[etree._Element]:
+        """The elements, comments and instructions, in order."""
+        if not self._nodes:
+            self._nodes = list(self.root.iter())
+        return self._nodes
+
+    @property
+    def skeleton(self) -> Skeleton:
+        """The structure."""
+        if self._skeleton is None:
+            self._skeleton = skeleton(self.nodes)
+        return self._skeleton
 
     def text(self, place: int) -> str:
         """Return the string value of the element at a place of the skeleton."""
         return string_value(self.nodes[place])
 
 
-class SplitDocument:
-    """A document of known markup; `root` and `nodes` are parsed on first use."""
+class SplitDocument(ReadDocument):
+    """A document of known markup, with its texts."""
 
-    __slots__ = ("_nodes", "_texts", "_xml", "markup")
+    __slots__ = ("_spans", "_texts")
 
-    def __init__(self, markup: Markup, texts: Sequence[str], xml: bytes) -> None:
-        self.markup = markup
+    def __init__(self, xml: bytes, markup: Markup, texts: Sequence[str]) -> None:
+        super().__init__(xml, None, markup.skeleton)
+        self._spans = markup.spans
         self._texts = texts
-        self._xml = xml
-        self._nodes: list[etree._Element] | None = None
 
     def text(self, place: int) -> str:
         """Return the string value of the element at a place of the skeleton."""
-        first, end = self.markup.spans[place]
+        first, end = self._spans[place]
         texts = self._texts
         return texts[first] if end - first == 1 else "".join(texts[first:end])
-
-    @property
-    def nodes(self) -> Sequence[etree._Element]:
-        """The elements in document order."""
-        if self._nodes is None:
-            self._nodes = list(parse(self._xml).iter())
-        return self._nodes
-
-    @property
-    def root(self) -> etree._Element:
-        """The root of the document."""
-        return self.nodes[0]
-
-
-ReadDocument: TypeAlias = etree._Element | SplitDocument
-"""A well-formed document: the root of one that was parsed, or one that was split."""
 
 
 class MarkupCache:
@@ -104,16 +112,16 @@ class MarkupCache:
         """Return a well-formed document; raises `MalformedDocument`."""
         parts = _split(xml)
         if parts is None:
-            return parse(xml)
+            return ReadDocument(xml, parse(xml))
         tags = "".join(parts[1::2])
         markup = self._known.get(tags)
         if markup is not None:
-            return SplitDocument(markup, parts[::2], xml)
-        root = parse(xml)
-        self._see(tags, parts, root)
-        return root
+            return SplitDocument(xml, markup, parts[::2])
+        document = ReadDocument(xml, parse(xml))
+        self._see(tags, parts, document)
+        return document
 
-    def _see(self, tags: str, parts: Sequence[str], root: etree._Element) -> None:
+    def _see(self, tags: str, parts: Sequence[str], document: ReadDocument) -> None:
         number = hash(tags)
         if number not in self._seen:
             if len(self._seen) >= MOST:
@@ -122,7 +130,7 @@ class MarkupCache:
         elif _BARE.fullmatch(tags):
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[tags] = _learned(parts, root)
+            self._known[tags] = Markup(document.skeleton, _spans(parts))
 
 
 def _split(xml: bytes) -> list[str] | None:
@@ -146,8 +154,8 @@ def _is_plain(text: str) -> bool:
     return "\ufffe" not in text and "\uffff" not in text
 
 
-def _learned(parts: Sequence[str], root: etree._Element) -> Markup:
-    """Return the markup of a parsed document whose tags are bare."""
+def _spans(parts: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Return the places of the texts of the elements of a document whose tags are bare."""
     spans: list[tuple[int, int]] = []
     above: list[int] = []  # the open elements
     for place, tag in enumerate(parts[1::2], 1):
@@ -159,4 +167,4 @@ def _learned(parts: Sequence[str], root: etree._Element) -> Markup:
         else:
             above.append(len(spans))
             spans.append((place, place))
-    return Markup(skeleton(list(root.iter())), tuple(spans))
+    return tuple(spans)

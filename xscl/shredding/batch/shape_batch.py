@@ -25,7 +25,7 @@ from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, Te
 from xscl.shredding.automaton.automaton_states import IndexedPlaces, PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import Packed, bindings
 from xscl.shredding.automaton.structure import is_structural
-from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import Constant, is_plain
 from xscl.shredding.conditions.constants import ConstantSet
@@ -340,7 +340,7 @@ class ShapeBatch:
     def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
         self.docs: list[int] = []
-        self.read: list[ParsedDocument | SplitDocument] = []
+        self.read: list[ReadDocument] = []
         self._texts: dict[int, list[Any]] = {}  # None: not read yet
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
@@ -350,7 +350,7 @@ class ShapeBatch:
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
-    def add(self, doc: int, document: ParsedDocument | SplitDocument) -> None:
+    def add(self, doc: int, document: ReadDocument) -> None:
         """Add a document, before the evaluation."""
         self.docs.append(doc)
         self.read.append(document)

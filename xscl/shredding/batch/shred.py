@@ -23,8 +23,7 @@ from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import PairEntry
 from xscl.shredding.automaton.lineage import WIDTH
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.structure import skeleton
-from xscl.shredding.batch.known_markup import ParsedDocument, ReadDocument, SplitDocument
+from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShape, shape_of
 from xscl.shredding.batch.shape_batch import (
     DocumentWalk,
@@ -58,15 +57,9 @@ class WitnessColumns:
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
         self._rows = tuple(array("i") for _ in BINDINGS)
 
-    def add(self, doc: int, streams: tuple[str, ...], read: ReadDocument) -> None:
+    def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
         """Add the witnesses of one document."""
-        document: ParsedDocument | SplitDocument
-        if isinstance(read, SplitDocument):
-            document, found = read, read.markup.skeleton
-        else:
-            document = ParsedDocument(read)
-            found = skeleton(document.nodes)
-        shape = shape_of(self._automaton, streams, found)
+        shape = shape_of(self._automaton, streams, document.skeleton)
         if shape is None:
             return
         together = self._alike.get(shape)

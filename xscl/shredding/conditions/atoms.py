@@ -249,7 +249,7 @@ def _required(condition: Residual) -> tuple[Atom, ...]:
     if condition.selects:
         return ()
     from xscl.language.xpath import parsed  # loads elementpath
-    from xscl.language.xpath_analysis import required
+    from xscl.language.xpath_tree import required
 
     tests = dict.fromkeys(required(parsed(condition.text)))
     return tuple(Atom(_question("child"), key_of(False, test)) for test in tests)

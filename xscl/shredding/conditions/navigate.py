@@ -13,7 +13,7 @@ from typing import assert_never
 from lxml import etree
 
 from cep_core.algebra.function_bounds import BeyondBounds
-from xscl.language.functions import values_through
+from xscl.language.functions import TESTS, values_through
 from xscl.language.syntax import (
     And,
     Compare,
@@ -122,20 +122,8 @@ def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
     if isinstance(condition, Compare):
         operator, constant = condition.operator, condition.value
         return any(compares(text, operator, constant) for text in texts)
-    first, value = next(iter(texts), ""), condition.value
-    match condition.function:
-        case "contains":
-            return value in first
-        case "starts-with":
-            return first.startswith(value)
-        case "ends-with":
-            return first.endswith(value)
-        case "matches":
-            from xscl.language.regex import expression  # loads RE2
-
-            return expression(value, condition.flags).within(first)
-        case _:
-            assert_never(condition.function)
+    constants = (condition.value, condition.flags) if condition.flags else (condition.value,)
+    return bool(TESTS[condition.function].apply(next(iter(texts), ""), *constants))
 
 
 def matches_name(test: NameTest, name: str) -> bool:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.algebra import expressions as ex
 from cep_core.algebra import text_of
 from cep_core.algebra.function_bounds import BeyondBounds, current_budget, report, spending
 from cep_core.plan import evaluator
+from xscl.language.functions import TESTS
 from xscl.language.lowering import (
     LOWERED,
     NUMBER,
@@ -28,15 +29,13 @@ from xscl.language.lowering import (
     OneSidedNumbers,
     has_path,
 )
+from xscl.language.scope import walk
 from xscl.language.syntax import (
-    And,
+    Arithmetic,
     Call,
-    Comparison,
     Constant,
     Decorated,
-    Not,
     Operand,
-    Or,
     Path,
     Predicate,
     VariablePath,
@@ -164,17 +163,12 @@ def _within_bounds(
 
 def _is_light(predicate: Predicate) -> bool:
     """Return True if a predicate compares single values that nothing computes."""
-    match predicate:
-        case And(parts) | Or(parts):
-            return all(map(_is_light, parts))
-        case Not(part):
-            return _is_light(part)
-        case Comparison(_, left, right):
-            return _is_one_value(left) and _is_one_value(right)
-        case Call(_, operands):
-            return all(map(_is_one_value, operands))
-        case _:
-            assert_never(predicate)
+    return not any(
+        isinstance(one, Arithmetic)
+        or (isinstance(one, Call) and one.function not in TESTS)
+        or has_path(one)
+        for one in walk(predicate)
+    )
 
 
 def _is_one_value(operand: Operand) -> bool:

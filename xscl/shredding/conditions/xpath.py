@@ -19,9 +19,8 @@ from lxml import etree
 
 from xscl.language.syntax import Residual
 from xscl.shredding.conditions.unevaluated import NotEvaluated
-from xscl.shredding.conditions.xpath_compile import evaluator, tester
+from xscl.shredding.conditions.xpath_compile import Focus, evaluator, tester
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
-from xscl.shredding.conditions.xpath_operators import Focus
 from xscl.shredding.conditions.xpath_values import ERRORS, STEPS, Failure, OverBudget, Work
 from xscl.shredding.nodes.tree import AttributeNode, Item
 

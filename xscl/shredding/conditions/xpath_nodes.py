@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from lxml import etree
 
-NodeKind: TypeAlias = Literal["document", "element", "attribute", "text", "comment", "instruction"]
+from xscl.language.xpath_tree import NodeKind
+
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
