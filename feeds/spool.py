@@ -27,49 +27,39 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
-from feeds.faultpoints import reached, write
-from feeds.spool_errors import (
+from feeds.errors import (
     SegmentDamaged,
     SegmentGone,
     SegmentsMissing,
     SpoolError,
-    SpoolUnavailable,
+    SpoolRemoved,
     SpoolWentBack,
-    accessible,
 )
+from feeds.faultpoints import reached, write
 from feeds.spool_files import (
     HEADER,
-    LAST_SEGMENT,
-    SCHEMA,
     SUFFIX,
+    SegmentEntry,
     SpoolFile,
+    accessible,
     batch_of,
     columns_of,
     erased,
     message,
     read_batch,
 )
-from feeds.spool_index import ABSENT, LATEST, SegmentRange, SpoolIndex
 
-__all__ = [
-    "LAST_SEGMENT",
-    "SCHEMA",
-    "Extract",
-    "Segment",
-    "SegmentDamaged",
-    "SegmentGone",
-    "SegmentsMissing",
-    "Spool",
-    "SpoolError",
-    "SpoolUnavailable",
-    "SpoolWentBack",
-]
+LATEST = "latest"
+ABSENT = "absent"
+
+SegmentRange: TypeAlias = tuple[int, int]
+"""Numbers of segments, the first and the last."""
 
 _FULL = 1 << 24
 """Bytes from which a file is full."""
@@ -117,7 +107,9 @@ class Spool:
         self._grown = threading.Condition(self._mutex)
         self._written = 0  # the latest segment of this writer
         self._is_writing = False
-        self._index = SpoolIndex(self.directory)
+        self._looking = threading.RLock()  # of readers, who wait for no writer
+        self._known: dict[int, SpoolFile] = {}
+        self._firsts: list[int] = []  # their names in order
         self._file: BinaryIO | None = None  # the one to which segments are appended,
         self._end = 0  # its bytes, and its segments
         self._count = 0
@@ -198,7 +190,7 @@ class Spool:
                 if file is not None and self._end:
                     os.truncate(file.name, self._end)
                 else:
-                    self._index.path(number).unlink(missing_ok=True)
+                    self._path(number).unlink(missing_ok=True)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait for a segment above `after`, appended through this `Spool`; False on a timeout."""
@@ -207,11 +199,14 @@ class Spool:
 
     def latest(self) -> int:
         """The number of the last durable segment ever written, 0 before the first."""
-        return self._index.latest()
+        try:
+            return int(self._text(LATEST))
+        except (FileNotFoundError, ValueError):
+            return self._last()  # a power cut may lose this small file, never a segment
 
     def refuse_more(self) -> None:
         """Raise SpoolError if there are segments behind the latest, as no writer leaves them."""
-        if (last := self._index.last()) > (latest := self.latest()):
+        if (last := self._last()) > (latest := self.latest()):
             raise SpoolError(f"it has segment {last} of the spool, and the latest is {latest}")
 
     def numbers(self, after: int, limit: int | None = None) -> list[int]:
@@ -223,7 +218,7 @@ class Spool:
         latest = self.latest()
         if after > latest:
             raise SpoolWentBack(self.directory, after, latest)
-        return self._index.present(after, latest, limit)
+        return self._present(after, latest, limit)
 
     def consecutive(self, after: int, end: int, limit: int | None = None) -> list[int]:
         """The numbers above `after` and up to `end`, in order, as far as no segment is lost.
@@ -235,11 +230,11 @@ class Spool:
             end = found[-1]
         if len(found) >= end - after:
             return found
-        absent = self._index.absent()  # after the directory: what is deleted is listed here before
+        absent = self._absent()  # after the directory: what is deleted is listed here before
         lost = next(_holes(after, found, absent, end), None)
         before = [number for number in found if lost is None or number < lost[0]]
         if lost is not None and not before:
-            raise self._index.missing(*lost)
+            raise self._missing(*lost)
         return before
 
     def expect(self, after: int, end: int) -> list[int]:
@@ -262,19 +257,19 @@ class Spool:
                     f"the spool {self.directory} has never had segments {first} to {last}: "
                     f"its latest is {self.latest()}"
                 )
-            for number in self._index.present(first - 1, last):
-                if self._index.is_sound(number):
+            for number in self._present(first - 1, last):
+                if self._is_sound(number):
                     raise SpoolError(
                         f"segment {number} in {self.directory} is sound: it will be consumed"
                     )
-            self._write_absent([*self._index.absent(), (first, last)], durable=True)
+            self._write_absent([*self._absent(), (first, last)], durable=True)
 
     def skip_lost(self) -> int:
         """Record all lost segments as absent, durably, and return their number."""
         with self._mutex:
             self._refuse_unless_writing("given up")
-            absent, end = self._index.absent(), self.latest()
-            lost = list(_holes(0, self._index.present(0, end), absent, end))
+            absent, end = self._absent(), self.latest()
+            lost = list(_holes(0, self._present(0, end), absent, end))
             self._write_absent([*absent, *lost], durable=True)
             return sum(last - first + 1 for first, last in lost)
 
@@ -287,7 +282,7 @@ class Spool:
             self._refuse_unless_writing("put back")
             self._close_file()  # whose segments have consecutive numbers
             end = max(known, self.latest(), other.latest())
-            for first, last in _holes(0, self._index.present(0, end), (), end):
+            for first, last in _holes(0, self._present(0, end), (), end):
                 for one in other.extracts(first - 1, last):
                     with one.path.open("rb") as file:
                         file.seek(one.begin)
@@ -309,7 +304,7 @@ class Spool:
 
     def segment(self, number: int) -> Segment:
         """Return the description of a segment without reading its documents."""
-        file, one = self._index.find(number)
+        file, one = self._find(number)
         return Segment(number, file.path, one.rows, one.arrived, one.end - one.begin)
 
     def newest_arrival(self, among: int = 16) -> int | None:
@@ -330,15 +325,15 @@ class Spool:
 
     def columns(self, number: int) -> DocumentColumns:
         """The same as columns: many documents at once."""
-        return columns_of(read_batch(self._index.image(number)))
+        return columns_of(read_batch(self._image(number)))
 
     def check(self, number: int) -> None:
         """Compare a segment with its checksums; raises SegmentGone, SegmentDamaged."""
-        self._index.image(number)
+        self._image(number)
 
     def extracts(self, after: int, end: int | None = None) -> list[Extract]:
         """The files that a copy of the segments above `after`, and up to `end`, has."""
-        spans = self._index.spans(after, self.latest() if end is None else end)
+        spans = self._spans(after, self.latest() if end is None else end)
         found = [_extract(file, after, last) for file, last in spans]
         return [one for one in found if one.begin < one.end]
 
@@ -357,7 +352,7 @@ class Spool:
         """
         with self._mutex:
             self._refuse_unless_writing("deleted")
-            files = self._index.files()
+            files = self._files()
             ends = [file.first - 1 for file in files[1:]]
             old = files[: bisect_right(ends, up_to)]
             while old and keep >= 0:
@@ -369,7 +364,7 @@ class Spool:
                 # next list has these numbers, too.
                 with suppress(SpoolError):
                     last = ends[len(old) - 1]
-                    self._write_absent([*self._index.absent(), (1, last)], durable=False)
+                    self._write_absent([*self._absent(), (1, last)], durable=False)
             return sum(self._delete(file.path) for file in old)
 
     def erase(self, prefix: str) -> int:
@@ -382,15 +377,15 @@ class Spool:
         with self._mutex, accessible(self.directory):
             self._refuse_unless_writing("erased")
             self._close_file()
-            files = list(self._index.spans(0, self.latest()))
+            files = list(self._spans(0, self.latest()))
             return sum(self._erase_in(file, last, prefix) for file, last in files)
 
     def _erase_in(self, file: SpoolFile, last: int, prefix: str) -> int:
         """Erase documents in a file, which is replaced if that changes it."""
         pieces: list[bytes | memoryview] = [HEADER]
         changes = 0
-        for number in self._index.present(file.first - 1, last):
-            image, arrived = self._index.image(number), self.segment(number).arrived
+        for number in self._present(file.first - 1, last):
+            image, arrived = self._image(number), self.segment(number).arrived
             documents, count = erased(read_batch(image), prefix)
             if count:
                 image = memoryview(message(batch_of(documents, arrived), number, arrived))
@@ -441,6 +436,144 @@ class Spool:
             ) from error
         return True
 
+    # -- Looking ---------------------------------------------------------------------------
+
+    def _path(self, first: int) -> Path:
+        """Return the path of the file that begins with a segment."""
+        return self.directory / f"{first:012d}{SUFFIX}"
+
+    def _last(self) -> int:
+        """Return the number of the last whole segment, published or not; 0 without any."""
+        with self._looking:
+            for file in self._files()[-1:]:
+                file.look(0, beyond=True)
+                return file.last
+        return 0
+
+    def _absent(self) -> list[SegmentRange]:
+        """Return the ranges of numbers that need no segment, in order."""
+        try:
+            lines = self._text(ABSENT).split()
+            return [(int(first), int(last)) for first, _, last in (x.partition("-") for x in lines)]
+        except (FileNotFoundError, ValueError):
+            return []
+
+    def _text(self, name: str) -> str:
+        path = self.directory / name
+        with accessible(path):
+            return path.read_text("ascii")
+
+    def _files(self) -> list[SpoolFile]:
+        """Return the files that are there now, in the order of their segments."""
+        found: dict[int, SpoolFile] = {}
+        with self._looking, accessible(self.directory), self._scanned() as entries:
+            for entry in entries:
+                stem, suffix = os.path.splitext(entry.name)
+                if suffix == SUFFIX and stem.isascii() and stem.isdigit():
+                    file = self._known.get(int(stem))
+                    if file is None or file.inode != entry.inode() or not file.is_whole:
+                        file = SpoolFile(int(stem), Path(entry.path))
+                    found[file.first] = file
+            self._known, self._firsts = found, sorted(found)
+            return [found[first] for first in self._firsts]
+
+    def _scanned(self) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        try:
+            return os.scandir(self.directory)
+        except FileNotFoundError as error:
+            raise SpoolRemoved(self.directory) from error
+
+    def _spans(self, after: int, end: int) -> Iterator[tuple[SpoolFile, int]]:
+        """Yield the files with segments in (after, end], looked through up to their last one."""
+        with self._looking:
+            files = self._files()
+            for place, file in enumerate(files):
+                behind = files[place + 1].first if place + 1 < len(files) else end + 1
+                last = min(end, behind - 1)
+                if file.first <= last and after < last:
+                    with suppress(FileNotFoundError):  # it was deleted meanwhile
+                        file.look(last)
+                        yield file, last
+
+    def _present(self, after: int, end: int, limit: int | None = None) -> list[int]:
+        """Return the first numbers in (after, end] that a file has, in order.
+
+        A damaged segment is one of them, unless it was given up.
+        """
+        found: list[int] = []
+        absent: list[SegmentRange] | None = None
+        for file, stop in self._spans(after, end):
+            if absent is None:
+                absent = self._absent()
+            first, last = max(file.first, after + 1), stop if file.is_torn else min(stop, file.last)
+            numbers: Iterable[int] = range(first, last + 1)
+            if hidden := [(a, b) for a, b in absent if a <= last and first <= b]:
+                numbers = [
+                    number
+                    for number in numbers
+                    if not any(a <= number <= b for a, b in hidden) or self._is_sound(number)
+                ]
+            found += numbers
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _is_sound(self, number: int) -> bool:
+        """Return whether a segment is there and is what was written."""
+        try:
+            self._image(number)
+        except (SegmentDamaged, SegmentGone):
+            return False
+        return True
+
+    def _missing(self, first: int, last: int) -> SegmentsMissing:
+        """Return the error for lost segments; it names the file that had the first one."""
+        before = [stop for begin, stop in self._absent() if begin == 1 and stop < first]
+        with self._looking:
+            for file in [file for file in self._files() if file.first < first][-1:]:
+                file.look(first - 1)
+                before.append(file.last)
+        return SegmentsMissing(self._path(max(before, default=0) + 1), first, last)
+
+    def _find(self, number: int) -> tuple[SpoolFile, SegmentEntry]:
+        """Return the place of a segment; raises SegmentGone, SegmentDamaged."""
+        with self._looking:
+            place = bisect_right(self._firsts, number) - 1
+            file = self._known[self._firsts[place]] if place >= 0 else None
+            if file is not None and number in file.entries and file.is_there():
+                return file, file.entries[number]
+            for file, _ in self._spans(number - 1, number):
+                if number in file.entries:
+                    return file, file.entries[number]
+                if file.is_torn or number < file.last:
+                    raise self._damage(file, number)
+        raise SegmentGone(self.directory, number)
+
+    def _damage(self, file: SpoolFile, number: int) -> SegmentDamaged:
+        """Return the error that names all segments around one that are damaged together."""
+        end = min((first - 1 for first in self._known if first > file.first), default=0)
+        end = end or max(number, self.latest())
+        file.look(end)
+        first = max((n for n in file.entries if n < number), default=file.first - 1) + 1
+        last = min((n for n in file.entries if n > number), default=end + 1) - 1
+        return SegmentDamaged(file.path, first, last, "it was cut off or overwritten")
+
+    def _image(self, number: int) -> memoryview:
+        """Return the message of a segment, compared with its checksums.
+
+        Raises SegmentGone, SegmentDamaged.
+        """
+        while True:
+            file, entry = self._find(number)
+            try:
+                image = file.image(entry)
+            except FileNotFoundError as error:
+                raise SegmentGone(self.directory, number) from error
+            except (OSError, ValueError) as error:
+                raise SegmentDamaged(file.path, number, number, str(error)) from error
+            if image is not None:  # otherwise another file has taken its place
+                return image
+
     # -- Writing ---------------------------------------------------------------------------
 
     def _recover(self) -> int:
@@ -451,7 +584,7 @@ class Spool:
         for leftover in self.directory.glob("*.tmp"):
             leftover.unlink(missing_ok=True)
         latest = self.latest()
-        files = self._index.files()
+        files = self._files()
         while files and not self._continue(files[-1], latest):
             files.pop().path.unlink()
         highest = max(latest, files[-1].last if files else 0)
@@ -492,7 +625,7 @@ class Spool:
         begun = not self._is_appendable()
         if begun:
             self._close_file()
-            self._file, self._end, self._count = _opened(self._index.path(number), "wb"), 0, 0
+            self._file, self._end, self._count = _opened(self._path(number), "wb"), 0, 0
         assert self._file is not None
         end, count = self._end + len(image) + (len(HEADER) if begun else 0), self._count + 1
         if begun:

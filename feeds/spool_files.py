@@ -19,7 +19,8 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -27,7 +28,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
-from feeds.spool_errors import SpoolError, accessible
+from feeds.errors import SpoolError, SpoolUnavailable
 
 SUFFIX = ".arrows"
 
@@ -176,6 +177,16 @@ class SpoolFile:
                 rest = os.pread(descriptor, self.size - self.end, self.end)
             at = rest.find(_CONTINUED, at + 1)
         return None
+
+
+@contextmanager
+def accessible(path: Path) -> Iterator[None]:
+    """Raise SpoolUnavailable where the block may not use the path, or one that its error names."""
+    try:
+        yield
+    except PermissionError as error:
+        where = Path(error.filename or path)
+        raise SpoolUnavailable(where, error.strerror or "not permitted") from error
 
 
 def _opened(path: Path) -> int:

@@ -112,7 +112,7 @@ SECOND = 1_000_000
 HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
 
 QUOTA, SERVICE, SQL = Quota(), ServiceSettings(), Limits()
-DOCUMENT, POLL, PATIENCE = xmlparse.DEFAULT, PollPolicy(), Patience()
+POLL, PATIENCE = PollPolicy(), Patience()
 
 NUMBERS: Mapping[str, tuple[float, ...]] = {
     "connections of one client": (CONNECTIONS,),
@@ -154,9 +154,9 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "mails": (QUOTA.mails_a_day or 0,),
     "tokens": (token_routes.MOST,),
     "sessions": (tokens.SESSIONS, tokens.SESSION / DAY),
-    "bytes of a document": (DOCUMENT.bytes, xmlparse._NAME),
-    "elements and attributes": (DOCUMENT.elements, xmlparse._ATTRIBUTES_OF_ONE),
-    "depth of a document": (DOCUMENT.depth, DOCUMENT.nesting),
+    "bytes of a document": (xmlparse.MAX_BYTES, xmlparse._NAME),
+    "elements and attributes": (xmlparse.MAX_ELEMENTS, xmlparse._ATTRIBUTES_OF_ONE),
+    "depth of a document": (xmlparse._DEPTH, xmlparse._NESTING),
     "time of a posted document": (arrival_clock.DAY / HOUR, posted.AHEAD / SECOND / 60),
     "time of an event": (datetime.fromtimestamp(LATEST // SECOND, UTC).year,),
     "step of the wall clock": (
@@ -243,7 +243,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "versions of an item": (new_items.VERSIONS,),
     "items of a feed": (new_items.KEPT,),
     "interval of polls": (POLL.floor / 60, POLL.cap / 3_600),
-    "tags of damaged markup": (xmlparse.DEFAULT.elements,),
+    "tags of damaged markup": (xmlparse.MAX_ELEMENTS,),
     "wait for the first answer": (feed_routes.FIRST_ANSWER, in_process.FIRST_ANSWER),
     "failures in a row": (feed.LOST_AFTER / DAY,),
     "answers 304": (fetch.UNCONDITIONAL,),
@@ -256,7 +256,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "hubs that are asked": (hubs.AT_ONCE, websub.REDIRECTS),
     "feeds of an OPML list": (opml.MAX_OUTLINES,),
     "members and unpacked bytes": (archives.MEMBERS, archives.UNPACKED / GIB),
-    "answer of a receiver": (webhook.SECONDS, webhook.LARGEST / KIB),
+    "answer of a receiver": (fetch.DEFAULT.seconds, webhook.LARGEST / KIB),
     "attempts of a delivery": (len(endpoint.SCHEDULE) + 1, sum(endpoint.SCHEDULE) // 3_600),
     "`Retry-After` of a receiver": (endpoint.LONGEST_WAIT / 3_600,),
     "matches in a message": (message.TOGETHER,),

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 MEMBERS = 100_000
 """The most files taken from one archive."""
@@ -43,26 +41,18 @@ _BROKEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
-    """A file or a member and its bytes; None instead of the bytes of a long text of lines."""
+class FileContent(NamedTuple):
+    """A file or a member and its bytes; without bytes, why it cannot be read.
+
+    A long text of lines has neither.
+    """
 
     name: str
-    body: bytes | None
+    body: bytes | None = None
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableFile:
-    """A file or a member that cannot be read, and why."""
-
-    name: str
-    reason: str
-
-
-Member: TypeAlias = FileContent | UnreadableFile
-
-
-def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
+def contents(name: str, file: Path, limit: int) -> Iterator[FileContent]:
     """The file, or each file that it packs; none is longer than `limit`.
 
     A longer plain file that begins like JSON has no body: it may be read line
@@ -74,15 +64,16 @@ def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
             packed = next((kind for mark, kind in _OPEN.items() if head.startswith(mark)), None)
             stream = plain if packed is None else packed(plain)
             if packed is None and head.startswith(_ZIP):
-                yield from _zip(name, stream, limit)
+                yield from _members(name, _in_zip(stream), limit)
             elif _is_tar(head if packed is None else _head(stream)):
-                yield from _tar(name, stream, limit)
-            elif packed is None:
-                yield _plain(name, stream, head, limit)
+                yield from _members(name, _in_tar(stream), limit)
             else:
-                yield _checked(name, stream.read(limit + 1), limit)
+                body = stream.read(limit + 1)
+                is_json = body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+                has_lines = packed is None and len(body) > limit and is_json
+                yield FileContent(name) if has_lines else _checked(name, body, limit)
         except _BROKEN as error:
-            yield UnreadableFile(name, f"archive_damaged: {_said(error)}")
+            yield FileContent(name, reason=f"archive_damaged: {_said(error)}")
 
 
 def _head(stream: Any) -> bytes:
@@ -96,11 +87,8 @@ def _is_tar(head: bytes) -> bool:
     return head[257:262] == b"ustar"
 
 
-def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[bytes | None]:
+def bounded_lines(lines: IO[bytes], limit: int) -> Iterator[bytes | None]:
     """The lines of a text; None for one that is longer than `limit`."""
-    if not isinstance(lines, io.BufferedIOBase):
-        yield from (line if len(line) <= limit else None for line in lines)
-        return
     while line := lines.readline(limit + 1):
         whole = len(line) <= limit
         while not line.endswith(b"\n") and (rest := lines.readline(limit)):
@@ -108,31 +96,30 @@ def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[by
         yield line if whole else None
 
 
-def _plain(name: str, stream: IO[bytes], head: bytes, limit: int) -> Member:
-    body = stream.read(limit + 1)
-    if len(body) > limit and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return FileContent(name, None)
-    return _checked(name, body, limit)
-
-
-def _checked(name: str, body: bytes, limit: int) -> Member:
+def _checked(name: str, body: bytes, limit: int) -> FileContent:
     if len(body) > limit:
-        return UnreadableFile(name, f"xml_size: the file has more than {limit:,} bytes")
+        return FileContent(name, reason=f"xml_size: the file has more than {limit:,} bytes")
     return FileContent(name, body)
 
 
-def _zip(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
+_Members: TypeAlias = Iterator[tuple[str, Callable[[], Any]]]
+"""The names of packed files, and what opens them."""
+
+
+def _in_zip(stream: IO[bytes]) -> _Members:
     with zipfile.ZipFile(stream) as archive:
-        files = [(info.filename, info) for info in archive.infolist() if not info.is_dir()]
-        yield from _members(name, archive.open, sorted(files, key=itemgetter(0)), limit)
+        for info in sorted(archive.infolist(), key=lambda each: each.filename):
+            if not info.is_dir():
+                yield info.filename, partial(archive.open, info)
 
 
-def _tar(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
+def _in_tar(stream: IO[bytes]) -> _Members:
     """The regular files of a tar archive, in its order: sorting would unpack it twice."""
     unpacked: Any = _Bounded(stream)
     with tarfile.open(fileobj=unpacked, mode="r:") as archive:
-        files = ((info.name, info) for info in archive if info.isreg())
-        yield from _members(name, archive.extractfile, files, limit)
+        for info in archive:
+            if info.isreg():
+                yield info.name, partial(archive.extractfile, info)
 
 
 class _Bounded:
@@ -157,28 +144,27 @@ class _Bounded:
         self._file.seek(place)
 
 
-def _members(
-    name: str, opened: Any, files: Iterable[tuple[str, Any]], limit: int
-) -> Iterator[Member]:
+def _members(name: str, files: _Members, limit: int) -> Iterator[FileContent]:
     """Each file of an archive; a damaged one does not hide the others."""
     total = 0
-    for count, (inner, info) in enumerate(files, 1):
+    for count, (inner, opened) in enumerate(files, 1):
         if count > MEMBERS:
             raise ValueError(f"it has more than {MEMBERS:,} files")
         if any(part.startswith(".") for part in inner.split("/") if part not in (".", "..")):
             continue
         where = f"{name}!{inner}"
         try:
-            with opened(info) as member:
+            with opened() as member:
                 body = member.read(limit + 1)
         except _BROKEN as error:
-            yield UnreadableFile(where, f"archive_damaged: {_said(error)}")
+            yield FileContent(where, reason=f"archive_damaged: {_said(error)}")
             continue
         total += len(body)
         if total > UNPACKED:
             raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
         if body.startswith((_ZIP, *_OPEN)) or _is_tar(body):
-            yield UnreadableFile(where, "archive_nested: an archive in an archive is not opened")
+            reason = "archive_nested: an archive in an archive is not opened"
+            yield FileContent(where, reason=reason)
         else:
             yield _checked(where, body, limit)
 

@@ -31,22 +31,22 @@ were seen.
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from feeds.documents import Document
 from feeds.errors import FeedError, MalformedDocument, NotAFeed
 from feeds.files import archives
-from feeds.files.archives import FileContent, UnreadableFile
 from feeds.formats.parse import ParsedFeed, parse_feed
 from feeds.formats.times import parse_time
 from feeds.xml.encoding import encoded
-from feeds.xml.xmlparse import DEFAULT, parse
+from feeds.xml.xmlparse import MAX_BYTES, parse
 
 StreamNames: TypeAlias = str | tuple[str, ...]
 
@@ -88,20 +88,18 @@ def read(
         raise FileNotFoundError(f"there is no file or directory {path}")
     found = sorted(_below(path)) if path.is_dir() else [(path.name, path)]
     for name, file in found:
-        if path.is_dir() and file.is_symlink() and not _is_below(file, path):
-            reason = "file_outside: the link leads out of the directory"
-            yield RejectedFile(streams, _printable(name), reason)
-            continue
-        if not file.is_file():
-            reason = "file_unreadable: it is not a regular file"
-            yield RejectedFile(streams, _printable(name), reason)
-            continue
         try:
-            time = file.stat().st_mtime_ns // 1000 if at is None else at
-            yield from _documents(name, file, _Request(streams, time, native))
+            if path.is_dir() and file.is_symlink() and not _is_below(file, path):
+                reason = "file_outside: the link leads out of the directory"
+            elif not file.is_file():
+                reason = "file_unreadable: it is not a regular file"
+            else:
+                time = file.stat().st_mtime_ns // 1000 if at is None else at
+                yield from _documents(name, file, _Request(streams, time, native))
+                continue
         except OSError as error:
             reason = f"file_unreadable: {error.strerror or error}"
-            yield RejectedFile(streams, _printable(name), reason)
+        yield RejectedFile(streams, _printable(name), reason)
 
 
 def _below(directory: Path) -> Iterator[tuple[str, Path]]:
@@ -118,21 +116,20 @@ def _is_below(link: Path, directory: Path) -> bool:
 
 
 def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | RejectedFile]:
-    for member in archives.contents(name, file, DEFAULT.bytes):
+    for member in archives.contents(name, file, MAX_BYTES):
         where = _printable(member.name)
-        match member:
-            case UnreadableFile(_, reason):
-                yield RejectedFile(request.streams, where, reason)
-            case FileContent(_, body) if body is not None:
-                yield from _content(where, body, request)
-            case FileContent():
-                with file.open("rb") as lines:
-                    yield from _lines(where, lines, request)
+        if member.reason:
+            yield RejectedFile(request.streams, where, member.reason)
+        elif member.body is not None:
+            yield from _content(where, member.body, request)
+        else:
+            with file.open("rb") as lines:
+                yield from _lines(where, lines, request)
 
 
 def _content(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
     if _is_json_lines(body):
-        yield from _lines(name, body.splitlines(keepends=True), request)
+        yield from _lines(name, io.BytesIO(body), request)
     else:
         yield from _whole(name, body, request)
 
@@ -157,26 +154,21 @@ def _printable(name: str) -> str:
 
 
 def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
-    """The items of a feed, or the document itself, or why it is neither."""
+    """The items of a feed, or the document itself, or why it is neither; only feeds are mended."""
     try:
-        feed = parse_feed(body, url=f"file:{name}", seen_at=request.at, native=request.native)
-    except NotAFeed as error:
-        yield _plain(name, body, request, error)
+        try:
+            feed = parse_feed(body, url=f"file:{name}", seen_at=request.at, native=request.native)
+        except NotAFeed:
+            if body.lstrip().startswith(b"{"):
+                raise
+            parse(body)
+            yield Document(request.streams, name, request.at, body, origin=name)
+        else:
+            yield from _items(name, feed, request)
     except FeedError as error:
-        yield _rejected(request.streams, name, error, body)
-    else:
-        yield from _items(name, feed, request)
-
-
-def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Document | RejectedFile:
-    """The XML document as it is; mending is for feeds only."""
-    if body.lstrip().startswith(b"{"):
-        return _rejected(request.streams, name, error, body)
-    try:
-        parse(body)
-    except MalformedDocument as malformed:
-        return _rejected(request.streams, name, malformed, body)
-    return Document(request.streams, name, request.at, body, origin=name)
+        reason = f"{error.reason_code}: {error.message}"
+        place = (error.line, error.column) if isinstance(error, MalformedDocument) else (0, 0)
+        yield RejectedFile(request.streams, name, reason, *place, body)
 
 
 def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document | RejectedFile]:
@@ -191,13 +183,6 @@ def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document 
     if feed.omitted:
         reason = f"feed_too_long: the last {feed.omitted:,} items of the feed were left out"
         yield RejectedFile(request.streams, name, reason)
-
-
-def _rejected(streams: StreamNames, name: str, error: FeedError, body: bytes) -> RejectedFile:
-    reason = f"{error.reason_code}: {error.message}"
-    if isinstance(error, MalformedDocument):
-        return RejectedFile(streams, name, reason, error.line, error.column, body)
-    return RejectedFile(streams, name, reason, body=body)
 
 
 # --- JSON lines ---
@@ -230,11 +215,11 @@ def _near(name: str, names: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | RejectedFile]:
+def _lines(name: str, lines: IO[bytes], request: _Request) -> Iterator[Document | RejectedFile]:
     """The documents of JSON lines, each line for itself."""
-    for number, line in enumerate(archives.bounded_lines(lines, 2 * DEFAULT.bytes), 1):
+    for number, line in enumerate(archives.bounded_lines(lines, 2 * MAX_BYTES), 1):
         if line is None:
-            reason = f"json_size: the line has more than {2 * DEFAULT.bytes:,} bytes"
+            reason = f"json_size: the line has more than {2 * MAX_BYTES:,} bytes"
             yield RejectedFile(request.streams, f"{name}:{number}", reason, number, 1)
         elif line.strip(_BLANK):
             yield _line(name, number, line.removeprefix(b"\xef\xbb\xbf"), request)

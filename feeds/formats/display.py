@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import nh3
 
-from feeds.formats.entries import link
+from feeds.formats.entries import link, without_user
 
 SCHEMES: Final = frozenset({"http", "https", "mailto"})
 """What a link may lead to."""
@@ -96,4 +96,4 @@ def safe_link(address: str | None, base: str = "") -> str | None:
         return None
     if parts.scheme not in SCHEMES:
         return None
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return without_user(absolute)

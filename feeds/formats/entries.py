@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import NamedTuple, TypeAlias
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
@@ -197,6 +197,16 @@ def link(reference: str | None, base: str) -> str | None:
         return urljoin(base, reference)
     except ValueError:  # such as http://[half-an-address
         return reference
+
+
+def without_user(url: str) -> str:
+    """The address without user name and password; empty if it is no valid one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host).geturl() if parts.netloc else url
 
 
 def base_of(element: etree._Element, url: str) -> str:

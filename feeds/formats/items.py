@@ -16,7 +16,6 @@ the publisher's time lay ahead, `time_from` which of the three it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -163,6 +162,7 @@ def canonical(
     raw_title = _line(entry.title)
     title = raw_title if "title" in texts or not raw_title else plain_title(raw_title)
     link = entry.article or entry.link
+    bodies = [("description", _ends(entry.description)), ("content", _ends(entry.content))]
     leaves = [
         _leaf("item_url", link),
         "" if entry.link == link else _leaf("feed_url", entry.link),
@@ -170,15 +170,21 @@ def canonical(
         _leaf("feed_title", feed_title),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
-        _body("description", _ends(entry.description), texts),
-        _body("content", _ends(entry.content), texts),
+        *[
+            _leaf(name, text, type="text" if name in texts and _LIKE_HTML.search(text) else "")
+            for name, text in bodies
+        ],
         *[_leaf("author", _line(name)) for name in entry.authors],
-        *[_category(*map(_line, each)) for each in entry.categories],
+        *[
+            _leaf("category", term, domain=_line(each.domain), label=_line(each.label))
+            for each in entry.categories
+            if (term := _line(each.term))
+        ],
         "" if published is None else f"<published>{rfc3339(published)}</published>",
         "" if updated is None else f"<updated>{rfc3339(updated)}</updated>",
         f"<seen_at>{rfc3339(seen_at)}</seen_at>",
         _leaf("comments", entry.comments),
-        _source(_line(entry.source), entry.source_url),
+        _leaf("source", _line(entry.source), url=entry.source_url),
         _leaf("rights", _line(entry.rights)),
         _leaf("image", entry.image),
         "" if entry.duration is None else f"<duration>{entry.duration}</duration>",
@@ -191,8 +197,8 @@ def _line(text: str | None) -> str | None:
     return text and plain(text)
 
 
-def _ends(text: str | None) -> str | None:
-    return text and text.strip(BLANKS)
+def _ends(text: str | None) -> str:
+    return text.strip(BLANKS) if text else ""
 
 
 _C0 = bytes(code for code in range(0x20) if code not in b"\t\n\r")
@@ -218,30 +224,14 @@ def _head(identity: str) -> bytes:
     return f"<item>{_leaf('id', allowed(identity))}".encode()
 
 
-def _leaf(name: str, value: str | None) -> str:
-    return f"<{name}>{_escape(value)}</{name}>" if value else ""
-
-
-def _body(name: str, value: str | None, texts: Container[str]) -> str:
-    """The leaf of a description or content: HTML, unless it says that it is text like HTML."""
-    leaf = _leaf(name, value)
-    if value and name in texts and _LIKE_HTML.search(value):
-        return leaf.replace(f"<{name}>", f'<{name} type="text">', 1)
-    return leaf
+def _leaf(name: str, value: str | None, **attributes: str | None) -> str:
+    """The element with the attributes that have a value; empty without a text and these."""
+    named = _attributes(**attributes) if attributes else ""
+    return f"<{name}{named}>{_escape(value or '')}</{name}>" if value or named else ""
 
 
 _LIKE_HTML = re.compile(r"<[a-zA-Z/!?]|&[#\w]")
-
-
-def _category(term: str | None, label: str | None, domain: str | None) -> str:
-    attributes = _attributes(domain=domain or "", label=label or "") if label or domain else ""
-    return f"<category{attributes}>{_escape(term)}</category>" if term else ""
-
-
-def _source(title: str | None, url: str | None) -> str:
-    if not title and not url:
-        return ""
-    return f"<source{_attributes(url=url or '')}>{_escape(title or '')}</source>"
+"""What looks like HTML, although its type says that it is text."""
 
 
 def _enclosure(enclosure: Enclosure) -> str:
@@ -249,12 +239,12 @@ def _enclosure(enclosure: Enclosure) -> str:
     return f'<enclosure url="{_escape_attribute(enclosure.url)}"{named}/>'
 
 
-def _attributes(**values: str) -> str:
+def _attributes(**values: str | None) -> str:
     """The attributes that have a value."""
     return "".join(
         f' {name}="{escaped}"'
         for name, value in values.items()
-        if (escaped := _escape_attribute(value))
+        if value and (escaped := _escape_attribute(value))
     )
 
 

@@ -12,7 +12,7 @@ from feeds.formats import entries
 from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.formats.markup import with_absolute_links
 from feeds.xml.encoding import read_text, wide_encoding
-from feeds.xml.xmlparse import DEFAULT
+from feeds.xml.xmlparse import MAX_BYTES
 
 _START = re.compile(r"[\ufeff\s]*\{")
 _VERSION = "https://jsonfeed.org/version/"
@@ -25,8 +25,8 @@ def claims(body: bytes) -> bool:
 
 def read(body: bytes, url: str) -> FeedChannel:
     """The feed of a JSON text; raises `MalformedDocument` or `NotAFeed`."""
-    if len(body) > DEFAULT.bytes:
-        message = f"the feed has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
+    if len(body) > MAX_BYTES:
+        message = f"the feed has {len(body):,} bytes; the limit is {MAX_BYTES:,}"
         raise MalformedDocument("xml_size", message)
     feed = _load(body)
     version = _text(feed.get("version")) if isinstance(feed, dict) else None

@@ -9,7 +9,7 @@ from feeds.errors import MalformedDocument
 from feeds.formats import entries
 from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.xml.encoding import read_text, without_declared_encoding
-from feeds.xml.xmlparse import DEFAULT
+from feeds.xml.xmlparse import MAX_ELEMENTS
 
 
 def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | None:
@@ -18,8 +18,8 @@ def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | Non
     It takes seconds for 100,000 tags of damaged markup, so there is a limit of them: the same as
     of elements in all documents.
     """
-    if body.count(b"<") - body.count(b"</") > DEFAULT.elements:
-        message = f"there are more than {DEFAULT.elements:,} tags in damaged markup"
+    if body.count(b"<") - body.count(b"</") > MAX_ELEMENTS:
+        message = f"there are more than {MAX_ELEMENTS:,} tags in damaged markup"
         raise MalformedDocument("xml_elements", message, 1, 1)
     text = without_declared_encoding(read_text(body, charset))
     import feedparser  # 0.07 s, which what reads no damaged feed does without

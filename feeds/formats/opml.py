@@ -21,7 +21,7 @@ from lxml import etree
 from feeds.errors import MalformedDocument, NotAList
 from feeds.formats.mend import FORBIDDEN, tree_of
 from feeds.xml.encoding import without_declared_encoding
-from feeds.xml.xmlparse import DEFAULT
+from feeds.xml.xmlparse import MAX_BYTES
 
 MAX_OUTLINES = 100_000
 """A longer list is refused whole: half a list would look like all of it."""
@@ -65,8 +65,8 @@ def read_list(body: bytes) -> tuple[FeedOutline, ...]:
 
 def _lines(body: bytes) -> Iterator[FeedOutline]:
     """The feeds of a plain list; blank lines and lines that begin with # are passed over."""
-    if len(body) > DEFAULT.bytes:
-        message = f"the list has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
+    if len(body) > MAX_BYTES:
+        message = f"the list has {len(body):,} bytes; the limit is {MAX_BYTES:,}"
         raise MalformedDocument("xml_size", message)
     text = without_declared_encoding(body.decode("utf-8-sig", "replace"))
     lines = [line.strip() for line in text.splitlines()]
@@ -143,29 +143,20 @@ def write_opml(outlines: Iterable[FeedOutline], title: str) -> bytes:
     for outline in listed:
         folders.setdefault(outline.tags[0] if outline.tags else "", []).append(outline)
     for name in sorted(folders):
-        parent = body
-        if name:
-            parent = etree.SubElement(body, "outline")
-            _set(parent, text=name, title=name)
+        parent = _outline(body, text=name, title=name) if name else body
         for outline in folders[name]:
-            _feed(parent, outline)
+            title = _name(FORBIDDEN.sub("", outline.title)) or outline.url
+            own = {
+                "htmlUrl": outline.site_url,
+                "category": ",".join(f"/{tag}" for tag in outline.tags),
+                _STREAM: outline.stream,
+                _EVERY: str(outline.every or ""),
+            }
+            given = {name: value for name, value in own.items() if value}
+            _outline(parent, type="rss", text=title, title=title, xmlUrl=outline.url, **given)
     return etree.tostring(root, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
-def _feed(parent: etree._Element, outline: FeedOutline) -> None:
-    title = _name(FORBIDDEN.sub("", outline.title)) or outline.url
-    written = etree.SubElement(parent, "outline")
-    _set(written, type="rss", text=title, title=title, xmlUrl=outline.url)
-    if outline.site_url:
-        _set(written, htmlUrl=outline.site_url)
-    if outline.tags:
-        _set(written, category=",".join(f"/{tag}" for tag in outline.tags))
-    if outline.stream:
-        _set(written, **{_STREAM: outline.stream})
-    if outline.every:
-        _set(written, **{_EVERY: str(outline.every)})
-
-
-def _set(element: etree._Element, **values: str) -> None:
-    for name, value in values.items():
-        element.set(name, FORBIDDEN.sub("", value))
+def _outline(parent: etree._Element, **values: str) -> etree._Element:
+    allowed = {name: FORBIDDEN.sub("", value) for name, value in values.items()}
+    return etree.SubElement(parent, "outline", allowed)

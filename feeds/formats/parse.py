@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from urllib.parse import urlsplit, urlunsplit
 
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import loose
-from feeds.formats.entries import FeedChannel, FeedHeader, split
+from feeds.formats.entries import FeedChannel, FeedHeader, split, without_user
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.mend import allowed, tree_of
@@ -65,7 +64,7 @@ def parse_feed(
     header, of which the charset counts; `seen_at` the time of the poll.  With `native` each item
     keeps its publisher's XML (`FeedItem.native`), which takes a tenth of the time.
     """
-    url = _without_credentials(url)
+    url = without_user(url)
     channel, quality = _read(body, url, charset_of(content_type), native)
     omitted = max(0, len(channel.entries) - MAX_ITEMS)
     channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
@@ -136,16 +135,6 @@ def _name(channel: FeedChannel, url: str) -> str:
     name = channel.self_url or channel.id or (site if channel.site_url else "") or url
     name = allowed(name)
     return name if len(name) <= _LONGEST_URL else content_id(name)
-
-
-def _without_credentials(url: str) -> str:
-    """The address without user name and password."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=host)) if parts.netloc else url
-    except ValueError:
-        return ""
 
 
 __all__ = ["MAX_ITEMS", "MalformedDocument", "NotAFeed", "ParsedFeed", "parse_feed"]

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from lxml import etree
 
-from feeds.formats import atom, jsonfeed, rss
+from feeds.formats import jsonfeed, trees
 from feeds.formats.entries import FeedChannel
 
 
@@ -36,8 +36,7 @@ class TextFormat(NamedTuple):
 FeedFormat: TypeAlias = TreeFormat | TextFormat
 
 FORMATS: tuple[FeedFormat, ...] = (
-    TreeFormat(("application/atom+xml",), atom.read),
-    TreeFormat(("application/rss+xml", "application/rdf+xml"), rss.read),
+    TreeFormat(("application/atom+xml", "application/rss+xml", "application/rdf+xml"), trees.read),
     TextFormat(("application/feed+json",), jsonfeed.claims, jsonfeed.read),
 )
 

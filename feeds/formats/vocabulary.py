@@ -15,102 +15,95 @@ from typing import Final, TypeAlias
 from lxml import etree
 
 from feeds.formats.entries import Fields, number, split, tag_of, text, texts
-from feeds.formats.namespaces import (
-    ATOM,
-    ATOM_03,
-    CONTENT,
-    DC,
-    DCTERMS,
-    FEEDBURNER,
-    ITUNES_NAMES,
-    MEDIA_NAMES,
-    SYNDICATION,
-    XHTML,
-)
+from feeds.formats.namespaces import ATOM, ATOM_03, ITUNES_NAMES, MEDIA_NAMES, WELL_KNOWN
 
 Names: TypeAlias = Mapping[str, tuple[str, ...]]
 """For each field the names that give it, the best first."""
 
-
-def _in_all(namespaces: Sequence[str], *names: str) -> tuple[str, ...]:
-    """The tags in all namespaces, name by name."""
-    return tuple(tag_of(namespace, name) for name in names for namespace in namespaces)
-
-
-def _dc(*names: str) -> tuple[str, ...]:
-    return _in_all((DC,), *names)
-
-
-def _atom(*names: str) -> tuple[str, ...]:
-    return _in_all((ATOM,), *names)
-
-
-def _terms(*names: str) -> tuple[str, ...]:
-    return _in_all((DCTERMS,), *names)
-
-
-_MEDIA = {
-    field: _in_all(MEDIA_NAMES, name)
-    for field, name in (
-        *(("title", "title"), ("description", "description"), ("rights", "copyright")),
-        *(("labels", "category"), ("keywords", "keywords"), ("files", "content")),
-        *(("picture", "thumbnail"), ("groups", "group")),
-    )
+_NAMESPACES = {prefix: (namespace,) for prefix, namespace in WELL_KNOWN.items()} | {
+    "itunes": ITUNES_NAMES,
+    "media": MEDIA_NAMES,
 }
-_COMMON: Names = {
-    "article": _in_all((FEEDBURNER,), "origLink"),
-    "title": ("title", *_dc("title")),
-    "description": ("description", *_dc("description")),
-    "content": _in_all((CONTENT,), "encoded"),
-    "more_description": (*_atom("summary"), *_in_all(ITUNES_NAMES, "summary", "subtitle")),
-    "more_content": (*_atom("content"), *_in_all((XHTML,), "body", "div")),
-    "people": ("author", *_dc("creator")),
-    "atom_people": _atom("author"),
-    "more_people": _in_all(ITUNES_NAMES, "author"),
-    "labels": ("category", *_dc("subject"), *_atom("category")),
-    "label_lists": ("categories",),
-    "more_labels": _in_all(ITUNES_NAMES, "category"),
-    "keywords": _in_all(ITUNES_NAMES, "keywords"),
-    "files": ("enclosure",),
-    "link": ("link",),
-    "atom_link": _atom("link"),
-    "comments": ("comments",),
-    "sources": ("source", *_atom("source")),
-    "source": _dc("source"),
-    "rights": ("rights", "copyright", *_dc("rights"), *_terms("rights"), *_atom("rights")),
-    "picture": _in_all(ITUNES_NAMES, "image"),
-    "duration": _in_all(ITUNES_NAMES, "duration"),
-    "media": tuple(tag for tags in _MEDIA.values() for tag in tags),
-    "period": _in_all((SYNDICATION,), "updatePeriod"),
-    "frequency": _in_all((SYNDICATION,), "updateFrequency"),
-}
-_RSS: Names = {
-    **_COMMON,
-    "guid": ("guid",),
-    "published": ("pubDate", *_dc("date"), *_terms("issued", "created"), *_atom("published")),
-    "updated": (*_terms("modified"), *_atom("updated"), "updated", "modified"),
-    "ttl": ("ttl",),
-    "skip_hours": ("skipHours",),
-    "skip_days": ("skipDays",),
-}
+
+
+def _tags(name: str) -> tuple[str, ...]:
+    """The tags of a name of an extension, such as `dc:date`; a name without a prefix is its own."""
+    prefix, colon, local = name.rpartition(":")
+    return tuple(tag_of(each, local) for each in _NAMESPACES[prefix]) if colon else (name,)
+
+
+def _names(**fields: str) -> Names:
+    """For each field the tags of its names."""
+    return {
+        field: tuple(tag for name in names.split() for tag in _tags(name))
+        for field, names in fields.items()
+    }
+
+
+_MEDIA = _names(
+    title="media:title",
+    description="media:description",
+    rights="media:copyright",
+    labels="media:category",
+    keywords="media:keywords",
+    files="media:content",
+    picture="media:thumbnail",
+    groups="media:group",
+)
+_RSS: Names = _names(
+    id="",
+    guid="guid",
+    permalink="guid",
+    article="feedburner:origLink",
+    title="title dc:title",
+    description="description dc:description",
+    content="content:encoded",
+    more_description="atom:summary itunes:summary itunes:subtitle",
+    more_content="atom:content xhtml:body xhtml:div",
+    people="author dc:creator",
+    other_people="atom:author",
+    more_people="itunes:author",
+    own_sources="",
+    labels="category dc:subject atom:category",
+    label_lists="categories",
+    more_labels="itunes:category",
+    keywords="itunes:keywords",
+    published="pubDate dc:date dcterms:issued dcterms:created atom:published",
+    updated="dcterms:modified atom:updated updated modified",
+    files="enclosure",
+    link="link",
+    link_text="link",
+    atom_link="atom:link",
+    comments="comments",
+    sources="source atom:source",
+    source="dc:source",
+    rights="rights copyright dc:rights dcterms:rights atom:rights",
+    picture="itunes:image",
+    duration="itunes:duration",
+    period="sy:updatePeriod",
+    frequency="sy:updateFrequency",
+    ttl="ttl",
+    skip_hours="skipHours",
+    skip_days="skipDays",
+)
 _ATOM: Names = {
-    **_COMMON,
-    "guid": ("id",),
-    "description": ("summary",),
-    "content": ("content",),
-    "authors": ("author",),
-    "creators": _dc("creator"),
-    "own_sources": ("source",),
-    "published": (
-        *("published", "issued", "created"),
-        *(*_terms("issued", "created"), *_dc("date")),
+    **_RSS,
+    **_names(
+        id="id",
+        guid="id",
+        permalink="",
+        link_text="",
+        description="summary",
+        content="content",
+        people="author",
+        other_people="dc:creator",
+        more_people="",
+        own_sources="source",
+        published="published issued created dcterms:issued dcterms:created dc:date",
+        updated="updated modified dcterms:modified",
     ),
-    "updated": ("updated", "modified", *_terms("modified")),
 }
-_IN_ATOM: Names = {
-    "description": ("summary", *_dc("description")),
-    "content": ("content",),
-}
+_IN_ATOM: Names = _names(description="summary dc:description", content="content")
 """Names that have another meaning in an Atom entry, in a feed of any format."""
 
 _FIELDS: Final[Mapping[str, Names]] = {
@@ -164,10 +157,6 @@ class Children:
         """The first string value of the field that is not blank."""
         return next(texts(self.all(field)), None)
 
-    def texts(self, field: str) -> tuple[str, ...]:
-        """All string values of the field that are not blank."""
-        return tuple(texts(self.all(field)))
-
 
 def children(element: etree._Element, kind: str) -> Children:
     """The known children of an element; `kind` is `rss`, `atom` or `media`."""
@@ -194,7 +183,7 @@ def children(element: etree._Element, kind: str) -> Children:
 def media_of(entry: Children) -> Children:
     """The elements of Media RSS in the entry, in its groups and in its contents."""
     every: Fields = {}
-    layers = [entry.found] if entry.has("media") else []
+    layers = [entry.found] if not _MEDIA_TAGS.isdisjoint(entry.found) else []
     while layers:
         for name, elements in layers.pop(0).items():
             if name in _MEDIA_TAGS:
@@ -204,7 +193,7 @@ def media_of(entry: Children) -> Children:
     return Children("", every, _MEDIA)
 
 
-_MEDIA_TAGS = frozenset(_COMMON["media"])
+_MEDIA_TAGS = frozenset(tag for tags in _MEDIA.values() for tag in tags)
 
 
 # --- how often to ask ---

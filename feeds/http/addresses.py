@@ -16,7 +16,8 @@ import functools
 import ipaddress
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -42,12 +43,17 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedAddress:
-    """An address that must not be fetched, with the reason."""
+class RequestFailed(Exception):
+    """A request that brings no whole answer, or is not made; the code is stable."""
 
-    code: str
-    message: str
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class RefusedAddress(RequestFailed):
+    """An address that must not be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +81,20 @@ def _resolvers() -> DaemonPool:
     return DaemonPool("resolve", RESOLVING)
 
 
-async def check(
-    url: str, allowed: frozenset[str], resolve: Resolve
-) -> FetchTarget | RefusedAddress:
-    """The target of an address, or why it is not fetched; resolves its host once."""
-    if (refused := refusal(url, allowed)) is not None:
-        return refused
-    parsed = httpx.URL(url.strip())
+async def check(url: str, allowed: Container[str], resolve: Resolve) -> FetchTarget:
+    """The target of an address, whose host is resolved once; raises `RefusedAddress`."""
+    parsed = expect_fetchable(url, allowed)
     try:
         addresses = await resolve(parsed.raw_host.decode("ascii"), _port(parsed))
     except (OSError, UnicodeError):
-        return unreachable(url, allowed)
-    if not addresses:
-        return unreachable(url, allowed)
-    if _place(parsed) not in allowed and not all(map(is_public, addresses)):
-        return unreachable(url, allowed)
+        addresses = ()
+    if not addresses or (_place(parsed) not in allowed and not all(map(is_public, addresses))):
+        raise unreachable(url, allowed)
     return FetchTarget(parsed, addresses)
 
 
-def unreachable(url: str, allowed: frozenset[str]) -> RefusedAddress:
-    """The one answer for a name that does not resolve and for a name that is refused."""
+def unreachable(url: str, allowed: Container[str]) -> RefusedAddress:
+    """The one error for a name that does not resolve and for a name that is refused."""
     place = _place(httpx.URL(url.strip()))
     message = "the server cannot be reached"
     if place not in allowed:
@@ -102,27 +102,28 @@ def unreachable(url: str, allowed: frozenset[str]) -> RefusedAddress:
     return RefusedAddress("fetch_unreachable", message)
 
 
-def refusal(url: str, allowed: frozenset[str]) -> RefusedAddress | None:
-    """Return the reason never to fetch an address, without resolving its host; None if none.
+def expect_fetchable(url: str, allowed: Container[str]) -> httpx.URL:
+    """Parse an address; raises `RefusedAddress` if it is never fetched, whatever its name means.
 
     A host that is written as an address is judged, in every form that the system's resolver takes
     for one; a name is judged when it is resolved.
     """
     parsed = _parse(url)
-    if isinstance(parsed, RefusedAddress):
+    place = _place(parsed)
+    if place in allowed:
         return parsed
-    if (refused := _wrong_port(parsed, allowed)) is not None:
-        return refused
-    if _place(parsed) in allowed:
-        return None
+    if _port(parsed) not in PORTS:
+        message = f"port {_port(parsed)} is not fetched from unless {place} is allowed"
+        raise RefusedAddress("url_port", message)
     host = parsed.raw_host.decode("ascii").rstrip(".").lower()
-    if host == "localhost" or host.endswith(".localhost"):
-        return _private(parsed)
-    try:
+    is_local = host == "localhost" or host.endswith(".localhost")
+    with suppress(OSError):  # it is no address
         meant = host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
-    except OSError:
-        return None
-    return None if is_public(meant) else _private(parsed)
+        is_local = not is_public(meant)
+    if is_local:
+        message = f"the address is private and {place} is not allowed"
+        raise RefusedAddress("url_private", message)
+    return parsed
 
 
 def _port(url: httpx.URL) -> int:
@@ -135,29 +136,18 @@ def _place(url: httpx.URL) -> str:
     return f"{host}:{_port(url)}"
 
 
-def _wrong_port(url: httpx.URL, allowed: frozenset[str]) -> RefusedAddress | None:
-    if _place(url) in allowed or _port(url) in PORTS:
-        return None
-    return RefusedAddress(
-        "url_port", f"port {_port(url)} is not fetched from unless {_place(url)} is allowed"
-    )
-
-
-def _private(url: httpx.URL) -> RefusedAddress:
-    return RefusedAddress("url_private", f"the address is private and {_place(url)} is not allowed")
-
-
-def _parse(url: str) -> httpx.URL | RefusedAddress:
-    if len(url) > _LONGEST or not url.isprintable() or " " in url.strip() or "\\" in url:
-        return RefusedAddress("url_invalid", "the address is not a valid URL")
+def _parse(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url.strip())
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        return RefusedAddress("url_invalid", "the address is not a valid URL")
+        parsed = None
+    has_form = url.isprintable() and " " not in url.strip() and "\\" not in url
+    if parsed is None or len(url) > _LONGEST or not has_form:
+        raise RefusedAddress("url_invalid", "the address is not a valid URL")
     if parsed.scheme not in ("http", "https"):
-        return RefusedAddress("url_scheme", "only http and https addresses are fetched")
+        raise RefusedAddress("url_scheme", "only http and https addresses are fetched")
     if not _HOST.fullmatch(parsed.raw_host):
-        return RefusedAddress("url_invalid", "the address has no valid host")
+        raise RefusedAddress("url_invalid", "the address has no valid host")
     return parsed
 
 

@@ -13,21 +13,16 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-
-class ReadAborted(Exception):
-    """Ends the reading of an answer; `fetch` makes a `Failed` of it."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+from feeds.http.addresses import RequestFailed
 
 
 async def read_body(answer: httpx.Response, largest: int) -> bytes:
-    """The whole body, unpacked; raises `ReadAborted` if it is too large, cut off or damaged."""
+    """The whole body, unpacked; raises `RequestFailed` if it is too large, cut off or damaged."""
     coding = answer.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip"):
-        raise ReadAborted("fetch_encoding", f"the answer is packed as {coding[:40]!r}, not as gzip")
+        raise RequestFailed(
+            "fetch_encoding", f"the answer is packed as {coding[:40]!r}, not as gzip"
+        )
     packed = _bounded(answer, largest)
     unpacked = _unzip(packed) if "gzip" in coding else packed
     pieces, size = [], 0
@@ -35,14 +30,14 @@ async def read_body(answer: httpx.Response, largest: int) -> bytes:
         async for piece in unpacked:
             size += len(piece)
             if size > largest:
-                raise ReadAborted("fetch_too_large", f"the feed has more than {largest:,} bytes")
+                raise RequestFailed("fetch_too_large", f"the feed has more than {largest:,} bytes")
             pieces.append(piece)
     except zlib.error:
-        raise ReadAborted(
+        raise RequestFailed(
             "fetch_encoding", "the answer is not the gzip that it claims to be"
         ) from None
     except (httpx.HTTPError, OSError):
-        raise ReadAborted(
+        raise RequestFailed(
             "fetch_incomplete", "the answer ended before all of it had come"
         ) from None
     return b"".join(pieces)
@@ -54,7 +49,7 @@ async def _bounded(answer: httpx.Response, largest: int) -> AsyncIterator[bytes]
     async for piece in answer.aiter_raw():
         size += len(piece)
         if size > largest:
-            raise ReadAborted("fetch_too_large", f"the feed has more than {largest:,} bytes")
+            raise RequestFailed("fetch_too_large", f"the feed has more than {largest:,} bytes")
         yield piece
         await asyncio.sleep(0)  # a fast sender must not keep the deadline from being seen
 
@@ -81,4 +76,4 @@ async def _unzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     while not inflate.eof and (rest := inflate.decompress(b"", _PIECE)):
         yield rest
     if begun and not inflate.eof:
-        raise ReadAborted("fetch_incomplete", "the answer ended before all of it had come")
+        raise RequestFailed("fetch_incomplete", "the answer ended before all of it had come")

@@ -12,38 +12,80 @@ host that does not exist.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import httpx
 
-from feeds.http.addresses import FetchTarget
-from feeds.http.body import ReadAborted
+from feeds.http.addresses import FetchTarget, RequestFailed, Resolve, resolve
 
 TRIED = 4
 """Addresses of a host that are tried, at most."""
+
+CONTACT = "https://example.org/xscl"
+"""Where publishers reach whoever asks them, until somebody says where that is."""
+
+Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+"""Acquires the slot of a registrable domain; raises `DomainBlocked` if polls have to wait."""
+
+
+class DomainBlocked(Exception):
+    """A domain is not to be asked for some seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"not to be asked for {seconds} s")
+        self.seconds = seconds
+
+
+def _at_once(domain: str) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """Options of requests; `allow_addresses` lists exact `host:port` that need not be public.
+
+    `contact` is where publishers reach whoever asks them.
+    """
+
+    allow_addresses: Collection[str] = frozenset()
+    seconds: float = 30.0
+    resolve: Resolve = resolve
+    contact: str = CONTACT
+    largest: int = 10_000_000
+    turn: Turn = _at_once
 
 
 async def ask(
     target: FetchTarget,
     method: str,
-    headers: Sequence[tuple[bytes, bytes]],
-    *,
+    settings: RequestSettings,
+    headers: Iterable[tuple[bytes, bytes]],
     content: bytes | None = None,
-    seconds: float,
 ) -> httpx.Response:
     """The answer's head, from the first of the target's addresses that takes the connection.
 
-    The caller reads the body and closes the answer.  Raises `ReadAborted`.  Connecting has a
+    The caller reads the body and closes the answer.  Raises `RequestFailed`.  Connecting has a
     share of the time, so that a filtered port is reported in the words of a closed one.
     """
-    timeouts = dict.fromkeys(("read", "write", "pool"), seconds)
-    timeouts["connect"] = seconds / (TRIED + 1)
+    timeouts = dict.fromkeys(("read", "write", "pool"), settings.seconds)
+    timeouts["connect"] = settings.seconds / (TRIED + 1)
+    sent = [
+        (b"Host", target.url.netloc),
+        (b"User-Agent", _user_agent(settings.contact)),
+        *headers,
+        *([] if content is None else [(b"Content-Length", b"%d" % len(content))]),
+        (b"Connection", b"close"),
+    ]
     for address in target.addresses[:TRIED]:
         request = httpx.Request(
             method,
             target.url.copy_with(host=address, username=None, password=None, fragment=None),
-            headers=headers,
+            headers=sent,
             content=content,
             extensions={
                 "sni_hostname": target.url.raw_host.decode("ascii"),
@@ -55,12 +97,22 @@ async def ask(
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 message = "the server's certificate is not valid for its name"
-                raise ReadAborted("fetch_certificate", message) from None
+                raise RequestFailed("fetch_certificate", message) from None
         except httpx.RemoteProtocolError:
-            raise ReadAborted("fetch_protocol", "the server's answer is not valid HTTP") from None
+            message = "the server's answer is not valid HTTP"
+            raise RequestFailed("fetch_protocol", message) from None
         except (httpx.HTTPError, OSError):
             break
-    raise ReadAborted("fetch_unreachable", "the server cannot be reached")
+    raise RequestFailed("fetch_unreachable", "the server cannot be reached")
+
+
+@functools.cache
+def _user_agent(contact: str) -> bytes:
+    try:
+        version = importlib.metadata.version("xscl")
+    except importlib.metadata.PackageNotFoundError:
+        version = "0"
+    return f"xscl/{version} (+{contact})".encode()
 
 
 async def _transport(request: httpx.Request) -> httpx.Response:

@@ -9,7 +9,7 @@
 - Redirects are followed here, at most `REDIRECTS`, each hop checked anew
   (`addresses`); the feed's own headers and credentials go to the origin for which
   they were given, and to the same host by https, and nowhere else.
-- Each hop acquires the slot of its domain (`FetchSettings.turn`) and releases it before the
+- Each hop acquires the slot of its domain (`RequestSettings.turn`) and releases it before the
   next hop, so that a limiter can bound the concurrent requests to a domain.
 - One deadline by the monotonic clock covers everything but the waiting for slots.  The body is read
   raw and unpacked with a limit; the only encoding is gzip, once.  A body that ends early is an
@@ -24,11 +24,9 @@ Messages name no IP address and no credentials.
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib.metadata
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -39,11 +37,12 @@ from feeds.formats.discovery import discover, is_page
 from feeds.formats.entries import link
 from feeds.formats.registry import MEDIA_TYPES
 from feeds.formats.times import parse_time
-from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, resolve
-from feeds.http.body import ReadAborted, read_body
-from feeds.http.connection import ask
+from feeds.http.addresses import FetchTarget, RequestFailed, check
+from feeds.http.body import read_body
+from feeds.http.connection import DomainBlocked, RequestSettings, Turn, ask
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
+from feeds.http.schedule import NO_WISHES, PollHints
 
 REDIRECTS = 5
 UNCONDITIONAL = 48
@@ -59,65 +58,22 @@ ACCEPT = ", ".join(
     )
 )
 
-
-Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
-"""Acquires the slot of a registrable domain; raises `DomainBlocked` if polls have to wait."""
-
-
-class DomainBlocked(Exception):
-    """A domain is not to be asked for some seconds."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(f"not to be asked for {seconds} s")
-        self.seconds = seconds
-
-
-def _at_once(domain: str) -> AbstractAsyncContextManager[None]:
-    return nullcontext()
-
-
-CONTACT = "https://example.org/xscl"
-"""Where publishers reach whoever asks them, until somebody says where that is."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """Options of fetching; `allow_addresses` lists exact `host:port` that need not be public.
-
-    `contact` is where publishers reach whoever asks them.
-    """
-
-    seconds: float = 30.0
-    largest: int = 10_000_000
-    allow_addresses: frozenset[str] = frozenset()
-    resolve: Resolve = resolve
-    contact: str = CONTACT
-    turn: Turn = _at_once
-
-
-DEFAULT = FetchSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class CacheHeaders:
-    """Cache headers of an answer: `max_age` in seconds, `expires` in microseconds UTC."""
-
-    max_age: int | None = None
-    expires: int | None = None
+DEFAULT = RequestSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere.
 
-    `links` are the addresses of the header `Link` by relation, of each the first.
+    `cache` are its wishes for the next poll,
+    `links` the addresses of the header `Link` by relation, of each the first.
     """
 
     state: FeedState
     body: bytes = field(repr=False)
     url: str = field(repr=False)
     content_type: str | None = None
-    cache: CacheHeaders = CacheHeaders()
+    cache: PollHints = NO_WISHES
     moved_to: str | None = field(default=None, repr=False)
     links: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -127,7 +83,7 @@ class NotModified:
     """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
 
     state: FeedState
-    cache: CacheHeaders = CacheHeaders()
+    cache: PollHints = NO_WISHES
     moved_to: str | None = field(default=None, repr=False)
 
 
@@ -161,7 +117,7 @@ class Deferred:
 Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | Deferred
 
 
-async def fetch(state: FeedState, *, now: int, settings: FetchSettings = DEFAULT) -> Outcome:
+async def fetch(state: FeedState, *, now: int, settings: RequestSettings = DEFAULT) -> Outcome:
     """Poll the feed once; `now` in microseconds UTC, for `Retry-After` dates."""
     try:
         async with asyncio.timeout(settings.seconds) as deadline:
@@ -169,24 +125,21 @@ async def fetch(state: FeedState, *, now: int, settings: FetchSettings = DEFAULT
     except TimeoutError:
         message = f"the feed did not arrive whole within {settings.seconds:g} s"
         return Failed("fetch_timeout", message)
-    except ReadAborted as stop:
-        return Failed(stop.code, stop.message)
+    except RequestFailed as failure:
+        return Failed(failure.code, failure.message)
     except DomainBlocked as later:
         return Deferred(later.seconds)
 
 
 async def _follow(
-    state: FeedState, now: int, settings: FetchSettings, deadline: asyncio.Timeout
+    state: FeedState, now: int, settings: RequestSettings, deadline: asyncio.Timeout
 ) -> Outcome:
     """The outcome at the end of the redirects."""
     url, moved_to, permanent = state.url, None, True
     for _ in range(REDIRECTS + 1):
         target = await check(url, settings.allow_addresses, settings.resolve)
-        if isinstance(target, RefusedAddress):
-            return Failed(target.code, target.message)
         async with _turn(domain_of(url), settings.turn, deadline):
-            headers = _headers(target, state, url, settings.contact)
-            answer = await ask(target, "GET", headers, seconds=settings.seconds)
+            answer = await ask(target, "GET", settings, _headers(target, state, url))
             try:
                 location = redirect_of(answer, url)
                 if location is None:
@@ -216,42 +169,23 @@ def redirect_of(answer: httpx.Response, url: str) -> str | None:
         return None
     named = answer.headers.get("location", "").strip()
     if not named:
-        raise ReadAborted("fetch_redirect", "a redirect names no address")
+        raise RequestFailed("fetch_redirect", "a redirect names no address")
     try:
         joined = httpx.URL(url).join(named)
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        raise ReadAborted("fetch_redirect", "a redirect names an invalid address") from None
+        raise RequestFailed("fetch_redirect", "a redirect names an invalid address") from None
     if joined.scheme not in ("http", "https"):
-        raise ReadAborted(
-            "fetch_redirect", "a redirect leads to an address that is not http or https"
-        )
+        message = "a redirect leads to an address that is not http or https"
+        raise RequestFailed("fetch_redirect", message)
     return str(joined.copy_with(fragment=None))
 
 
 # --- the request ---
 
 
-@functools.cache
-def user_agent(contact: str = CONTACT) -> str:
-    """Return the User-Agent."""
-    try:
-        version = importlib.metadata.version("xscl")
-    except importlib.metadata.PackageNotFoundError:
-        version = "0"
-    return f"xscl/{version} (+{contact})"
-
-
-def _headers(
-    target: FetchTarget, state: FeedState, url: str, contact: str
-) -> list[tuple[bytes, bytes]]:
-    """The headers of one hop, the host first."""
-    headers = [
-        (b"Host", target.url.netloc),
-        (b"User-Agent", user_agent(contact).encode()),
-        (b"Accept", ACCEPT.encode()),
-        (b"Accept-Encoding", b"gzip"),
-        (b"Connection", b"close"),
-    ]
+def _headers(target: FetchTarget, state: FeedState, url: str) -> list[tuple[bytes, bytes]]:
+    """The headers of one hop that depend on the feed."""
+    headers = [(b"Accept", ACCEPT.encode()), (b"Accept-Encoding", b"gzip")]
     own = state.headers if _is_at_home(target.url, state) else ()
     headers += [(name.encode("ascii"), value.encode()) for name, value in own]
     if not any(name.lower() == "authorization" for name, _ in own):
@@ -304,7 +238,7 @@ async def _outcome(
     url: str,
     moved_to: str | None,
     now: int,
-    settings: FetchSettings,
+    settings: RequestSettings,
 ) -> Outcome:
     """Classify the last answer of a chain of redirects."""
     if answer.status_code == 410:
@@ -363,10 +297,10 @@ _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})(?!\d)", re.IGNOREC
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def _cache(answer: httpx.Response) -> CacheHeaders:
+def _cache(answer: httpx.Response) -> PollHints:
     found = _MAX_AGE.search(answer.headers.get("cache-control", ""))
     max_age = int(found[1]) if found else None
-    return CacheHeaders(max_age, parse_time(answer.headers.get("expires")))
+    return PollHints(max_age=max_age, expires=parse_time(answer.headers.get("expires")))
 
 
 def retry_after(answer: httpx.Response, now: int) -> int | None:

@@ -35,7 +35,7 @@ class PollPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PollHints:
-    """The state of a feed after a poll.
+    """What a feed and its server wish for the next poll, and the state after the last one.
 
     `ttl`, `max_age` and `retry_after` in seconds, `expires` in microseconds UTC,
     `errors` the number of failures since the last success.
@@ -51,6 +51,7 @@ class PollHints:
 
 
 DEFAULT = PollPolicy()
+NO_WISHES = PollHints()
 
 
 def next_poll(url: str, now: int, wishes: PollHints, policy: PollPolicy = DEFAULT) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import re
 from contextlib import suppress
+from encodings.aliases import aliases
 
 from feeds.errors import MalformedDocument
 
@@ -29,45 +30,55 @@ _ENCODING_OF_TEXT = re.compile(
 
 # --- labels ---
 
-_LABELS = {
-    "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
-    "cp1252": "ansi_x3.4-1968 ascii cp819 csisolatin1 ibm819 iso-ir-100 us-ascii",
-    "iso8859-2": "csisolatin2 iso-ir-101",
-    "iso8859-3": "csisolatin3 iso-ir-109",
-    "iso8859-4": "csisolatin4 iso-ir-110",
-    "iso8859-5": "csisolatincyrillic cyrillic iso-ir-144",
-    "iso8859-6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-ir-127",
-    "iso8859-7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-ir-126 sun_eu_greek",
-    "iso8859-8": "csiso88598e csiso88598i csisolatinhebrew hebrew iso-ir-138 logical visual",
-    "cp1254": "csisolatin5 iso-ir-148",
-    "iso8859-10": "csisolatin6 iso-ir-157",
-    "iso8859-15": "csisolatin9",
-    "cp874": "dos-874 tis-620",
-    "cp866": "866 csibm866 ibm866",
-    "koi8-r": "cskoi8r koi koi8 koi8-r koi8_r",
-    "koi8-u": "koi8-ru koi8-u",
-    "mac-roman": "csmacintosh mac macintosh x-mac-roman",
-    "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
-    "gb18030": "chinese csgb2312 csiso58gb231280 euc-cn gb-2312 gb2312 gb_2312 gb_2312-80 gb18030 "
-    "gbk iso-ir-58 x-gbk",
-    "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
-    "euc_jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
-    "iso2022_jp_ext": "csiso2022jp iso-2022-jp",
-    "cp932": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
-    "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 "
-    "ksc_5601",
+_MEANT = {
+    **{
+        f"cp{page}": f"cp{page}" for page in (437, 850, 852, 866, 874, 932, 949, *range(1250, 1259))
+    },
+    **{f"iso8859_{part}": f"iso8859-{part}" for part in range(2, 17) if part != 12},
+    **{"utf_8": "utf-8", "koi8_r": "koi8-r", "koi8_u": "koi8-u", "euc_jp": "euc_jp"},
+    **{"mac_roman": "mac-roman", "mac_cyrillic": "mac-cyrillic"},
+    **{"ascii": "cp1252", "latin_1": "cp1252", "iso8859_9": "cp1254"},
+    **{"iso8859_11": "cp874", "tis_620": "cp874"},
+    **{"big5": "big5hkscs", "cp950": "big5hkscs", "big5hkscs": "big5hkscs"},
+    **{"gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "gb18030": "gb18030"},
+    **{"iso2022_jp": "iso2022_jp_ext", "shift_jis": "cp932", "euc_kr": "cp949"},
 }
-_CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
-_NUMBERED = re.compile(
-    r"iso[-_]?8859[-_]?(?P<iso>\d{1,2})(?:-[ei]|:\d{4})?|(?:latin-?|l)(?P<latin>\d{1,2})"
-    r"|(?:windows-?|x-cp-?|cp-?)(?P<page>\d{3,4})"
-)
-_ISO = frozenset({*range(1, 17)} - {12})
-_OF_LATIN = {1: 1, 2: 2, 3: 3, 4: 4, 5: 9, 6: 10, 7: 13, 8: 14, 9: 15, 10: 16}
-_PAGES = frozenset({437, 850, 852, 866, 874, 932, 936, 949, 950, *range(1250, 1259)})
-_LARGER = {
-    **{"iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874"},
-    **{"cp936": "gb18030", "cp950": "big5hkscs"},
+"""For each of Python's codecs in which markup is ASCII the one that its labels mean."""
+
+_LABELS = {
+    "utf_8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8",
+    "iso8859_6": "csiso88596e csiso88596i",
+    "iso8859_7": "sun_eu_greek",
+    "iso8859_8": "csiso88598e csiso88598i logical visual",
+    "iso8859_15": "csisolatin9",
+    "cp874": "dos-874",
+    "koi8_r": "koi koi8",
+    "koi8_u": "koi8-ru",
+    "mac_roman": "csmacintosh mac",
+    "mac_cyrillic": "x-mac-ukrainian",
+    "gb2312": "csgb2312 gb_2312-80",
+    "big5": "cn-big5 x-x-big5",
+    "euc_jp": "cseucpkdfmtjapanese",
+    "cp932": "windows-31j",
+    "cp949": "cseuckr csksc56011987 iso-ir-149 ks_c_5601-1989",
+}
+"""Labels of the Encoding Standard that Python does not have among its aliases."""
+
+
+def _squeezed(label: str) -> str:
+    """Return what tells a label from those of other encodings."""
+    label = re.sub(r"^x-|-[ei]$|:\d{4}$|[\W_]", "", label.strip().lower())
+    return label.replace("windows", "cp")
+
+
+_CODECS = {
+    _squeezed(label): _MEANT[codec]
+    for label, codec in (
+        *((codec, codec) for codec in _MEANT),
+        *aliases.items(),
+        *((label, codec) for codec, labels in _LABELS.items() for label in labels.split()),
+    )
+    if codec in _MEANT
 }
 _EAST_ASIAN = frozenset({"gb18030", "big5hkscs", "euc_jp", "iso2022_jp_ext", "cp932", "cp949"})
 """Codecs of which parsers know only smaller ones, and in which they read some characters
@@ -76,17 +87,7 @@ otherwise."""
 
 def codec_of(label: str) -> str | None:
     """Return Python's codec for a label of an encoding in which markup is ASCII, if it is one."""
-    label = label.strip().lower()
-    numbered = _NUMBERED.fullmatch(label)
-    if numbered is None:
-        return _CODECS.get(label)
-    if numbered["page"]:
-        page = int(numbered["page"])
-        codec = f"cp{page}" if page in _PAGES else ""
-    else:
-        part = int(numbered["iso"] or 0) or _OF_LATIN.get(int(numbered["latin"] or 0), 0)
-        codec = f"iso8859-{part}" if part in _ISO else ""
-    return _LARGER.get(codec, codec) or None
+    return _CODECS.get(_squeezed(label))
 
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
@@ -35,30 +33,17 @@ from lxml import etree
 from feeds.errors import MalformedDocument
 from feeds.xml.encoding import as_ascii_compatible
 
+MAX_BYTES = 10_000_000
+"""The largest document."""
 
-@dataclass(frozen=True, slots=True)
-class DocumentLimits:
-    """The largest document: bytes, elements and attributes together, nested elements.
+MAX_ELEMENTS = 200_000
+"""Elements and attributes of a document together."""
 
-    `nesting` is the sum of the depths of all elements: of how many pairs of an element and an
-    ancestor there are.
-    """
+_NESTING = 2_000_000
+"""The sum of the depths of all elements: so many pairs of an element and an ancestor."""
 
-    bytes: int = 10_000_000
-    elements: int = 200_000
-    depth: int = 256
-    nesting: int = 2_000_000
-
-    def __post_init__(self) -> None:
-        if self.bytes > 10_000_000 or self.depth > 256:
-            raise ValueError("the parser itself ends at 10,000,000 bytes and 256 levels")
-
-
-DEFAULT = DocumentLimits()
-
-_PARSER_DEPTH = 256
+_DEPTH = 256  # levels, libxml2's limit
 _NAME = 50_000  # characters, libxml2's limit
-_LEVEL = len(b"<a></a>")
 _ELEMENT = len(b"<a/>")
 _ATTRIBUTE = len(b' a=""')
 _PIECE = 1 << 16
@@ -98,16 +83,9 @@ class _Parsers(threading.local):
 _parsers = _Parsers()
 
 
-def parse(xml: bytes, limits: DocumentLimits = DEFAULT) -> etree._Element:
+def parse(xml: bytes) -> etree._Element:
     """The root element of a well-formed document; raises `MalformedDocument`."""
-    xml = _prepare(xml, limits)
-    try:
-        _check_counts(xml, limits)
-        root = etree.fromstring(xml, _parsers.strict)
-        _check_nesting(root, xml, limits)
-        return root
-    except etree.XMLSyntaxError as error:
-        raise _malformed(error) from None
+    return _root(_prepare(xml), _parsers.strict)
 
 
 def recover(xml: bytes) -> etree._Element:
@@ -116,15 +94,8 @@ def recover(xml: bytes) -> etree._Element:
     It may lack text and elements: the caller marks what it made of it.  The
     limits and the ban on entities hold all the same.
     """
-    xml = _prepare(xml, DEFAULT)
     parser = _parsers.lenient
-    try:
-        _check_counts(xml, DEFAULT, recover=True)
-        root = etree.fromstring(xml, parser)
-        if root is not None:
-            _check_nesting(root, xml, DEFAULT)
-    except etree.XMLSyntaxError as error:
-        raise _malformed(error) from None
+    root = _root(_prepare(xml), parser, recover=True)
     for entry in parser.error_log:
         if _CODES.get(entry.type) == "xml_size":  # the tree ends where the parser gave up
             code = "xml_depth" if "depth" in entry.message else "xml_size"
@@ -134,6 +105,19 @@ def recover(xml: bytes) -> etree._Element:
     if root.getroottree().docinfo.internalDTD is not None:
         raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
     _make_writable(root)
+    return root
+
+
+def _root(xml: bytes, parser: etree.XMLParser, *, recover: bool = False) -> etree._Element:
+    """The root element; None if a lenient parser finds none, whatever the stub says."""
+    try:
+        _check_counts(xml, recover)
+        root = etree.fromstring(xml, parser)
+    except etree.XMLSyntaxError as error:
+        raise _malformed(error) from None
+    # Nearly all documents are so short that too many elements are not nested in one another.
+    if root is not None and len(xml) * _DEPTH > _NESTING * _ELEMENT:
+        _check_nesting(root, xml)
     return root
 
 
@@ -167,10 +151,10 @@ def _name(name: str) -> str:
     return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
 
 
-def _prepare(xml: bytes, limits: DocumentLimits) -> bytes:
+def _prepare(xml: bytes) -> bytes:
     """The document as the parser may have it: not too large, ASCII markup, no DOCTYPE."""
-    if len(xml) > limits.bytes:
-        message = f"the document has {len(xml):,} bytes; the limit is {limits.bytes:,}"
+    if len(xml) > MAX_BYTES:
+        message = f"the document has {len(xml):,} bytes; the limit is {MAX_BYTES:,}"
         raise MalformedDocument("xml_size", message)
     if not (xml[:1] == b"<" and xml[1:2].isalpha()):  # else it declares no encoding, nor is it wide
         xml = as_ascii_compatible(xml)
@@ -224,17 +208,15 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 # --- limits ---
 
 
-def _check_counts(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
+def _check_counts(xml: bytes, recover: bool) -> None:
     """Raise for a document beyond a limit unknown to the parser; it is parsed only if it may be."""
-    size = len(xml)
-    deep = limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL
-    if not deep and size <= min(_ATTRIBUTES_OF_ONE * _ATTRIBUTE, limits.elements * _ELEMENT):
+    if len(xml) <= _ATTRIBUTES_OF_ONE * _ATTRIBUTE:
         return
     attributes = xml.count(b"=")
     if attributes > _ATTRIBUTES_OF_ONE:
         _count_attributes(xml)
-    if deep or _may_have_more(xml, limits.elements - attributes):
-        _count(xml, limits, recover)
+    if _may_have_more(xml, MAX_ELEMENTS - attributes):
+        _count(xml, recover)
 
 
 def _may_have_more(xml: bytes, elements: int) -> bool:
@@ -243,35 +225,26 @@ def _may_have_more(xml: bytes, elements: int) -> bool:
     return tags > elements and tags - xml.count(b"</") > elements
 
 
-def _count(xml: bytes, limits: DocumentLimits, recover: bool) -> None:
-    """Parse in pieces; raise `MalformedDocument` at the first exceeded limit."""
+def _count(xml: bytes, recover: bool) -> None:
+    """Parse in pieces; raise `MalformedDocument` as soon as there are too many elements."""
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
-    if every_tag and xml.count(b"<") - xml.count(b"</") > limits.elements + 1:
-        raise _too_many(limits, 1)
-    parser = etree.XMLPullParser(("start", "end"), recover=recover, **_OPTIONS)
+    if every_tag and xml.count(b"<") - xml.count(b"</") > MAX_ELEMENTS + 1:
+        raise _too_many(1)
+    parser: Any = etree.XMLPullParser(("start",), recover=recover, **_OPTIONS)
     parser.resolvers.add(_NoEntities())
-    nodes = depth = 0
-    for event, element in _events(parser, xml):
-        if event == "end":
-            depth -= 1
-            continue
-        depth += 1
-        nodes += 1 + len(element.keys())
-        line: Any = element.sourceline
-        if depth > limits.depth:
-            raise MalformedDocument("xml_depth", _too_deep(limits.depth), line or 0, 1)
-        if nodes > limits.elements:
-            raise _too_many(limits, line or 0)
+    nodes = 0
+    for start in range(0, len(xml), _PIECE):
+        parser.feed(xml[start : start + _PIECE])
+        for _, element in parser.read_events():
+            nodes += 1 + len(element.keys())
+            if nodes > MAX_ELEMENTS:
+                raise _too_many(element.sourceline or 0)
+    parser.close()
 
 
-def _check_nesting(root: etree._Element, xml: bytes, limits: DocumentLimits) -> None:
-    """Raise for a document with too many pairs of an element and an ancestor.
-
-    Nearly all documents have so few tags that none could have too many.
-    """
-    if len(xml) * limits.depth <= limits.nesting * _ELEMENT:
-        return
-    if not _may_have_more(xml, limits.nesting // limits.depth):
+def _check_nesting(root: etree._Element, xml: bytes) -> None:
+    """Raise for a document with too many pairs of an element and an ancestor."""
+    if not _may_have_more(xml, _NESTING // _DEPTH):
         return
     depth = pairs = 0
     for event, _ in etree.iterwalk(root, events=("start", "end")):
@@ -280,20 +253,9 @@ def _check_nesting(root: etree._Element, xml: bytes, limits: DocumentLimits) -> 
             depth += 1
         else:
             depth -= 1
-    if pairs > limits.nesting:
-        message = (
-            f"elements are nested in one another {pairs:,} times; the limit is {limits.nesting:,}"
-        )
+    if pairs > _NESTING:
+        message = f"elements are nested in one another {pairs:,} times; the limit is {_NESTING:,}"
         raise MalformedDocument("xml_depth", message, 1, 1)
-
-
-def _events(parser: Any, xml: bytes) -> Iterator[tuple[str, etree._Element]]:
-    """The start and end events, while the document is fed."""
-    for start in range(0, len(xml), _PIECE):
-        parser.feed(xml[start : start + _PIECE])
-        yield from parser.read_events()
-    parser.close()
-    yield from parser.read_events()
 
 
 _START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
@@ -363,16 +325,12 @@ def _malformed(error: etree.XMLSyntaxError) -> MalformedDocument:
 def _sentence(code: str, message: str) -> str:
     """The parser's message without its advice on options that we do not have."""
     if code == "xml_depth":
-        return _too_deep(_PARSER_DEPTH)
+        return f"elements are nested more than {_DEPTH} deep"
     return " ".join(message.split()).removesuffix(", try XML_PARSE_HUGE")
 
 
-def _too_deep(depth: int) -> str:
-    return f"elements are nested more than {depth} deep"
-
-
-def _too_many(limits: DocumentLimits, line: int) -> MalformedDocument:
-    message = f"there are more than {limits.elements:,} elements and attributes"
+def _too_many(line: int) -> MalformedDocument:
+    message = f"there are more than {MAX_ELEMENTS:,} elements and attributes"
     return MalformedDocument("xml_elements", message, line, 1)
 
 

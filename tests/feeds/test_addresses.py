@@ -8,11 +8,19 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 
 import pytest
 
-from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, is_public, refusal
+from feeds.http.addresses import (
+    FetchTarget,
+    RequestFailed,
+    Resolve,
+    check,
+    expect_fetchable,
+    is_public,
+)
 from feeds.http.addresses import resolve as system_resolve
+from feeds.http.connection import RequestSettings
 from feeds.http.domains import registrable
 from feeds.http.feed_state import FeedState
-from feeds.http.fetch import Failed, FetchSettings, fetch
+from feeds.http.fetch import Failed, fetch
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
 
 NOBODY: frozenset[str] = frozenset()
@@ -65,8 +73,19 @@ def written(address: IPv4Address | IPv6Address) -> Iterator[str]:
 
 def checked(
     url: str, resolve: Resolve, allowed: frozenset[str] = NOBODY
-) -> FetchTarget | RefusedAddress:
-    return asyncio.run(check(url, allowed, resolve))
+) -> FetchTarget | RequestFailed:
+    try:
+        return asyncio.run(check(url, allowed, resolve))
+    except RequestFailed as refused:
+        return refused
+
+
+def refusal(url: str) -> RequestFailed | None:
+    try:
+        expect_fetchable(url, NOBODY)
+    except RequestFailed as refused:
+        return refused
+    return None
 
 
 async def nobody(host: str, port: int) -> tuple[str, ...]:
@@ -87,19 +106,19 @@ def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: RefusedN
     for address in samples(network):
         assert not is_public(str(address)), address
         for host in written(address):
-            refused = refusal(f"http://{host}/x", NOBODY)
+            refused = refusal(f"http://{host}/x")
             assert refused is not None, host
             assert refused.code in ("url_private", "url_invalid"), host
             assert checked(f"http://{host}:8080/", nobody) is not None, host
         hidden = checked("http://name.example/", resolving_to("8.8.8.8", str(address)))
-        assert isinstance(hidden, RefusedAddress), address
+        assert isinstance(hidden, RequestFailed), address
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
 def test_public_addresses(address: str) -> None:
     assert is_public(address)
     host = f"[{address}]" if ":" in address else address
-    assert refusal(f"http://{host}/", NOBODY) is None
+    assert refusal(f"http://{host}/") is None
     target = checked("http://name.example/", resolving_to(address))
     assert isinstance(target, FetchTarget)
     assert target.addresses == (address,)
@@ -108,7 +127,7 @@ def test_public_addresses(address: str) -> None:
 @pytest.mark.parametrize("address", IN_NO_TABLE.split())
 def test_ipv6_outside_global_unicast_is_refused(address: str) -> None:
     assert not is_public(address)
-    assert isinstance(checked("http://name.example/", resolving_to(address)), RefusedAddress)
+    assert isinstance(checked("http://name.example/", resolving_to(address)), RequestFailed)
 
 
 REGISTERED = """
@@ -132,11 +151,13 @@ def test_the_table_has_what_the_registries_and_the_clouds_have() -> None:
 
 def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
     unknown = checked("http://name.example/", resolving_to())
-    assert isinstance(unknown, RefusedAddress)
+    assert isinstance(unknown, RequestFailed)
     for address in ("127.0.0.1", "10.0.0.1", "fd00:ec2::254", "::ffff:8.8.8.8", "fec0::1"):
-        assert checked("http://name.example/", resolving_to(address)) == unknown
-        assert checked("http://name.example/", resolving_to("8.8.8.8", address)) == unknown
-    settings = FetchSettings(resolve=resolving_to("10.0.0.1"))
+        for addresses in ((address,), ("8.8.8.8", address)):
+            refused = checked("http://name.example/", resolving_to(*addresses))
+            assert isinstance(refused, RequestFailed)
+            assert (refused.code, refused.message) == (unknown.code, unknown.message)
+    settings = RequestSettings(resolve=resolving_to("10.0.0.1"))
     polled = asyncio.run(fetch(FeedState("http://name.example/"), now=0, settings=settings))
     assert polled == Failed(unknown.code, unknown.message)
 
@@ -144,7 +165,7 @@ def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
 def test_what_the_system_resolves_is_judged_too() -> None:
     """The system's resolver reads these without asking anybody."""
     for host in ("127.1", "0x7f.1", "2130706433", "[::1]", "[::ffff:7f00:1]", "localhost"):
-        assert isinstance(checked(f"http://{host}/", system_resolve), RefusedAddress)
+        assert isinstance(checked(f"http://{host}/", system_resolve), RequestFailed)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +182,10 @@ def test_an_exact_host_and_port_can_be_allowed(allowed: str, url: str, address: 
     assert isinstance(target, FetchTarget)
     assert target.addresses == (address,)
     other_port = checked(url.replace(":8081", "").rstrip("/") + ":8443/", resolving_to(address))
-    assert isinstance(other_port, RefusedAddress)
-    assert isinstance(checked(url, resolving_to(address)), RefusedAddress)
+    assert isinstance(other_port, RequestFailed)
+    assert isinstance(checked(url, resolving_to(address)), RequestFailed)
     for other in ("http://127.0.0.2:8081/", "http://127.1:8081/", "http://other.example/"):
-        assert isinstance(checked(other, resolving_to(address), listed), RefusedAddress)
+        assert isinstance(checked(other, resolving_to(address), listed), RequestFailed)
 
 
 @pytest.mark.parametrize(

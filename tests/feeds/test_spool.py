@@ -16,14 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
-from feeds.spool import (
-    SCHEMA,
-    SegmentDamaged,
-    SegmentGone,
-    SegmentsMissing,
-    Spool,
-    SpoolError,
-)
+from feeds.errors import SegmentDamaged, SegmentGone, SegmentsMissing, SpoolError
+from feeds.spool import Spool
+from feeds.spool_files import SCHEMA
 from tests.examples import examples
 
 

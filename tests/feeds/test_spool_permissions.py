@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import SegmentDamaged, Spool, SpoolError, SpoolUnavailable
+from feeds.errors import SegmentDamaged, SpoolError, SpoolUnavailable
+from feeds.spool import Spool
 from tests.unprivileged import unprivileged
 
 FILE = "000000000001.arrows"

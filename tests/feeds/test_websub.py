@@ -9,7 +9,8 @@ import hmac
 import pytest
 
 from feeds.formats.parse import parse_feed
-from feeds.http.fetch import FetchSettings, links_of
+from feeds.http.connection import RequestSettings
+from feeds.http.fetch import links_of
 from feeds.http.websub import METHODS, is_signed, post
 from tests.xscl.polling.scripted import moved, reply, serving
 
@@ -61,9 +62,9 @@ def test_signatures(method: str) -> None:
 
 def test_a_hub_is_asked_where_it_redirects_to_and_nowhere_private() -> None:
     with serving() as server:
-        allowed = FetchSettings(seconds=30, allow_addresses=frozenset({server.address}))
+        allowed = RequestSettings(seconds=30, allow_addresses=frozenset({server.address}))
 
-        def asked(path: str, settings: FetchSettings = allowed) -> str | None:
+        def asked(path: str, settings: RequestSettings = allowed) -> str | None:
             return asyncio.run(post(server.url(path), {"hub.mode": "subscribe"}, settings))
 
         server.says("/hub", reply(status="202 Accepted"))
@@ -79,5 +80,5 @@ def test_a_hub_is_asked_where_it_redirects_to_and_nowhere_private() -> None:
         assert asked("/no") == "the hub answered 404"
         assert "127.0.0.1" in (asked("/private") or "")
         before = len(server.asked)
-        assert "is not fetched from" in (asked("/hub", FetchSettings()) or "")
+        assert "is not fetched from" in (asked("/hub", RequestSettings()) or "")
         assert len(server.asked) == before

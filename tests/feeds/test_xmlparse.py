@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
 from feeds.errors import MalformedDocument
 from feeds.xml import xmlparse
-from feeds.xml.xmlparse import DEFAULT, DocumentLimits, parse, recover
+from feeds.xml.xmlparse import parse, recover
 
 ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
 
 
-def refusal(xml: bytes, limits: DocumentLimits = DEFAULT) -> MalformedDocument:
+def refusal(xml: bytes) -> MalformedDocument:
     with pytest.raises(MalformedDocument) as caught:
-        parse(xml, limits)
+        parse(xml)
     return caught.value
 
 
@@ -143,18 +143,6 @@ def test_x7_depth_at_the_limit_and_beyond() -> None:
     assert parse(b"<a>" * 256 + b"</a>" * 256).tag == "a"
     assert refusal(b"<a>" * 257 + b"</a>" * 257).reason_code == "xml_depth"
     assert refusal(b"<a>" * 10_000 + b"</a>" * 10_000).reason_code == "xml_depth"
-
-
-@given(depth=st.integers(1, 60), limit=st.integers(1, 60))
-@example(depth=40, limit=40)
-@example(depth=41, limit=40)
-def test_smaller_depths_are_counted(depth: int, limit: int) -> None:
-    xml = b"<a>" * depth + b"</a>" * depth
-    limits = DocumentLimits(depth=limit)
-    if depth <= limit:
-        assert parse(xml, limits).tag == "a"
-    else:
-        assert refusal(xml, limits).reason_code == "xml_depth"
 
 
 @pytest.mark.parametrize(
@@ -332,11 +320,6 @@ def test_errors_travel_between_processes() -> None:
     error = refusal(b"<a>\n<b></a>")
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.reason_code, copy.line) == (str(error), "xml_syntax", 2)
-
-
-def test_limits_of_the_parser_cannot_be_raised() -> None:
-    with pytest.raises(ValueError, match="256 levels"):
-        DocumentLimits(depth=257)
 
 
 @given(st.binary(max_size=200) | st.text("<>&;!?[]ab\"'= x", max_size=60).map(str.encode))

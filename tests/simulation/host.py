@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from feeds.spool import SegmentsMissing
+from feeds.errors import SegmentsMissing
 from tests.simulation import disk
 from tests.simulation.journal import Journal
 from tests.simulation.network import Network

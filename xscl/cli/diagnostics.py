@@ -19,14 +19,14 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from feeds.spool import (
+from feeds.errors import (
     SegmentDamaged,
     SegmentsMissing,
-    Spool,
     SpoolError,
     SpoolUnavailable,
     SpoolWentBack,
 )
+from feeds.spool import Spool
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.cli.options import DATA, Data, Json, home, setting
 from xscl.cli.output import answer

@@ -104,9 +104,9 @@ def usage_errors() -> Iterator[None]:
 def _read(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
     """Return a list as bytes, and its outlines."""
     from feeds.formats.opml import read_list
-    from feeds.xml.xmlparse import DEFAULT
+    from feeds.xml.xmlparse import MAX_BYTES
 
-    body = file_bytes(file, DEFAULT.bytes + 1)
+    body = file_bytes(file, MAX_BYTES + 1)
     try:
         return body, read_list(body)
     except FeedError as error:

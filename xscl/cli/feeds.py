@@ -14,7 +14,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from feeds.http.fetch import CONTACT
+from feeds.formats.entries import without_user
+from feeds.http.connection import CONTACT
 from xscl.cli import feed_lists
 from xscl.cli.argument_files import file_text
 from xscl.cli.feed_lists import usage_errors
@@ -45,7 +46,6 @@ from xscl.polling.feed import (
     feed_key,
     read_header,
     shown,
-    without_user,
 )
 from xscl.time_format import duration
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-from feeds.http.fetch import CONTACT
+from feeds.http.connection import CONTACT
 from xscl.cli.extras import require
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.options import (

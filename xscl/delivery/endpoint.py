@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 from urllib.parse import urlsplit
 
+from feeds.formats.entries import without_user
 from feeds.formats.times import SECOND
-from xscl.delivery.message import Message, shortened
-from xscl.polling.feed import HIDDEN, shown, without_user
+from xscl.delivery.cards import shortened
+from xscl.delivery.message import CUT, Message
+from xscl.polling.feed import HIDDEN, shown
 from xscl.subscriptions.match import DocumentSource
 
 Kind: TypeAlias = Literal["webhook", "slack", "ntfy", "mail", "file"]
@@ -105,7 +107,7 @@ class Slack(Webhook):
         """Return the documents as links below the name of the subscription."""
         lines = [f"*{_in_slack(message.subscription)}*"]
         for source in message.sources:
-            label, url = _in_slack(shortened(source.label)), _linked(source)
+            label, url = _in_slack(shortened(source.label, CUT)), _linked(source)
             lines.append(f"• <{_in_slack(url)}|{label}>" if url else f"• {label}")
         lines += map(_in_slack, message.told)
         body = json.dumps({"text": "\n".join(_fitting(lines))})
@@ -120,7 +122,7 @@ class Ntfy(Webhook):
 
     def posted(self, message: Message) -> Posted:
         """Return the lines of a message; a tap opens its first document that has an address."""
-        labels = [shortened(one.label) for one in message.sources]
+        labels = [shortened(one.label, CUT) for one in message.sources]
         text = "\n".join(_fitting([*labels, *message.told]))
         urls = [url for source in message.sources if (url := _linked(source))]
         headers = {"Content-Type": "text/plain; charset=utf-8", "Title": _in_header(message.title)}
@@ -222,6 +224,19 @@ class ReceiverGone:
 
 
 SendOutcome: TypeAlias = Delivered | SendFailed | Later | ReceiverGone
+
+
+class Sender(NamedTuple):
+    """The way to one endpoint; the delivery loop makes one call of `send` at a time.
+
+    It takes messages in order, at most `most`.  `every` is the interval of digests in seconds,
+    counted from the first message, 0 without.  Concurrent sends are limited by `host`.
+    """
+
+    send: Callable[[Sequence[Message]], Coroutine[Any, Any, SendOutcome]]
+    host: str
+    most: int = 1
+    every: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)

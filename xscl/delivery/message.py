@@ -12,22 +12,20 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from lxml import etree
 
 from feeds.formats.display import plain_text
 from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import UNTOLD, is_text, values_of
+from xscl.delivery.cards import UNTOLD, is_text, shortened, values_of
+from xscl.delivery.syndication.entry_html import entry_html
 from xscl.language.names import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
 from xscl.subscriptions.story import Growth, Story
 from xscl.time_format import written
-
-Render: TypeAlias = Callable[[Sequence["Match"]], str]
-"""Writes matches on the same documents as HTML."""
 
 TOGETHER = 100
 """Maximum number of matches in a message."""
@@ -78,7 +76,7 @@ class Message:
         if self.absence:
             what = f"{what} \N{EM DASH} {self.absence}" if what else self.absence
         line = f"{self.subscription}: {what}" if what else self.subscription
-        return line if len(line) <= 200 else line[:199] + "\N{HORIZONTAL ELLIPSIS}"
+        return shortened(line, 200)
 
     def lines(self) -> Iterator[str]:
         """Yield the message as lines of text: the documents, then the bindings."""
@@ -99,56 +97,40 @@ class Message:
         return str(self.matches[0].get("absence", "")) if self.matches else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the message as a JSON value."""
-        if self.story is not None and self.story.growth is not None:
-            return self._story_as_dict(self.story, self.story.growth)
-        return {
-            "type": "match",
-            "timestamp": written(self.time),
-            "data": {
-                "id": self.id,
-                "subscription": self.subscription,
-                "position": self.position,
-                "history": self.history,
-                "sources": sources_of(self.sources),
-                "matches": list(self.matches),
-            },
-        }
+        """Return the message as a JSON value.
 
-    def _story_as_dict(self, story: Story, growth: Growth) -> dict[str, Any]:
-        """Return a story as it is now, with what was `added` to it, and if it is `new`."""
-        return {
-            "type": "story",
-            "timestamp": written(self.time),
-            "data": {
-                **row_of_story(story),
-                "id": self.id,
-                "story": story.id,
-                "position": self.position,
-                "history": self.history,
-                "new": growth.is_first,
-                "added": list(map(owner_name, growth.documents)),
-                "merged": list(growth.merged),
-                "sources": sources_of(self.sources),
-                "matches": [],
-            },
+        A story is as it is now, with what was `added` to it, and if it is `new`.
+        """
+        data = {
+            "id": self.id,
+            "subscription": self.subscription,
+            "position": self.position,
+            "history": self.history,
+            "sources": sources_of(self.sources),
+            "matches": list(self.matches),
         }
+        if self.story is not None and (growth := self.story.growth) is not None:
+            added = list(map(owner_name, growth.documents))
+            grown = {"new": growth.is_first, "added": added, "merged": list(growth.merged)}
+            data = {**row_of_story(self.story), **data, "story": self.story.id, **grown}
+        kind = "story" if "story" in data else "match"
+        return {"type": kind, "timestamp": written(self.time), "data": data}
 
     def json(self) -> bytes:
         """Return the message as one line of JSON; texts of a large one are cut."""
         body = json.dumps(self.as_dict()).encode()
         if len(body) <= LARGEST and not self.cut:
             return body
-        shortened = self.as_dict()
-        data, kept = shortened["data"], [_cut(match) for match in self.matches]
+        smaller = self.as_dict()
+        data, kept = smaller["data"], [_cut(match) for match in self.matches]
         data |= {"matches": kept, "cut": True, "sources": data["sources"][:_SOURCES]}
-        body = json.dumps(shortened).encode()
+        body = json.dumps(smaller).encode()
         if len(body) > LARGEST:
             data["matches"] = kept = [{**match, "bindings": {}} for match in kept]
-            body = json.dumps(shortened).encode()
+            body = json.dumps(smaller).encode()
         while len(body) > LARGEST and len(kept) > 1:
             del kept[len(kept) // 2 :]
-            body = json.dumps(shortened).encode()
+            body = json.dumps(smaller).encode()
         return body
 
 
@@ -237,13 +219,13 @@ def sources_of(
 
 
 def messages_of(
-    matches: Iterable[Match], *, grouped: bool = True, render: Render | None = None
+    matches: Iterable[Match], *, grouped: bool = True, html: bool = False
 ) -> Iterator[Message]:
     """Group matches of one subscription, given in order of position, into messages."""
     for _, group in groupby(matches, key=documents_of if grouped else _alone):
         for part in in_messages(list(group)):
-            html = "" if render is None else render(part)
-            yield replace(message_of(part), html=html)
+            shown = entry_html(part) if html else ""
+            yield replace(message_of(part), html=shown)
 
 
 def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:
@@ -304,7 +286,7 @@ def message_of(matches: Sequence[Match]) -> Message:
     )
 
 
-def message_of_story(story: Story, growth: Growth, render: Render | None = None) -> Message:
+def message_of_story(story: Story, growth: Growth, *, html: bool = False) -> Message:
     """Return a story that has grown as a message, with its first documents."""
     sources = tuple(map(_of_owner, story.sources))
     others = story.total - len(sources)
@@ -319,7 +301,7 @@ def message_of_story(story: Story, growth: Growth, render: Render | None = None)
         sources,
         (),
         (f"and {others} more",) if others > 0 else (),
-        html="" if render is None or not len(story) else render(story),
+        html=entry_html(story) if html and len(story) else "",
         story=story,
     )
 
@@ -366,22 +348,16 @@ def bound_lines(match: Match) -> Iterator[str]:
         for node in nodes:
             leaves = _leaves(node, trees.get(node.document))
             if not leaves:
-                yield f"{name} = {shortened(node.value)}"
+                yield f"{name} = {shortened(node.value, CUT)}"
                 continue
             yield name
-            yield from (f"  {leaf}: {shortened(', '.join(texts))}" for leaf, texts in leaves)
+            yield from (f"  {leaf}: {shortened(', '.join(texts), CUT)}" for leaf, texts in leaves)
 
 
 def built_lines(xml: str) -> list[str]:
     """Return the leaves of a document that SELECT constructs."""
     values = values_of(number_nodes(parse(xml.encode())), {})
     return [f"{value.name}: {value.text}" for value in values]
-
-
-def shortened(text: str) -> str:
-    """Collapse white space and cut a text to `CUT` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= CUT else line[: CUT - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, list[str]]]:

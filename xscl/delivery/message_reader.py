@@ -13,7 +13,6 @@ from typing import Protocol
 
 from xscl.delivery.message import (
     Message,
-    Render,
     in_messages,
     message_of_story,
     messages_of,
@@ -60,9 +59,9 @@ def following(
     *,
     grouped: bool = True,
     limit: int = PAGE,
-    render: Render | None = None,
+    html: bool = False,
 ) -> MessagePage:
-    """Return the messages of a subscription after a position, with HTML if it is rendered."""
+    """Return the messages of a subscription after a position, with `html` if wanted."""
     while True:
         page = pages.page(subscription, after=after, limit=limit)
         whole = whole_groups(page.matches) if grouped and page.more else page.matches
@@ -70,7 +69,7 @@ def following(
             break
         limit *= 4
     end = whole[-1].position if whole and page.more else page.end
-    return MessagePage(tuple(messages_of(whole, grouped=grouped, render=render)), end)
+    return MessagePage(tuple(messages_of(whole, grouped=grouped, html=html)), end)
 
 
 def grown_stories(
@@ -82,7 +81,7 @@ def grown_stories(
     history: bool,
     backfilled: bool,
     limit: int = PAGE,
-    render: Render | None = None,
+    html: bool = False,
 ) -> MessagePage:
     """Return the stories of a subscription that have grown after a position, as messages.
 
@@ -91,7 +90,7 @@ def grown_stories(
     """
     page = StoryLog(pages).grown(subscription, after, limit, history=history, backfilled=backfilled)
     messages = tuple(
-        message_of_story(story, story.growth, render)
+        message_of_story(story, story.growth, html=html)
         for story in page.stories
         if story.growth is not None and (story.growth.is_first or not once)
     )

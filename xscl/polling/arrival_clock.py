@@ -72,7 +72,6 @@ class ClockAgreement:
 
 
 OK = ClockAgreement("ok")
-_LOGGED = 10  # changes that wait to be logged, at most
 _READS = 8  # of both clocks, at most, until they belong together
 
 
@@ -93,7 +92,7 @@ class ArrivalClock:
         self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
         self._stepped = self._anchored  # when that was
         self._agreement = OK
-        self._changes: list[str] = []  # to be logged
+        self._logged: ClockState = OK.state
 
     def now(self) -> int:
         """Return the time; it never decreases."""
@@ -108,16 +107,15 @@ class ArrivalClock:
             return self._last
 
     def agreement(self) -> ClockAgreement:
-        """Compare the wall clock with this clock, and log changes since the last call.
+        """Compare the wall clock with this clock, and log a change since the last call.
 
         Only this method writes to the log: stamping documents must not wait for it.
         """
         with self._mutex:
-            self._now()
-            found, changes = self._agreement, self._changes
-            self._changes = []
-        for change in changes:
-            _log.warning(change)
+            now, found = self._now(), self._agreement
+            is_new, self._logged = found.state != self._logged, found.state
+        if is_new:
+            _log.warning(_change(found, now))
         return found
 
     def continue_after(self, last: int | None) -> None:
@@ -147,14 +145,14 @@ class ArrivalClock:
         is_fresh = steady - self._stepped < SETTLED
         if abs(ahead) > BOUND and (is_fresh or _is_too_far(ahead, expected)):
             self._last = max(self._last, expected)
-            self._agree(ClockAgreement("stepped", wall - self._last))
+            self._agreement = ClockAgreement("stepped", wall - self._last)
             return self._last
         # Small corrections do not add up to a step.
         if abs(ahead) > BOUND or steady - self._anchored >= SETTLED:
             self._anchor, self._anchored, self._offset = wall, steady, wall - steady
         self._last = max(self._last, wall)
         behind = wall - self._last
-        self._agree(ClockAgreement("held", behind) if behind < -BOUND else OK)
+        self._agreement = ClockAgreement("held", behind) if behind < -BOUND else OK
         return self._last
 
     def _read(self) -> tuple[int, int]:
@@ -169,25 +167,22 @@ class ArrivalClock:
                 break
         return wall, after
 
-    def _agree(self, found: ClockAgreement) -> None:
-        """Record the agreement of the clocks, and its changes."""
-        before, self._agreement = self._agreement, found
-        if found.state == before.state:
-            return
-        match found.state:
-            case "ok":
-                change = "the wall clock is followed again"
-            case "stepped":
-                change = (
-                    f"the wall clock has jumped by {_length(found.ahead)} against the monotonic"
-                    f" clock and is not followed; {_way_back(found.ahead, self._last)}"
-                )
-            case "held":
-                change = (
-                    f"the wall clock was set back by {_length(-found.ahead)}: the clock of"
-                    " arrivals is held until it has caught up"
-                )
-        self._changes = [*self._changes, change][-_LOGGED:]
+
+def _change(found: ClockAgreement, now: int) -> str:
+    """Return the warning of a new state of the clocks."""
+    match found.state:
+        case "ok":
+            return "the wall clock is followed again"
+        case "stepped":
+            return (
+                f"the wall clock has jumped by {_length(found.ahead)} against the monotonic"
+                f" clock and is not followed; {_way_back(found.ahead, now)}"
+            )
+        case "held":
+            return (
+                f"the wall clock was set back by {_length(-found.ahead)}: the clock of"
+                " arrivals is held until it has caught up"
+            )
 
 
 def way_back(state: str, seconds: float, now: int) -> str:

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from feeds.formats.entries import without_user
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
 from xscl.errors import XsclError
@@ -227,12 +228,6 @@ def shown(url: str) -> str:
 def public(url: str) -> str:
     """Return an address without any possible secret, the query included."""
     return urlunsplit(urlsplit(without_user(url))._replace(query="", fragment=""))
-
-
-def without_user(url: str) -> str:
-    """Return an address without user name and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def split_user(url: str) -> tuple[str, Headers]:

@@ -22,7 +22,6 @@ from xscl.polling.feed import (
     shown,
     split_user,
     tag_name,
-    without_user,
 )
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
@@ -62,39 +61,41 @@ def import_outlines(
 
     `owner` is the prefix of their user (`Feed.owner`), who has written the tags.
     """
-    known: dict[str, Feed] = {}
-    for feed in feeds.owned(owner):
-        known |= {feed.url: feed, feed.key: feed}
+    known = {name: feed for feed in feeds.owned(owner) for name in (feed.url, feed.key)}
     wanted: dict[str, FeedRequest] = {}
-    lines: list[ImportLine | str] = []  # the key of a feed to add, where its line will be
     changed: dict[str, Feed] = {}
+    lines: list[ImportLine | str] = []  # the key of a feed to add, where its line will be
     for outline in outlines:
-        names = _tags(outline, tags)
-        line = (
-            _refused(outline)
-            or _again(outline, names, wanted)
-            or _known(outline, names, known, owner)
-        )
-        if line is None:
-            key = feed_key(outline.url)
+        url, title, names = outline.url, outline.title, _tags(outline, tags)
+        if reason := _fault(url):
+            lines.append(ImportLine("refused", url[:200], title, reason=reason))
+            continue
+        key, (address, user) = feed_key(url), split_user(url)
+        feed = known.get(owner + key) or (None if user else known.get(address))
+        if key in wanted:
+            both = dict.fromkeys((*wanted[key].tags, *names))
+            wanted[key] = replace(wanted[key], tags=tuple(both))
+            lines.append(ImportLine("twice", shown(url), title, tags=names))
+        elif feed is not None:
+            all_tags = tuple(dict.fromkeys((*feed.tags, *(owner + tag for tag in names))))
+            is_tagged = all_tags != feed.tags
+            if is_tagged:
+                feed = replace(feed, tags=all_tags)
+                known |= {feed.url: feed, feed.key: feed}
+                changed[feed.key] = feed
+            outcome: ImportOutcome = "tagged" if is_tagged else "followed already"
+            lines.append(ImportLine(outcome, shown(address), title, feed.stream, all_tags))
+        else:
             wanted[key] = FeedRequest(
-                outline.url,
+                url,
                 outline.stream or None,
                 names,
                 max(outline.every, LEAST_EVERY) if outline.every else every,
-                title=outline.title,
+                title=title,
                 site_url=outline.site_url,
                 owner=owner,
             )
             lines.append(key)
-            continue
-        if isinstance(line, Feed):
-            tagged = line.tags != known[line.key].tags
-            if tagged:
-                known |= {line.url: line, line.key: line}
-                changed[line.key] = line
-            line = _line("tagged" if tagged else "followed already", outline, line)
-        lines.append(line)
     for feed in changed.values():
         feeds.edit(feed)
     made = dict(zip(wanted, feeds.add_all(list(wanted.values())), strict=True))
@@ -122,44 +123,15 @@ def _tags(outline: FeedOutline, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*given, *(name for name in names if name))))
 
 
-def _refused(outline: FeedOutline) -> ImportLine | None:
-    if not outline.url:
-        return ImportLine("refused", "", outline.title, reason="it has no address of a feed")
+def _fault(url: str) -> str:
+    """Return why an address is none of a feed, empty if it is one."""
+    if not url:
+        return "it has no address of a feed"
     try:
-        check_url(outline.url)
+        check_url(url)
     except FeedsError as error:
-        return ImportLine("refused", outline.url[:200], outline.title, reason=error.message)
-    return None
-
-
-def _again(
-    outline: FeedOutline, tags: tuple[str, ...], wanted: dict[str, FeedRequest]
-) -> ImportLine | None:
-    """The line of a feed that the list has named before; its tags there are added."""
-    key = feed_key(outline.url)
-    before = wanted.get(key)
-    if before is None:
-        return None
-    wanted[key] = replace(before, tags=tuple(dict.fromkeys((*before.tags, *tags))))
-    return ImportLine("twice", shown(outline.url), outline.title, tags=tags)
-
-
-def _known(
-    outline: FeedOutline, tags: tuple[str, ...], known: dict[str, Feed], owner: str
-) -> Feed | None:
-    """The feed that is followed already, with the tags that it lacked."""
-    address, user = split_user(outline.url)
-    found = known.get(owner + feed_key(outline.url)) or (None if user else known.get(address))
-    if found is None:
-        return None
-    named = (owner + tag for tag in tags)
-    return replace(found, tags=tuple(dict.fromkeys((*found.tags, *named))))
-
-
-def _line(outcome: ImportOutcome, outline: FeedOutline, feed: Feed) -> ImportLine:
-    return ImportLine(
-        outcome, shown(without_user(outline.url)), outline.title, feed.stream, feed.tags
-    )
+        return error.message
+    return ""
 
 
 def _added(made: Feed | FeedsError, wanted: FeedRequest) -> ImportLine:

@@ -25,7 +25,7 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -34,14 +34,11 @@ from feeds.documents import Document
 from feeds.errors import FeedError
 from feeds.faultpoints import reached
 from feeds.formats.parse import ParsedFeed, parse_feed
-from feeds.http.addresses import Resolve, resolve
+from feeds.http.connection import DomainBlocked, RequestSettings
 from feeds.http.fetch import (
-    DEFAULT,
     Deferred,
-    DomainBlocked,
     Failed,
     Fetched,
-    FetchSettings,
     Gone,
     NotModified,
     Outcome,
@@ -127,8 +124,8 @@ _LOOK = 0.2  # seconds between two looks at what is due
 
 
 @dataclass(frozen=True, slots=True)
-class PollSettings:
-    """Settings of fetching: allowed private addresses, as host:port, and the User-Agent's contact.
+class PollSettings(RequestSettings):
+    """Settings of polls.
 
     `quick` polls every feed exactly at its interval `every`, whatever the feed
     requests: for the demonstration and for tests.  `clock` returns the time in ticks; a
@@ -136,23 +133,13 @@ class PollSettings:
     `is_paused` returns True, no feed is polled.
     """
 
-    allow_addresses: tuple[str, ...] = ()
     quick: bool = False
-    seconds: float = DEFAULT.seconds
-    largest: int = DEFAULT.largest
-    resolve: Resolve = resolve
     clock: Callable[[], int] | None = None
     is_paused: Callable[[], bool] = bool
-    contact: str = DEFAULT.contact
 
     def now(self) -> int:
         """Return the time, in ticks."""
         return ticks() if self.clock is None else self.clock()
-
-    @property
-    def settings(self) -> FetchSettings:
-        allowed = frozenset(self.allow_addresses)
-        return FetchSettings(self.seconds, self.largest, allowed, self.resolve, self.contact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +202,20 @@ async def keep_polling(
                 await hubs.ask_due()
             beside = min(asking.domains.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
-            for feed in await _next_due(feeds, fetching.now(), frozenset(asking.busy), free):
-                asking.busy.add(feed.domain)
-                flying.add(asyncio.create_task(asking.ask(feed)))
+            if free > 0:
+                now, busy = fetching.now(), frozenset(asking.busy)
+                for feed in await asyncio.to_thread(feeds.next_due, now, busy, free):
+                    asking.busy.add(feed.domain)
+                    flying.add(asyncio.create_task(asking.ask(feed)))
+            if not flying:
+                await asyncio.sleep(_LOOK)
+                continue
+            # Waking for each poll that ends would cost more than the polls if many are due.
+            ended, _ = await asyncio.wait(flying, timeout=_LOOK)
             # Before the next look every poll that has ended is taken: its feed is not due twice.
-            ended = await _ended(flying)
             flying -= ended
             answers = [task.result() for task in ended]
-            if answers:
-                await asyncio.to_thread(_flush, feeds, spool, answers, fetching.now())
+            await asyncio.to_thread(_flush, feeds, spool, answers, fetching.now())
             asking.release(answers)
     finally:
         for task in flying:
@@ -231,24 +223,6 @@ async def keep_polling(
         await asyncio.gather(*flying, return_exceptions=True)
         if hubs is not None:
             await hubs.close()
-
-
-async def _next_due(
-    feeds: FeedRepository, now: int, busy: frozenset[str], free: int
-) -> Sequence[Feed]:
-    return await asyncio.to_thread(feeds.next_due, now, busy, free) if free > 0 else ()
-
-
-async def _ended(flying: Set[asyncio.Task[PollAnswer]]) -> set[asyncio.Task[PollAnswer]]:
-    """The polls that have ended, after an interval, or when all have.
-
-    Waking for each ended poll would cost more than the polls if many are due.
-    """
-    if not flying:
-        await asyncio.sleep(_LOOK)
-        return set()
-    done, _ = await asyncio.wait(flying, timeout=_LOOK)
-    return done
 
 
 async def _poll_all(
@@ -325,11 +299,11 @@ class _Requests:
     busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
     domains: DomainLimiter = field(init=False)
-    settings: FetchSettings = field(init=False)
+    settings: RequestSettings = field(init=False)
 
     def __post_init__(self) -> None:
         self.domains = DomainLimiter(self.fetching.now)
-        self.settings = replace(self.fetching.settings, turn=self.domains.hold)
+        self.settings = replace(self.fetching, turn=self.domains.hold)
 
     async def ask(self, feed: Feed) -> PollAnswer:
         """Ask a feed whose domain is busy with it, and free it again."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
-from feeds.http.fetch import FetchSettings
+from feeds.http.connection import RequestSettings
 from xscl.polling.feed import LEAST_EVERY, SECOND
 from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.polling.websub_callbacks import HubCallbacks, digest
@@ -52,7 +52,7 @@ class Hubs:
         self,
         feeds: FeedRepository,
         callbacks: HubCallbacks,
-        settings: FetchSettings,
+        settings: RequestSettings,
         now: Callable[[], int],
     ) -> None:
         self._feeds = feeds

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from feeds.formats.entries import without_user
 from feeds.formats.parse import ParsedFeed
-from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
-from feeds.http.schedule import PollHints, PollPolicy, next_poll
+from feeds.http.fetch import Failed, Fetched, NotModified
+from feeds.http.schedule import NO_WISHES, PollHints, PollPolicy, next_poll
 from xscl.polling.feed import (
     HIDDEN,
     REFUSALS,
@@ -35,7 +36,6 @@ from xscl.polling.feed import (
     shown,
     site_of,
     title_of,
-    without_user,
 )
 
 LONGEST_HUB = 2_000
@@ -46,8 +46,6 @@ MOVES = 3
 
 SEARCHES = 3
 """Of the feeds that a page announces, so many are tried."""
-
-NO_CACHE = CacheHeaders()
 
 SECRET_LOST = Failed(
     "feed_secret",
@@ -90,7 +88,7 @@ def answered(
             well = _at_hub(well, outcome, parsed)
         if not parsed.items:  # its validators may be those of the whole feed: 304 would hide it
             well = replace(well, etag=None, last_modified=None)
-    return _scheduled(_moved(well, outcome.moved_to), now, quick, cache=outcome.cache)
+    return _scheduled(_moved(well, outcome.moved_to), now, quick, outcome.cache)
 
 
 def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
@@ -98,16 +96,20 @@ def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
     found = next((each for each in failure.discovered if each != feed.url), None)
     hint = f"; the page names {shown(found)}" if found else ""
     ill = replace(
+        _ill(feed, failure.code, f"{failure.message}{hint}", now), moved_to=None, moved_polls=0
+    )
+    return _scheduled(ill, now, quick, PollHints(retry_after=failure.retry_after))
+
+
+def _ill(feed: Feed, code: str, error: str, now: int) -> Feed:
+    return replace(
         feed,
         polled=now,
         failures=feed.failures + 1,
         failing_since=now if feed.failing_since is None else feed.failing_since,
-        code=failure.code,
-        error=f"{failure.message}{hint}",
-        moved_to=None,
-        moved_polls=0,
+        code=code,
+        error=error,
     )
-    return _scheduled(ill, now, quick, retry_after=failure.retry_after)
 
 
 def refuse_failed(feed: Feed) -> None:
@@ -161,10 +163,8 @@ def refused(feed: Feed, refusal: Failed, now: int, quick: bool = False) -> Feed:
 
 def gone(feed: Feed, now: int) -> Feed:
     """Return a feed whose server answers that it is gone for good."""
-    since = now if feed.failing_since is None else feed.failing_since
     message = "the server says that the feed is gone (410)"
-    ended = replace(feed, polled=now, gone=True, code="fetch_gone", error=message)
-    return replace(ended, failures=feed.failures + 1, failing_since=since)
+    return replace(_ill(feed, "fetch_gone", message, now), gone=True)
 
 
 def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
@@ -246,29 +246,16 @@ def held_until(failure: Failed, now: int) -> int | None:
     return now + seconds * SECOND if seconds > 0 else None
 
 
-def _scheduled(
-    feed: Feed,
-    now: int,
-    quick: bool,
-    *,
-    cache: CacheHeaders = NO_CACHE,
-    retry_after: int | None = None,
-) -> Feed:
-    """Return a feed with the time of its next poll."""
+def _scheduled(feed: Feed, now: int, quick: bool, wishes: PollHints = NO_WISHES) -> Feed:
+    """Return a feed with the time of its next poll; `wishes` are those of its server."""
     if quick:
         return replace(feed, next_poll=now + feed.every * SECOND)
     wishes = replace(
-        _wishes(feed), max_age=cache.max_age, expires=cache.expires, retry_after=retry_after
-    )
-    policy = PollPolicy(base=feed.every, floor=min(feed.every, PollPolicy().floor))
-    return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))
-
-
-def _wishes(feed: Feed) -> PollHints:
-    """Return the poll interval that the feed asks for, and its failures."""
-    return PollHints(
+        wishes,
         ttl=feed.ttl,
         errors=feed.failures,
         skip_hours=frozenset(map(int, feed.skip_hours.split())),
         skip_days=frozenset(feed.skip_days.split()),
     )
+    policy = PollPolicy(base=feed.every, floor=min(feed.every, PollPolicy().floor))
+    return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import httpx
 from fastapi import FastAPI
 
-from xscl.delivery.channels.webhook import Posting
+from feeds.http.connection import RequestSettings
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
@@ -96,7 +96,7 @@ def opened(home: DataDirectory, command: str) -> Iterator[App]:
 
     A trial or a history that still runs ends with the block.  Raises DataDirectoryInUse.
     """
-    ways = DeliverySettings(home.files, posting=Posting(_Every(), resolve=_unresolved))
+    ways = DeliverySettings(home.files, requests=RequestSettings(_Every(), resolve=_unresolved))
 
     def outbox(engine: Engine) -> Outbox:
         return Outbox(engine, secrets_in(home.path / NAME), ways)

@@ -28,9 +28,8 @@ from functools import partial
 from typing import Protocol
 
 from feeds.daemons import DaemonPool
-from feeds.spool import SpoolError
+from feeds.errors import SpoolError
 from xscl.delivery.channels.mail import MailServer
-from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.delivery.outbox.printing import Printing
@@ -249,16 +248,10 @@ class Service:
     def _opened(self) -> Iterator[App]:
         """Open the application with the retention of this process until the block ends."""
         home, serving = self._home, self._serving
-        posting = Posting(
-            frozenset(serving.fetching.allow_addresses),
-            resolve=serving.fetching.resolve,
-            contact=serving.fetching.contact,
-            clock=self._clock.now,
-        )
         ways = DeliverySettings(
             home.files,
             mail=serving.mail,
-            posting=posting,
+            requests=serving.fetching,
             pace=RetryPolicy(clock=self._clock.now),
             public=serving.public_url if serving.listen else "",
         )

@@ -25,9 +25,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from feeds.errors import FeedError
+from feeds.errors import FeedError, SpoolError
 from feeds.http.addresses import RefusedAddress
-from feeds.spool import SpoolError
 from xscl.errors import DocumentError, StoreError, XsclError
 from xscl.language.faults import near_miss
 from xscl.service.accounts import Account

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from feeds.spool import Segment, Spool, SpoolError
+from feeds.errors import SpoolError
+from feeds.spool import Segment, Spool
 from xscl.client.bodies import ticks_of, time_of
 from xscl.client.service_answers import StatusSample
 from xscl.documents.consumed_offsets import ConsumedOffsets

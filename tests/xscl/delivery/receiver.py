@@ -14,12 +14,12 @@ from typing import Any, Literal, TypeAlias
 
 import xscl
 from feeds.http.addresses import resolve
+from feeds.http.connection import RequestSettings
 from tests.thread_server import listening
 from tests.waiting import PATIENCE
 from tests.waiting import eventually as eventually  # for the tests of deliveries
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.signature import sign
-from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.polling.credentials import Credentials
@@ -177,8 +177,8 @@ def sending(
         return ("127.0.0.1",) if host in names else await resolve(host, port)
 
     allowed = frozenset(f"{name}:{receiver.port}" for name in ("127.0.0.1", *names))
-    posting = Posting(allowed, seconds, named)
-    ways = DeliverySettings(files or Path("nowhere"), mail, posting, pace)
+    requests = RequestSettings(allowed, seconds, named)
+    ways = DeliverySettings(files or Path("nowhere"), mail, requests, pace)
     with xscl.Engine(path) as engine:
         outbox = Outbox(engine, secrets, ways)
         outbox.start()

@@ -12,7 +12,6 @@ from xscl.delivery.cards import shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import Message, messages_of
-from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 
 HOUR = 3_600_000_000
@@ -40,7 +39,7 @@ def found(query: str) -> dict[str, Match]:
 
 
 def message(match: Match) -> Message:
-    (made,) = messages_of([match], render=entry_html)
+    (made,) = messages_of([match], html=True)
     return made
 
 

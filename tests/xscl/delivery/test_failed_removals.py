@@ -44,16 +44,8 @@ def _lose(at_work: Sending, endpoint: Endpoint) -> None:
 
 def _begin_beside(at_work: Sending, endpoint: Endpoint) -> None:
     """Look at it as one that was just made."""
-    at_work.outbox._deliveries.forget([endpoint.id])
-    begins = threading.Thread(target=at_work.outbox._deliveries.follow, args=[endpoint])
-
-    def begin() -> None:
-        begins.start()
-        begins.join(0.3)  # it waits for the end of the change
-
-    with failing_commit(begin), pytest.raises(OSError, match="Input/output"):
-        at_work.engine.unsubscribe("q")
-    begins.join()
+    at_work.outbox._deliveries._forget(endpoint.id)
+    _fail(at_work, endpoint)
 
 
 def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(

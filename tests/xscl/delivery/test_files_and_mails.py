@@ -28,10 +28,10 @@ from xscl.delivery.channels.file import append, is_name
 from xscl.delivery.channels.mail import (
     AT_ONCE,
     MailLinks,
-    MailSender,
     MailServer,
     is_address,
     mail_of,
+    mail_sender,
     mail_server,
     text_of,
 )
@@ -230,7 +230,7 @@ def test_a_mail_has_one_deadline_for_all_its_steps(monkeypatch: pytest.MonkeyPat
         thread.start()
         slow = MailServer("127.0.0.1", listener.getsockname()[1], "none")
         try:
-            found = asyncio.run(MailSender(slow, "reader@example.org").send([message("late")]))
+            found = asyncio.run(mail_sender(slow, "reader@example.org").send([message("late")]))
         finally:
             over.set()
             thread.join(20)
@@ -245,7 +245,7 @@ def test_without_a_mail_server_it_is_said(receiver: Receiver) -> None:
         sender.items()
         eventually(lambda: sender.outbox.endpoints[endpoint.id].failures)
         assert "no mail server" in sender.outbox.endpoints[endpoint.id].note
-        sender.outbox.change(endpoint.id, Endpoint.paused)
+        sender.outbox.endpoints.change(endpoint.id, Endpoint.paused)
 
 
 TRICK = "a\r\nBcc: everybody@example.org\r\n\r\nSURPRISE\x00\x1b]0;x\x07"

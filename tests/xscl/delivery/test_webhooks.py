@@ -15,6 +15,7 @@ from typing import Literal
 import pytest
 
 import xscl
+from feeds.http.connection import RequestSettings
 from feeds.http.refused_networks import REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
 from tests.feeds.test_addresses import samples, written
 from tests.xscl.delivery.receiver import (
@@ -36,7 +37,7 @@ from tests.xscl.delivery.receiver import (
 from tests.xscl.polling.scripted import Clock
 from xscl.client import Match
 from xscl.delivery.channels.signature import headers, new_secret, sign
-from xscl.delivery.channels.webhook import Posting, WebhookSender
+from xscl.delivery.channels.webhook import webhook_sender
 from xscl.delivery.endpoint import (
     NO_ADDRESS,
     Endpoint,
@@ -134,7 +135,7 @@ def test_w14_retry_after_is_waited_for(at_work: Sending, receiver: Receiver, nam
     eventually(lambda: now(at_work, endpoint).failures == 1)
     waiting = now(at_work, endpoint)
     assert waiting.next_try - ticks() > 3_000_000_000
-    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    at_work.outbox.endpoints.change(endpoint.id, Endpoint.resumed)
     eventually(lambda: len(receiver.at(name)) == 2)
 
 
@@ -175,15 +176,15 @@ def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(
     (letter,) = at_work.outbox.endpoints.letters(endpoint.id)
     assert (letter.message, letter.next_try) == (refused[0], None)
     assert "422" in letter.reason
-    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    at_work.outbox.endpoints.change(endpoint.id, Endpoint.resumed)
     eventually(lambda: len(set(receiver.ids(name))) == 4)
-    at_work.outbox.replay(endpoint.id)
+    at_work.outbox.endpoints.replay(endpoint.id)
     eventually(
         lambda: at_work.outbox.endpoints.letters(endpoint.id)[0].attempts == letter.attempts + 1
     )
     assert at_work.outbox.endpoints.letters(endpoint.id)[0].next_try is None
     taken.append("from now on")
-    at_work.outbox.replay(endpoint.id)
+    at_work.outbox.endpoints.replay(endpoint.id)
     eventually(lambda: not at_work.outbox.endpoints.letters(endpoint.id))
     assert receiver.ids(name)[-1] == refused[0]
     others = [id for id in receiver.ids(name) if id != refused[0]]
@@ -213,7 +214,7 @@ def test_a_clock_step_of_a_month_and_back_puts_no_delivery_off(receiver: Receive
         ahead = 0
         assert now(sender, endpoint).next_try < ticks() + DAY
         receiver.does("/stepped", OK)
-        sender.outbox.change(endpoint.id, Endpoint.resumed)  # if its schedule has ended
+        sender.outbox.endpoints.change(endpoint.id, Endpoint.resumed)  # if its schedule has ended
         eventually(lambda: now(sender, endpoint).failures == 0)
         assert now(sender, endpoint).state == "active"
 
@@ -230,10 +231,12 @@ def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # and does not listen
         port = unused.getsockname()[1]
-        posting = Posting(frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named)
+        requests = RequestSettings(
+            frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named
+        )
         for host in ("closed.test", "nobody.test"):
             hidden = EndpointSecrets(f"http://{host}:{port}/", (new_secret(),))
-            sender = WebhookSender(Webhook(hidden.url), partial(_same, hidden), posting)
+            sender = webhook_sender(Webhook(hidden.url), partial(_same, hidden), requests)
             outcome = asyncio.run(sender.send([message]))
             assert outcome == SendFailed("the server cannot be reached")
 
@@ -251,8 +254,8 @@ def test_no_message_goes_into_a_refused_network(network: RefusedNetwork) -> None
             return (address,)
 
         hidden = EndpointSecrets(url, (new_secret(),))
-        posting = Posting(frozenset(), 5.0, named)
-        sender = WebhookSender(Webhook(url), partial(_same, hidden), posting)
+        requests = RequestSettings(frozenset(), 5.0, named)
+        sender = webhook_sender(Webhook(url), partial(_same, hidden), requests)
         outcome = await sender.send([message])
         assert isinstance(outcome, SendFailed), url
         return outcome.reason
@@ -388,7 +391,11 @@ def test_a_path_of_slack_is_in_no_table() -> None:
     with xscl.Engine() as engine, closing(Endpoints(engine.connect(), Credentials())) as known:
         engine.subscribe("q", EACH)
         made, _ = known.add("q", Slack(address), 0)
-        for endpoint in (made, known.redirect(made.id, Slack(address))):
+        shown = Slack(address).redacted()
+        for endpoint in (
+            made,
+            known.change(made.id, lambda one: replace(one, channel=shown), url=address),
+        ):
             assert endpoint is not None
             assert endpoint.channel == Slack("https://hooks.example.org/***")
             assert known.hidden(made.id, 0).url == address

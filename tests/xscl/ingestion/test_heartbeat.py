@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import SegmentsMissing, Spool
+from feeds.errors import SegmentsMissing
+from feeds.spool import Spool
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from feeds.documents import Document, DocumentColumns
-from feeds.spool import Spool, SpoolError
+from feeds.errors import SpoolError
+from feeds.spool import Spool
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.engine.ingest import Ingest, PushResult

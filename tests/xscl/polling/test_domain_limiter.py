@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feeds.http.fetch import DomainBlocked
+from feeds.http.connection import DomainBlocked
 from tests.xscl.polling.scripted import (
     HOUR,
     START,

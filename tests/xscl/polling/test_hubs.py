@@ -157,7 +157,7 @@ def test_another_hub_has_another_callback_and_none_ends_the_lease(
 
 def test_a_start_knows_the_callbacks(place: Place, callbacks: HubCallbacks, feed: Feed) -> None:
     confirm(place, callbacks)
-    hubs.Hubs(place.feeds, callbacks, place.fetching.settings, place.clock)
+    hubs.Hubs(place.feeds, callbacks, place.fetching, place.clock)
     assert callbacks.known == {lease(place).callback}
 
 
@@ -166,7 +166,7 @@ def test_after_a_restore_without_secrets_hubs_are_asked_anew(
 ) -> None:
     confirm(place, callbacks)
     other = HubCallbacks("https://push.example/", Credentials)
-    hubs.Hubs(place.feeds, other, place.fetching.settings, place.clock)
+    hubs.Hubs(place.feeds, other, place.fetching, place.clock)
     assert place.feeds.leases() == {}
     assert len(asked(place, other)) == 1
 

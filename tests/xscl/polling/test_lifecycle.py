@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.formats.parse import parse_feed
-from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
+from feeds.http.fetch import Failed, Fetched, NotModified
+from feeds.http.schedule import PollHints
 from xscl.polling.feed import LOST_AFTER, SECOND, Feed, feed_key, shown, split_user, tag_name
 from xscl.polling.lifecycle import (
     MOVES,
@@ -30,8 +31,8 @@ RSS = b"<rss version='2.0'><channel><title>t</title>%s</channel></rss>"
 FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404)
 
 
-def well(feed: Feed, now: int, moved_to: str | None = None, **cache: int) -> Feed:
-    outcome = NotModified(feed.request, CacheHeaders(**cache), moved_to)
+def well(feed: Feed, now: int, moved_to: str | None = None, max_age: int | None = None) -> Feed:
+    outcome = NotModified(feed.request, PollHints(max_age=max_age), moved_to)
     return settled(answered(feed, outcome, None, now))
 
 

@@ -14,9 +14,8 @@ from markupsafe import escape
 
 import feeds
 import xscl
-from feeds.errors import FeedError
+from feeds.errors import FeedError, SpoolError
 from feeds.formats.opml import read_list
-from feeds.spool import SpoolError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.engine.disk_guard import DiskFull
 from xscl.engine.executors import DocumentsUnderWay

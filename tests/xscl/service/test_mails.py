@@ -18,7 +18,7 @@ from tests.xscl.delivery.test_files_and_mails import (
     server,
 )
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.delivery.channels.mail import CODES, TRIES, MailSender
+from xscl.delivery.channels.mail import CODES, TRIES, mail_sender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.limiter import DailyQuota
@@ -197,7 +197,7 @@ def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) 
 def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
     mails = DailyQuota[int](lambda: 80_000.0)
     count, refund = partial(mails.consume, 7, 1), partial(mails.refund, 7)
-    sender = MailSender(server(post), "nobody@example.org", wait=count, refund=refund)
+    sender = mail_sender(server(post), "nobody@example.org", wait=count, refund=refund)
     post.refused.append("nobody@example.org")
     for _ in range(2):
         assert isinstance(asyncio.run(sender.send([message("one")])), SendFailed)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from feeds.spool import SegmentDamaged
+from feeds.errors import SegmentDamaged
 from tests.xscl.store.backups import consumed, edited, everything, members_of, renamed, replaced
 from xscl.engine.backup import MANIFEST
 from xscl.ingestion.data_directory import DataDirectory

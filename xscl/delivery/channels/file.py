@@ -8,23 +8,18 @@ message is delivered again.
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from feeds.daemons import DaemonPool
 from feeds.faultpoints import write
 from xscl.atomic_files import synchronise
-from xscl.delivery.endpoint import Delivered, SendFailed, SendOutcome
+from xscl.delivery.endpoint import Delivered, Sender, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TAIL = 1 << 16
-AT_ONCE = 8
-"""Threads for writing files, separate from those for mail."""
 
 
 def is_name(name: str) -> bool:
@@ -32,32 +27,18 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class FileSender:
-    """Appends messages to one file."""
+def file_sender(path: Path) -> Sender:
+    """Return the way to a file, to which messages are appended durably."""
 
-    path: Path
-    most: int = 100
-    every: float = 0.0
-
-    @property
-    def host(self) -> str:
-        return str(self.path)
-
-    async def send(self, messages: Sequence[Message]) -> SendOutcome:
-        """Append messages durably."""
+    async def send(messages: Sequence[Message]) -> SendOutcome:
         lines = b"".join(message.json() + b"\n" for message in messages)
         try:
-            work = functools.partial(append, self.path, lines)
-            await asyncio.wrap_future(_threads().submit(work))
+            await asyncio.to_thread(append, path, lines)
         except OSError as error:
             return SendFailed(f"the file cannot be written: {error.strerror}")
         return Delivered()
 
-
-@functools.cache
-def _threads() -> DaemonPool:
-    return DaemonPool("append", AT_ONCE)
+    return Sender(send, str(path), most=100)
 
 
 def append(path: Path, lines: bytes) -> None:

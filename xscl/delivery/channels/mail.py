@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import DaemonPool
 from feeds.formats.times import SECOND
-from xscl.delivery.endpoint import Delivered, Later, SendFailed, SendOutcome
+from xscl.delivery.endpoint import Delivered, Later, Sender, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
 
@@ -111,53 +111,45 @@ def mail_server(url: str) -> MailServer:
     return MailServer(host, port, security, user, password, sender)
 
 
-@dataclass(frozen=True, slots=True)
-class MailSender:
-    """Mails messages to one address.
+def mail_sender(
+    server: MailServer | None,
+    to: str,
+    every: float = 0.0,
+    wait: Callable[[], float | None] = lambda: None,
+    refund: Callable[[], None] = lambda: None,
+    links: MailLinks | None = None,
+) -> Sender:
+    """Return the way to a mail address, for a message a mail or for digests.
 
     `wait` counts a mail against the user's daily quota; it returns None, or the seconds until the
     quota is renewed.  `refund` refunds a mail that was not sent.  `links` are those of a service
     with a public address.
     """
 
-    server: MailServer | None
-    to: str
-    every: float = 0.0
-    wait: Callable[[], float | None] = lambda: None
-    refund: Callable[[], None] = lambda: None
-    links: MailLinks | None = None
-
-    @property
-    def most(self) -> int:
-        """One message for a mail, or `MOST` for a digest."""
-        return MOST if self.every else 1
-
-    @property
-    def host(self) -> str:
-        return "" if self.server is None else f"{self.server.host}:{self.server.port}"
-
-    async def send(self, messages: Sequence[Message]) -> SendOutcome:
-        """Send one mail."""
-        if self.server is None:
+    async def send(messages: Sequence[Message]) -> SendOutcome:
+        if server is None:
             return SendFailed("this service has no mail server (xscl serve --smtp)")
-        seconds = self.wait()
+        seconds = wait()
         if seconds is not None:
             return Later(seconds, "no more mails today: that is all you may have in a day")
-        outcome = await self._sent(self.server, messages)
+        outcome = await _sent(server, mail_of(messages, server.sender, to, links))
         if not isinstance(outcome, Delivered):
-            self.refund()
+            refund()
         return outcome
 
-    async def _sent(self, server: MailServer, messages: Sequence[Message]) -> SendOutcome:
-        mail = mail_of(messages, server.sender, self.to, self.links)
-        try:
-            async with asyncio.timeout(SECONDS):
-                work = functools.partial(send_mail, server, mail, SECONDS)
-                return await asyncio.wrap_future(_threads().submit(work))
-        except TimeoutError:
-            return SendFailed(f"the mail server did not take the mail within {SECONDS:g} s")
-        except (smtplib.SMTPException, OSError) as error:
-            return SendFailed(f"the mail server cannot be used: {type(error).__name__}")
+    host = "" if server is None else f"{server.host}:{server.port}"
+    return Sender(send, host, MOST if every else 1, every)
+
+
+async def _sent(server: MailServer, mail: EmailMessage) -> SendOutcome:
+    try:
+        async with asyncio.timeout(SECONDS):
+            work = functools.partial(send_mail, server, mail, SECONDS)
+            return await asyncio.wrap_future(_threads().submit(work))
+    except TimeoutError:
+        return SendFailed(f"the mail server did not take the mail within {SECONDS:g} s")
+    except (smtplib.SMTPException, OSError) as error:
+        return SendFailed(f"the mail server cannot be used: {type(error).__name__}")
 
 
 @functools.cache
@@ -170,14 +162,9 @@ def mail_of(
 ) -> EmailMessage:
     """Render messages as one mail, as text and as HTML."""
     first = messages[0]
-    mail = EmailMessage(_MailPolicy())
-    mail["From"] = sender
-    mail["To"] = to
     more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
-    mail["Subject"] = header_text(first.title) + more
-    mail["Date"] = formatdate()
-    mail["Message-ID"] = f"<{first.id}@{sender.rpartition('@')[2]}>"
-    mail["Auto-Submitted"] = "auto-generated"
+    id = f"<{first.id}@{sender.rpartition('@')[2]}>"
+    mail = _headed(sender, to, header_text(first.title) + more, id)
     mail["X-Xscl-Subscription"] = header_text(first.subscription)
     text = "\n\n".join(map(text_of, messages)) + "\n"
     if links is not None:
@@ -187,6 +174,18 @@ def mail_of(
         text += f"\n-- \n{links.subscription}\nNo more of these mails: {links.unsubscribe}\n"
     mail.set_content(text, charset="utf-8")
     mail.add_alternative(html_of(messages, links), subtype="html", charset="utf-8")
+    return mail
+
+
+def _headed(sender: str, to: str, subject: str, id: str) -> EmailMessage:
+    """Return a mail without a text."""
+    mail = EmailMessage(_MailPolicy())
+    mail["From"] = sender
+    mail["To"] = to
+    mail["Subject"] = subject
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = id
+    mail["Auto-Submitted"] = "auto-generated"
     return mail
 
 
@@ -280,13 +279,8 @@ def new_code() -> str:
 
 def mail_with(code: str, sender: str, to: str) -> EmailMessage:
     """Return the mail with a confirmation code."""
-    mail = EmailMessage()
-    mail["From"] = sender
-    mail["To"] = to
-    mail["Subject"] = "Confirm your mail address"
-    mail["Date"] = formatdate()
-    mail["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
-    mail["Auto-Submitted"] = "auto-generated"
+    id = make_msgid(domain=sender.rpartition("@")[2])
+    mail = _headed(sender, to, "Confirm your mail address", id)
     mail.set_content(
         f"Somebody who uses the xscl service that mails from {sender} wants matches of a"
         " subscription\nmailed to this address. If that was you, the code is\n\n"

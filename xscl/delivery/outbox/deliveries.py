@@ -19,8 +19,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from feeds.faultpoints import reached
 from feeds.formats.times import SECOND
@@ -30,16 +29,16 @@ from xscl.delivery.endpoint import (
     Endpoint,
     Later,
     ReceiverGone,
+    Sender,
     SendFailed,
     SendOutcome,
 )
-from xscl.delivery.message import Message, messages_of
+from xscl.delivery.message import Message
 from xscl.delivery.message_reader import PAGE, MessagePage, following, grown_stories
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
-from xscl.delivery.syndication.entry_html import entry_html
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.event_loop import EventLoop
@@ -55,25 +54,6 @@ PRINTING = ""
 """The id of the endpoint of printed matches."""
 RETRY = 0.2
 """Seconds until printing goes on after a failure, or its cursor is set after a push."""
-
-
-class Sender(Protocol):
-    """Sends messages to one endpoint; the delivery loop makes one call at a time."""
-
-    @property
-    def most(self) -> int:
-        """Maximum number of messages in one call of `send`."""
-
-    @property
-    def every(self) -> float:
-        """Digest interval in seconds, counted from the first message; 0 for none."""
-
-    @property
-    def host(self) -> str:
-        """The destination by which concurrent sends are limited."""
-
-    async def send(self, messages: Sequence[Message]) -> SendOutcome:
-        """Send messages in order and return the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +94,8 @@ class Deliveries:
         self._printing = printing
         self._events, self._loop = loop, loop.loop
         self._saving: Future[None] | None = None  # from `start` on
-        self._unregister: dict[str, Callable[[], None]] = {}
+        # For endpoints the result streams to which they listen, and the ends of that.
+        self._streams: dict[str, tuple[int, Callable[[], None]]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._rerun: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -122,6 +103,7 @@ class Deliveries:
         self._slots = SendSlots()
         self._ended = asyncio.Event()
         self._stopping = False
+        endpoints.wake = self.wake
 
     # -- Interface (any thread) ------------------------------------------------------------
 
@@ -130,41 +112,15 @@ class Deliveries:
         self._saving = self._events.submit(self._keep_saving())
         last = self._pages.last_positions()
         for endpoint in self._endpoints.all():
-            stream = self._register(endpoint)
-            behind = stream is not None and last.get(stream, 0) > endpoint.position
-            if behind or self._endpoints.letters(endpoint.id):
+            found = self._subscription(endpoint.subscription)
+            stream = None if found is None else self._listen(endpoint, found.qid)
+            is_behind = stream is None or last.get(stream, 0) > endpoint.position
+            if is_behind or self._endpoints.letters(endpoint.id):
                 self.wake(endpoint.id)
         if self._printing is not None:
             self._notifier.register(partial(self.wake, PRINTING))
             if not self._printing.has_all():
                 self.wake(PRINTING)
-
-    def follow(self, endpoint: Endpoint) -> None:
-        """Start delivering to a new endpoint."""
-        if self._register(endpoint) is not None:
-            self.wake(endpoint.id)
-
-    def _register(self, endpoint: Endpoint) -> int | None:
-        """Register for new results; return their stream.
-
-        An endpoint whose subscription was removed meanwhile, or while no service ran, is removed.
-        Raises StoreUnavailable while it is not known whether it was.
-        """
-        name = endpoint.subscription
-        found = self._subscription(name) or self._committed(name)
-        if found is None:
-            self._endpoints.remove([endpoint.id])
-            return None
-        wake = partial(self.wake, endpoint.id)
-        self._unregister[endpoint.id] = self._notifier.register(wake, found.qid)
-        return found.qid
-
-    def forget(self, ids: Sequence[str]) -> None:
-        """Stop delivering to endpoints that are being removed."""
-        for id in ids:
-            unregister = self._unregister.pop(id, None)
-            if unregister is not None:
-                unregister()
 
     def wake(self, id: str) -> None:
         """Schedule an endpoint: it may have messages to send.  Any thread may call this."""
@@ -274,16 +230,29 @@ class Deliveries:
                 now = self._endpoints.get(id)
                 if now is None or now.subscription == endpoint.subscription:
                     self._endpoints.remove([id])
-                    self.forget([id])
                     return
         self.wake(id)
 
     def _is_paused(self, endpoint: Endpoint) -> bool:
-        """Return whether a subscription is paused; raises UnknownSubscription."""
+        """Return whether a subscription is paused, and listen to it; raises UnknownSubscription."""
         found = self._subscription(endpoint.subscription)
         if found is None:
             raise UnknownSubscription(f"there is no subscription named {endpoint.subscription!r}")
+        self._listen(endpoint, found.qid)
         return found.is_paused
+
+    def _listen(self, endpoint: Endpoint, stream: int) -> int:
+        """Have an endpoint woken by new results of a stream; return that."""
+        if self._streams.get(endpoint.id, (None,))[0] != stream:
+            self._forget(endpoint.id)
+            unregister = self._notifier.register(partial(self.wake, endpoint.id), stream)
+            self._streams[endpoint.id] = stream, unregister
+        return stream
+
+    def _forget(self, id: str) -> None:
+        if id in self._streams:
+            _, unregister = self._streams.pop(id)
+            unregister()
 
     def _later(self, id: str, seconds: float) -> None:
         """Look at an endpoint again after some time."""
@@ -302,7 +271,10 @@ class Deliveries:
             return
         while not self._stopping:
             endpoint = self._endpoints.update(id, lambda one: one)  # its secrets may be gone
-            if endpoint is None or endpoint.state != "active" or self._is_paused(endpoint):
+            if endpoint is None:
+                self._forget(id)
+                return
+            if endpoint.state != "active" or self._is_paused(endpoint):
                 return
             if endpoint.next_try > (now := self._retries.clock()):
                 self._later(id, (endpoint.next_try - now) / SECOND)
@@ -311,10 +283,10 @@ class Deliveries:
             is_begun = id in self._digest_due
             if is_begun and self._gathers(id, sender, endpoint):
                 return
-            await self._deliver_letters(endpoint, sender)
+            if not await self._deliver_letters(endpoint, sender):
+                continue
             messages, end = await self._read(endpoint)
             if not messages and end <= endpoint.position:
-                self._wait_for_letters(id)
                 return
             if messages and not is_begun and self._gathers(id, sender, endpoint):
                 return
@@ -351,24 +323,25 @@ class Deliveries:
     def _following(self, endpoint: Endpoint) -> MessagePage:
         if self._pages.is_backfilling(endpoint.subscription):  # which matches are live is not known
             return MessagePage((), endpoint.position)
-        channel = endpoint.channel
-        render = entry_html if channel.has_html else None
-        if self._has_stories(endpoint):
-            return self._stories(endpoint, endpoint.position)
-        return following(
-            self._pages,
-            endpoint.subscription,
-            endpoint.position,
-            grouped=channel.grouped,
-            render=render,
-        )
+        read = self._stories if self._has_stories(endpoint) else self._matches
+        return read(endpoint, endpoint.position, PAGE)
 
     def _has_stories(self, endpoint: Endpoint) -> bool:
         """Return whether an endpoint has a message for each story instead of each match."""
         found = self._subscription(endpoint.subscription)
         return found is not None and found.stories and endpoint.channel.grouped
 
-    def _stories(self, endpoint: Endpoint, after: int, limit: int = PAGE) -> MessagePage:
+    def _matches(self, endpoint: Endpoint, after: int, limit: int) -> MessagePage:
+        return following(
+            self._pages,
+            endpoint.subscription,
+            after,
+            grouped=endpoint.channel.grouped,
+            limit=limit,
+            html=endpoint.channel.has_html,
+        )
+
+    def _stories(self, endpoint: Endpoint, after: int, limit: int) -> MessagePage:
         channel = endpoint.channel
         return grown_stories(
             self._pages,
@@ -378,7 +351,7 @@ class Deliveries:
             history=channel.history,
             backfilled=channel.backfilled,
             limit=limit,
-            render=entry_html if channel.has_html else None,
+            html=channel.has_html,
         )
 
     async def _deliver(
@@ -450,10 +423,10 @@ class Deliveries:
 
     # -- Letters ---------------------------------------------------------------------------
 
-    async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
-        """Send the letters that somebody has replayed."""
+    async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> bool:
+        """Send the letters that somebody has replayed; return False if the endpoint has to wait."""
         for letter in self._endpoints.letters(endpoint.id):
-            if letter.next_try is None or letter.next_try > self._retries.clock() or self._stopping:
+            if letter.next_try is None or self._stopping:
                 continue
             message = await asyncio.to_thread(self._message, endpoint, letter)
             if message is None:
@@ -464,38 +437,27 @@ class Deliveries:
             match outcome:
                 case Delivered():
                     self._endpoints.remove_letter(letter)
-                case Later(seconds):
-                    due = self._retries.clock() + int(seconds * SECOND)
-                    self._endpoints.put_letter(replace(letter, next_try=due))
+                case Later():
+                    self._record(endpoint.id, outcome, [message])
+                    return False
                 case SendFailed(reason) | ReceiverGone(reason):
                     again = replace(letter, died=self._retries.clock(), next_try=None)
                     self._endpoints.put_letter(
                         replace(again, attempts=letter.attempts + 1, reason=reason)
                     )
+        return True
 
     def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
         """Return the message of a letter; None if its documents were evicted."""
-        page = self._pages.page(
-            endpoint.subscription,
-            after=letter.position - 1,
-            before=letter.last + 1,
-            limit=letter.last - letter.position + 1,
-        )
-        channel = endpoint.channel
-        render = entry_html if channel.has_html else None
-        made = messages_of(page.matches, grouped=channel.grouped, render=render)
+        after, limit = letter.position - 1, letter.last - letter.position + 1
+        reads = [self._stories] if self._has_stories(endpoint) else []
         try:
-            if self._has_stories(endpoint):
-                grown = self._stories(endpoint, letter.position - 1, limit=1).messages
-                made = chain(grown, made)
-            return next((one for one in made if one.id == letter.message), None)
+            for read in (*reads, self._matches):
+                for message in read(endpoint, after, limit).messages:
+                    if message.id == letter.message:
+                        return message
         except StoreUnavailable:
             raise
         except StoreError:
-            return None
-
-    def _wait_for_letters(self, id: str) -> None:
-        """Schedule the endpoint for when its next letter is due."""
-        due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
-        if due:
-            self._later(id, (min(due) - self._retries.clock()) / SECOND)
+            pass
+        return None

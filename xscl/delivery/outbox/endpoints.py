@@ -58,7 +58,7 @@ class TooManyEndpoints(XsclError):
 class Letter:
     """A message on which an endpoint was disabled.
 
-    `next_try` is the time in ticks at which a replay is due; with None it is a dead letter.
+    `next_try` is 0 for one that is sent again; with None it is a dead letter.
     """
 
     endpoint: str
@@ -84,6 +84,8 @@ class Endpoints:
         self._letters: dict[str, dict[str, Letter]] = {}
         self._changed: set[str] = set()
         self._failed: list[str] = []  # endpoints whose rows the next save deletes
+        self.wake: Callable[[str], object] = len
+        """Tells who delivers that an endpoint was added, changed or removed; in any thread."""
         self._load()
 
     def _load(self) -> None:
@@ -186,13 +188,12 @@ class Endpoints:
                         f"a subscription has at most {MOST} endpoints", hint="delete one first"
                     )
                 id = f"ep_{randomness.token_hex(12)}"
+                is_signed = isinstance(channel, Webhook) and channel.is_signed
+                secret = (secret or new_secret()) if is_signed else None
                 if isinstance(channel, Webhook):
-                    secret = (secret or new_secret()) if channel.is_signed else None
                     kept = {"url": channel.url, **({"secret": secret} if secret else {})}
                     self._secrets.change({secrets_key(id): kept})
                     channel = channel.redacted()
-                else:
-                    secret = None
                 endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
                 self._know(endpoint)
                 self._changed.add(id)
@@ -202,6 +203,7 @@ class Endpoints:
                 self._forget([id])  # else a later save would write it
                 self._failed.append(id)  # its rows may be there: a commit may take effect and raise
                 raise
+        self.wake(id)
         return endpoint, secret
 
     def update(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
@@ -217,6 +219,19 @@ class Endpoints:
                 self._changed.add(id)
             return changed
 
+    def change(
+        self, id: str, change: Callable[[Endpoint], Endpoint], *, url: str | None = None
+    ) -> Endpoint | None:
+        """Apply a change as `update` does, durably; `url` is the new address of a webhook."""
+        with self._mutex:
+            if url is not None and id in self._by_id:
+                kept = self._secrets.of(secrets_key(id))
+                self._secrets.change({secrets_key(id): {**kept, "url": url}})
+            changed = self.update(id, change)
+        self.save()
+        self.wake(id)
+        return changed
+
     def rotate(self, id: str) -> str:
         """Rotate the secret of an endpoint; the old one also signs for a day."""
         with self._mutex:
@@ -226,8 +241,7 @@ class Endpoints:
             self._secrets.change(
                 {secrets_key(id): {"url": kept.get("url", ""), "secret": new, **old}}
             )
-            self.update(id, lambda endpoint: endpoint)
-        self.save()
+        self.change(id, lambda endpoint: endpoint)
         return new
 
     def expect(self, id: str) -> str:
@@ -249,8 +263,7 @@ class Endpoints:
             if not randomness.compare_digest(code.encode(), kept["code"].encode()):
                 self._secrets.change({secrets_key(id): {**kept, "wrong": kept["wrong"] + 1}})
                 return None
-            changed = self.update(id, Endpoint.resumed)
-        self.save()
+        changed = self.change(id, Endpoint.resumed)
         self._secrets.forget(secrets_key(id))
         return changed
 
@@ -264,15 +277,6 @@ class Endpoints:
                 and wanted(one.subscription)
                 for one in self._by_id.values()
             )
-
-    def redirect(self, id: str, channel: DeliveryChannel) -> Endpoint | None:
-        """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
-        with self._mutex:
-            if isinstance(channel, Webhook):
-                kept = self._secrets.of(secrets_key(id))
-                self._secrets.change({secrets_key(id): {**kept, "url": channel.url}})
-                channel = channel.redacted()
-            return self.update(id, lambda endpoint: replace(endpoint, channel=channel))
 
     def rename(self, subscription: str, name: str) -> None:
         """Follow the subscription to its new name, which the store has already."""
@@ -306,19 +310,28 @@ class Endpoints:
                 self._changed.discard(id)
         for id in gone:
             self._secrets.forget(secrets_key(id))
+            self.wake(id)
 
     def saves_blocked(self) -> AbstractContextManager[bool]:
         """Return a lock that blocks saves, for a block that deletes rows of the same tables."""
         return self._writing
 
-    def follow_removal(self, subscriptions: Iterable[str]) -> list[str]:
-        """Forget all endpoints of removed subscriptions, whose rows are gone; return their ids."""
+    def follow_removal(self, subscriptions: Iterable[str]) -> None:
+        """Forget all endpoints of removed subscriptions, whose rows are gone."""
         with self._mutex:
             ids = [id for name in subscriptions for id in self._of.get(name, ())]
         self._forget(ids)
-        return ids
 
     # -- Letters ---------------------------------------------------------------------------
+
+    def replay(self, id: str, message: str | None = None) -> int:
+        """Have all letters of an endpoint sent again, or one; return their number."""
+        found = [one for one in self.letters(id) if message in (None, one.message)]
+        for letter in found:
+            self.put_letter(replace(letter, next_try=0))
+        self.save()
+        self.wake(id)
+        return len(found)
 
     def put_letter(self, letter: Letter) -> None:
         """Add or replace a letter; `save` makes it durable."""

@@ -12,15 +12,16 @@ from __future__ import annotations
 import hmac
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from xscl.delivery.channels.file import FileSender
-from xscl.delivery.channels.mail import MailLinks, MailSender, MailServer, mail_code
-from xscl.delivery.channels.webhook import Posting, WebhookSender
+from feeds.http.connection import RequestSettings
+from xscl.delivery.channels.file import file_sender
+from xscl.delivery.channels.mail import MailLinks, MailServer, mail_code, mail_sender
+from xscl.delivery.channels.webhook import webhook_sender
 from xscl.delivery.endpoint import (
     Delivered,
     DeliveryChannel,
@@ -28,11 +29,12 @@ from xscl.delivery.endpoint import (
     EndpointState,
     File,
     Mail,
+    Sender,
     Webhook,
 )
 from xscl.delivery.listeners import ListenerReader
 from xscl.delivery.notifier import Notifier
-from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
+from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.store_epochs import epochs_of
@@ -61,7 +63,7 @@ class DeliverySettings:
 
     files: Path
     mail: MailServer | None = None
-    posting: Posting = field(default_factory=Posting)
+    requests: RequestSettings = field(default_factory=RequestSettings)
     pace: RetryPolicy = field(default_factory=RetryPolicy)
     public: str = ""
 
@@ -164,8 +166,7 @@ class Outbox:
             changed = self._engine.edit(name, query, **change)
             self.endpoints.rename(name, changed.name)
         for endpoint in self.endpoints.of(changed.name):
-            self._deliveries.forget([endpoint.id])
-            self._deliveries.follow(endpoint)
+            self._deliveries.wake(endpoint.id)
         if before is not None:
             self.notifier.notify([before.qid])
         return changed
@@ -179,7 +180,7 @@ class Outbox:
         """
         with self.endpoints.saves_blocked():
             removed = self._engine.unsubscribe(name, cascade=cascade, purge=purge)
-            self._deliveries.forget(self.endpoints.follow_removal(removed))
+            self.endpoints.follow_removal(removed)
         return removed
 
     # -- Endpoints -------------------------------------------------------------------------
@@ -194,12 +195,8 @@ class Outbox:
         state: EndpointState = "active",
     ) -> tuple[Endpoint, str | None]:
         """Create an endpoint for matches after a position (default: newest), with its secret."""
-        now = self.pages.position()
-        endpoint, secret = self.endpoints.add(
-            subscription, channel, now if after is None else after, secret=secret, state=state
-        )
-        self._deliveries.follow(endpoint)
-        return endpoint, secret
+        begin = self.pages.position() if after is None else after
+        return self.endpoints.add(subscription, channel, begin, secret=secret, state=state)
 
     def count_mail(self, user: int) -> float | None:
         """Count a mail against a user's daily quota; see `DailyQuota.consume`."""
@@ -212,55 +209,21 @@ class Outbox:
             return False
         return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
 
-    def confirm(self, id: str, code: str) -> Endpoint | None:
-        """Activate an endpoint and return it; None if the code is wrong."""
-        confirmed = self.endpoints.confirm(id, code)
-        if confirmed is not None:
-            self._deliveries.wake(id)
-        return confirmed
-
-    def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
-        """Change an endpoint durably and schedule it."""
-        changed = self.endpoints.update(id, change)
-        self.endpoints.save()
-        self._deliveries.wake(id)
-        return changed
-
-    def rotate(self, id: str) -> str:
-        """Rotate the secret of a webhook, and deliver what has waited for one."""
-        secret = self.endpoints.rotate(id)
-        self._deliveries.wake(id)
-        return secret
-
-    def replay(self, id: str, message: str | None = None) -> int:
-        """Retry all letters of an endpoint, or one; return their number."""
-        count = 0
-        for letter in self.endpoints.letters(id):
-            if message in (None, letter.message):
-                self.endpoints.put_letter(replace(letter, next_try=0))
-                count += 1
-        self.endpoints.save()
-        self._deliveries.wake(id)
-        return count
-
-    def end(self, id: str) -> None:
-        """Remove an endpoint with its letters."""
-        self._deliveries.forget([id])
-        self.endpoints.remove([id])
-
     def _sender(self, endpoint: Endpoint) -> Sender:
         """Return the sender for an endpoint's channel."""
         match endpoint.channel:
             case Webhook() as channel:
                 hidden = partial(self.endpoints.hidden, endpoint.id)
-                return WebhookSender(channel, hidden, self.settings.posting)
+                return webhook_sender(
+                    channel, hidden, self.settings.requests, self.settings.pace.clock
+                )
             case Mail(to, every):
                 user = owner_number(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
                 links = self._links(endpoint)
-                return MailSender(self.settings.mail, to, every, counted, back, links)
+                return mail_sender(self.settings.mail, to, every, counted, back, links)
             case File(name):
-                return FileSender(self.settings.files / name)
+                return file_sender(self.settings.files / name)
 
     def _links(self, endpoint: Endpoint) -> MailLinks | None:
         """Return the addresses in mails of an endpoint; None without a public address."""

@@ -254,7 +254,7 @@ def make(
         try:
             _mail_code(app, account, endpoint)
         except BaseException:
-            app.delivery.end(endpoint.id)
+            app.delivery.endpoints.remove([endpoint.id])
             raise
     return MadeEndpoint(**_shown(app, endpoint).model_dump(), secret=made)
 
@@ -288,12 +288,11 @@ def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Change
         if not isinstance(channel, Webhook):
             raise _wrong("url", "only a webhook has an address that can be changed")
         _check(app, account, changes.url)
-        channel = replace(channel, url=changes.url)
-        app.delivery.endpoints.redirect(id, channel)
-    elif channel != endpoint.channel:
-        app.delivery.endpoints.update(id, lambda one: replace(one, channel=channel))
+        channel = replace(channel, url=changes.url).redacted()
     transition = {"active": Endpoint.resumed, "paused": Endpoint.paused, None: _same}
-    changed = app.delivery.change(id, transition[changes.state])
+    changed = app.delivery.endpoints.change(
+        id, lambda one: transition[changes.state](replace(one, channel=channel)), url=changes.url
+    )
     if changed is None:
         raise not_found("endpoint", id)
     return _shown(app, changed)
@@ -302,7 +301,7 @@ def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Change
 @router.delete("/{id}", summary="Delete an endpoint", status_code=204)
 def delete(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
     """Removes an endpoint with its secret and its letters."""
-    app.delivery.end(_existing(app, account, name, id).id)
+    app.delivery.endpoints.remove([_existing(app, account, name, id).id])
 
 
 @router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
@@ -312,7 +311,7 @@ def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
     channel = _existing(app, account, name, id).channel
     if not isinstance(channel, Webhook) or not channel.is_signed:
         raise _wrong("id", "only a webhook has a secret")
-    return Secret(secret=app.delivery.rotate(id))
+    return Secret(secret=app.delivery.endpoints.rotate(id))
 
 
 @router.post("/{id}:confirm", summary="Confirm a mail address")
@@ -326,7 +325,7 @@ def confirm(
     if confirmation.code is None:
         _mail_code(app, account, endpoint)
         return _shown(app, endpoint)
-    confirmed = app.delivery.confirm(id, confirmation.code.strip())
+    confirmed = app.delivery.endpoints.confirm(id, confirmation.code.strip())
     if confirmed is None:
         raise Problem(
             "wrong_code",
@@ -360,7 +359,7 @@ def replay(
             f"the endpoint is {endpoint.state}",
             hint='enable it first: PATCH {"state": "active"}',
         )
-    return Replayed(letters=app.delivery.replay(id, replay.message))
+    return Replayed(letters=app.delivery.endpoints.replay(id, replay.message))
 
 
 def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
@@ -428,16 +427,18 @@ def _check(app: App, account: Account, url: str) -> None:
     """
     if HIDDEN in url:
         raise _wrong("url", f"{HIDDEN} stands for what answers do not show: give the whole address")
-    posting = app.delivery.settings.posting
-    asked = check(url, posting.allow_addresses, posting.resolve)
+    requests = app.delivery.settings.requests
+    asked = check(url, requests.allow_addresses, requests.resolve)
     try:
-        found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
+        asyncio.run(asyncio.wait_for(asked, RESOLVING))
     except TimeoutError:
-        found = unreachable(url, posting.allow_addresses)
-    if isinstance(found, RefusedAddress) and not (
-        account.is_operator and found.code == "fetch_unreachable"
-    ):
-        raise refused_address(account, found)
+        refused = unreachable(url, requests.allow_addresses)
+    except RefusedAddress as error:
+        refused = error
+    else:
+        return
+    if not (account.is_operator and refused.code == "fetch_unreachable"):
+        raise refused_address(account, refused)
 
 
 def _is_confirmed(app: App, account: Account, channel: DeliveryChannel) -> bool:
@@ -519,7 +520,7 @@ def look(id: Id, token: Token, app: TheApp) -> HTMLResponse:
 def unsubscribe(id: Id, token: Token, app: TheApp) -> HTMLResponse:
     """Disables the endpoint of the operator; a user needs the reader's code to go on."""
     _mailed(app, id, token)
-    app.delivery.change(id, _ended)
+    app.delivery.endpoints.change(id, _ended)
     return _page("No more of these mails", "<p>You get no more of these mails.</p>")
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.formats.opml import read_list, write_opml
-from feeds.http.addresses import refusal
+from feeds.http.addresses import RefusedAddress, expect_fetchable
 from feeds.xml.encoding import as_utf8, charset_of
 from xscl.client import service_answers as answers
 from xscl.language.names import EVERYTHING
@@ -352,9 +352,10 @@ def existing(feeds: FeedRepository, account: Account, key: str) -> Feed:
 
 def refuse_address(app: App, account: Account, url: str) -> None:
     """Raise Problem for a URL that may not be fetched."""
-    refused = refusal(url, frozenset(app.feeds.fetching.allow_addresses))
-    if refused is not None:
-        raise refused_address(account, refused)
+    try:
+        expect_fetchable(url, app.feeds.fetching.allow_addresses)
+    except RefusedAddress as refused:
+        raise refused_address(account, refused) from None
 
 
 def _claim(app: App, account: Account, feed: Feed) -> list[str]:

@@ -1,38 +1,133 @@
-"""Details of an entry: extensions of RSS and Atom, and texts in a better form.
+"""RSS in all its versions, and Atom 1.0 (RFC 4287) and 0.3: one reader over the names of elements.
 
-The elements of Media RSS, iTunes, FeedBurner, Dublin Core and Atom are read alike in RSS and in
-Atom.  What an extension says of a field counts only if the format's own element says nothing.
+The formats differ in the names that give a field (`vocabulary`), and in where entries stand: beside
+the channel of RSS 0.90 and 1.0 (`rdf:RDF`), inside it, or in the root of Atom.  An entry's own
+elements are in its namespace, whichever that is.
+
+The elements of Media RSS, iTunes, FeedBurner, Dublin Core and Atom are read alike in all of them.
+What an extension says of a field counts only if the format's own element says nothing.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.entries import Category, Enclosure, FeedEntry, Fields
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry, Fields
 from feeds.formats.markup import has_relative_links, inner_markup, with_absolute_links
-from feeds.formats.namespaces import ATOM, ATOM_03
-from feeds.formats.vocabulary import Children, media_of
+from feeds.formats.namespaces import ATOM, ATOM_03, RDF, RSS_090
+from feeds.formats.native import frame, own_xml
+from feeds.formats.vocabulary import Children, children, media_of, update_period
+
+_INHERITED = 2_000
+"""A feed's authors are repeated in its entries up to so many characters."""
 
 
-def with_details(own: FeedEntry, entry: Children, base: str) -> FeedEntry:
-    """Return an entry with its texts in their better form, and with what extensions say of it."""
+def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
+    """The feed of an `rss`, `rdf:RDF` or `feed` element; None if it is none of them."""
+    version = _format(root)
+    if version is None:
+        return None
+    kind = "atom" if version.startswith("atom") else "rss"
+    channels = (child for child in root if kind == "rss" and _local(child) == "channel")
+    channel = next(channels, root)
+    written = _entries(root, channel, kind)
+    holder = root if written and written[0].getparent() is root else channel
+    around = frame(root, holder, str(written[0].tag)) if native and written else None
+    found = children(channel, kind)
+    authors = _authors(found) if kind == "atom" else ()  # RFC 4287, 4.2.1
+    if sum(map(len, authors)) > _INHERITED:
+        authors = ()
+    base = entries.base_of(channel, url)
+    links = [*found.all("atom_link"), *found.all("link")]
+    minutes = entries.number(found.first("ttl"))
+    hours = map(entries.number, _nested(found, "skip_hours", "hour"))
+    return FeedChannel(
+        format=version,
+        title=found.first("title") or "",
+        id=(found.first("id") or "").strip(),
+        self_url=entries.linked(links, "self", base) or "",
+        hub=entries.linked(links, "hub", base) or "",
+        site_url=_site(found, links, base) or "",
+        ttl=minutes * 60 if minutes else update_period(found),
+        # 24 was once the name of 0.
+        skip_hours=frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24),
+        skip_days=frozenset(day[:3].lower() for day in _nested(found, "skip_days", "day")),
+        entries=tuple(_entry(each, url, kind, authors, around is not None) for each in written),
+        frame=around or (b"", b""),
+    )
+
+
+def _format(root: etree._Element) -> str | None:
+    namespace, name = entries.split(str(root.tag))
+    if name == "feed" and namespace in (ATOM, ATOM_03, ""):
+        return "atom03" if namespace == ATOM_03 else "atom10"
+    if name == "RDF" and namespace == RDF:
+        inner = {entries.split(str(child.tag))[0] for child in root if isinstance(child.tag, str)}
+        return "rss090" if inner & set(RSS_090) else "rss10"
+    if name.lower() != "rss":
+        return None
+    version = "".join((root.get("version") or "2.0").split(".")).strip()
+    return "rss" + (version if version.isascii() and version.isdigit() else "20")[:3]
+
+
+def _entries(root: etree._Element, channel: etree._Element, kind: str) -> list[etree._Element]:
+    if kind == "atom":
+        return [*root.iterchildren(entries.tag_of(entries.split(str(root.tag))[0], "entry"))]
+    holders = [channel, root] if channel is not root else [root]
+    # In a damaged feed an element that was never closed may have swallowed the items.
+    return [child for each in holders for child in each if _local(child) == "item"] or [
+        element for element in channel.iter() if _local(element) == "item"
+    ]
+
+
+def _local(element: etree._Element) -> str:
+    """The name of an element in small letters."""
+    return entries.split(element.tag)[1].lower() if isinstance(element.tag, str) else ""
+
+
+def _site(found: Children, links: Sequence[etree._Element], base: str) -> str | None:
+    """The address that a feed or an entry leads to."""
+    written = entries.link(found.first("link_text"), base)
+    return written or entries.linked(links, "alternate", base)
+
+
+def _nested(channel: Children, field: str, inner: str) -> list[str]:
+    """The texts of the elements in the lists of a field."""
+    lists = map(entries.fields, channel.all(field))
+    name = entries.tag_of(channel.core, inner)
+    return [text.strip() for each in lists for text in entries.named(each, (name,))]
+
+
+# --- entries ---
+
+
+def _entry(
+    element: etree._Element, url: str, kind: str, inherited: tuple[str, ...], native: bool
+) -> FeedEntry:
+    entry = children(element, kind)
     media = media_of(entry)
+    base = entries.base_of(element, url)
+    links = [*entry.all("atom_link"), *entry.all("link")]
     source, source_url = _source(entry, base)
-    return replace(
-        own,
+    return FeedEntry(
+        guid=entry.first("guid") or element.get(f"{{{RDF}}}about"),
+        link=_site(entry, links, base) or _permalink(entry),
         article=entries.link(entry.first("article"), base),
         title=_title(entry, media),
         texts=frozenset(_texts(entry)) if entry.core == ATOM else frozenset(),
         description=_description(entry, media, base),
         content=_content(entry, base),
-        authors=_authors(entry) or own.authors,
+        authors=_authors(entry)
+        or next((_authors(children(each, kind)) for each in entry.all("own_sources")), ())
+        or inherited,
         categories=_categories(entry, media),
+        published=entry.first("published"),
+        updated=entry.first("updated"),
         enclosures=tuple(_enclosures(entry, media, base)),
         comments=_comments(entry, base),
         source=source,
@@ -40,7 +135,18 @@ def with_details(own: FeedEntry, entry: Children, base: str) -> FeedEntry:
         rights=entry.first("rights") or media.first("rights"),
         image=_image(entry, media, base) if media.found or entry.has("picture") else None,
         duration=_duration(entry, media) if media.found or entry.has("duration") else None,
+        native=own_xml(element) if native else b"",
     )
+
+
+def _permalink(entry: Children) -> str | None:
+    """The address of a guid of RSS that is a permalink."""
+    for guid in entry.all("permalink"):
+        address = entries.text(guid).strip()
+        permanent = (guid.get("isPermaLink") or "true").strip().lower() != "false"
+        if permanent and address.lower().startswith(("http://", "https://")):
+            return address
+    return None
 
 
 # --- texts ---
@@ -111,15 +217,15 @@ _LABELS = ("labels", "label_lists", "more_labels", "keywords")
 
 
 def _authors(entry: Children) -> tuple[str, ...]:
-    """The authors in a better form: each once, by name; else those that only extensions name."""
-    if entry.core in (ATOM, ATOM_03):
-        return ()
-    written = dict.fromkeys(name for name in map(_person, entry.all("people")) if name.strip())
-    return (
-        tuple(written)
-        or tuple(name for name in map(_person, entry.all("atom_people")) if name.strip())
-        or entry.texts("more_people")
-    )
+    """The names of the authors, each once; those that only extensions name if there are no others.
+
+    Who has no name is named by address.
+    """
+    for field in ("people", "other_people", "more_people"):
+        names = dict.fromkeys(name for name in map(_person, entry.all(field)) if name.strip())
+        if names:
+            return tuple(names)
+    return ()
 
 
 def _person(element: etree._Element) -> str:
@@ -127,9 +233,8 @@ def _person(element: etree._Element) -> str:
     if not len(element):
         return (element.text or "").strip()
     inner = entries.fields(element)
-    names = [
-        tag for key in ("name", "email", "uri") for tag in inner if entries.split(tag)[1] == key
-    ]
+    keys = ("name", "email", "uri", "url")
+    names = [tag for key in keys for tag in inner if entries.split(tag)[1] == key]
     return next(entries.named(inner, names), entries.text(element)).strip()
 
 
