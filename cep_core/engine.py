@@ -25,22 +25,8 @@ from cep_core.dataflow.mop import Operator
 from cep_core.dataflow.options import Options
 from cep_core.dataflow.predicates import PredicateShapes
 from cep_core.decimals import BoundedDecimal
-from cep_core.errors import (
-    CepError,
-    Closed,
-    NameTaken,
-    SnapshotError,
-)
-from cep_core.events import (
-    Event,
-    Late,
-    Match,
-    Rejected,
-    Row,
-    Schema,
-    is_calendar,
-    shown,
-)
+from cep_core.errors import CepError, Closed, NameTaken, SnapshotError
+from cep_core.events import Event, Late, Match, Rejected, Row, Schema, is_calendar, shown
 from cep_core.languages import require_name
 from cep_core.plan.fanout import FoundRow
 from cep_core.plan.plan import Builder, Plan
@@ -213,9 +199,7 @@ class Engine:
 
     def next_instant(self, calendars: frozenset[str] | None = None) -> int:
         """Return the time beyond which the clock passes an instant: of all calendars, or some."""
-        if calendars is None or self._streams.instants is None:
-            return self._streams.next_instant()
-        return self._streams.instants.next_of(calendars)
+        return self._streams.instants.next(calendars)
 
     def read_calendar(self, name: str) -> Operator:
         """Return the operator of a calendar for an m-op of the plan, until `leave_calendar`."""
@@ -227,8 +211,7 @@ class Engine:
 
     def begin_instants(self, time: int) -> None:
         """Set the time from which instants of all calendars occur, whatever the clock."""
-        if self._streams.instants is not None:
-            self._streams.instants.begin(time)
+        self._streams.instants.begin(time)
 
     def calendars(self, names: Iterable[str]) -> list[str]:
         """Return the calendars that are read among some streams, each as a line of text."""

@@ -26,7 +26,7 @@ from typing import ClassVar, NamedTuple
 _WIDTH = 100  # characters of a source line that a message shows
 
 
-class Span(NamedTuple):
+class Extent(NamedTuple):
     """A place in the text of a query, as offsets; the end is exclusive."""
 
     start: int
@@ -57,7 +57,7 @@ class AlgebraError(CepError):
         message: str,
         *,
         hint: str | None = None,
-        span: Span | None = None,
+        span: Extent | None = None,
         kind: type[QueryError] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
@@ -70,7 +70,7 @@ class QueryError(CepError):
 
     code = "query"
 
-    def __init__(self, message: str, source: str, span: Span, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, source: str, span: Extent, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         before = source[: span.start]
         self.source = source
@@ -82,7 +82,7 @@ class QueryError(CepError):
     def of(cls, error: AlgebraError, source: str) -> QueryError:
         """Return an error of the algebra as one at its place: the whole text if it has none."""
         kind = error.kind or cls
-        return kind(error.message, source, error.span or Span(0, len(source)), hint=error.hint)
+        return kind(error.message, source, error.span or Extent(0, len(source)), hint=error.hint)
 
     def __str__(self) -> str:
         text, caret = _excerpt(self.source, self.line, self.column, self.span)
@@ -154,7 +154,7 @@ def near_miss(name: str, known: Iterable[str]) -> str | None:
     return f"there are {', '.join(names)}" if 0 < len(names) <= 8 else None
 
 
-def _excerpt(source: str, line: int, column: int, span: Span) -> tuple[str, str]:
+def _excerpt(source: str, line: int, column: int, span: Extent) -> tuple[str, str]:
     """Return the line of the source, cut around the column, and the carets under the span."""
     lines = source.split("\n")
     text = lines[line - 1].expandtabs(1) if line <= len(lines) else ""

@@ -85,7 +85,7 @@ import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match
 import xscl.subscriptions.match_tables as match_tables
-from cep_core.algebra import MOST_DISJUNCTS
+from cep_core.algebra.normal_form import MOST_DISJUNCTS
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
 from cep_core.languages.tokens import _LONGEST_NUMBER as CEP_NUMBER
 from feeds.files import archives

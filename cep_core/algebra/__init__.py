@@ -25,7 +25,7 @@ PatternMatch           SEQ, NFAb     matches of sequences and patterns, with abs
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  Absence is
 not part of that section; it is related to SASE's negated end and NEXT's exception
-(`operators.cayuga.absence`).  PatternMatch has what SASE asks for (`cep_core.algebra.patterns`).
+(`operators.cayuga.outer_join`).  PatternMatch has what SASE asks for (`cep_core.algebra.patterns`).
 """
 
 from cep_core.algebra.constructors import (
@@ -78,15 +78,6 @@ from cep_core.algebra.normal_form import (
 )
 from cep_core.algebra.pattern_constructors import pattern_match
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
-from cep_core.algebra.schemas import (
-    Functions,
-    iterated_schema,
-    pair_types,
-    paired_schema,
-    require,
-    require_window,
-    schema_of,
-)
 from cep_core.algebra.untyped import (
     WHITE_SPACE,
     comparands,
@@ -120,7 +111,6 @@ __all__ = [
     "Choice",
     "Component",
     "DecimalOrDouble",
-    "Functions",
     "InstanceAggregate",
     "Iterate",
     "Junction",
@@ -154,20 +144,14 @@ __all__ = [
     "instant_of",
     "integer_of",
     "iterate",
-    "iterated_schema",
     "number_of",
     "operand_of",
     "operand_value",
     "outer_join",
-    "pair_types",
-    "paired_schema",
     "pattern_match",
     "project",
     "remainder",
     "rename",
-    "require",
-    "require_window",
-    "schema_of",
     "select",
     "sequence",
     "sources_of",

@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from cep_core.errors import AlgebraError, Span, near_miss
+from cep_core.errors import AlgebraError, Extent, near_miss
 from cep_core.events import CALENDAR
 
 MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes or seconds
@@ -158,7 +158,7 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
     Raises AlgebraError with the place of what is wrong.
     """
     fields = [(one[0].upper(), one.span()) for one in re.finditer(r"\S+", text)]
-    whole = Span(text_at, text_at + max(1, len(text)))
+    whole = Extent(text_at, text_at + max(1, len(text)))
     if len(fields) == 1 and _moment(fields[0][0]) is not None:
         return _single(fields[0][0], zone, whole, zone_at)
     if not 5 <= len(fields) <= len(_FIELDS) or len(text) > _LONGEST:
@@ -179,14 +179,14 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
         raise AlgebraError(
             f"{written!r} is no {name} of a cron expression",
             hint=f"it is {known}{_SIGNS}",
-            span=Span(text_at + start, text_at + end),
+            span=Extent(text_at + start, text_at + end),
         )
-    return Calendar(expression, _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+    return Calendar(expression, _known_zone(zone, Extent(zone_at, zone_at + max(1, len(zone)))))
 
 
-def _single(text: str, zone: str, span: Span, zone_at: int) -> Calendar:
+def _single(text: str, zone: str, span: Extent, zone_at: int) -> Calendar:
     """Return the calendar of a date and time; raises AlgebraError if no clock comes to it."""
-    known = _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone))))
+    known = _known_zone(zone, Extent(zone_at, zone_at + max(1, len(zone))))
     found = Calendar(text, known)
     try:
         for second in found.seconds(_FIRST):
@@ -224,7 +224,7 @@ def calendar_of(name: str) -> Calendar:
     return calendar(found[1], found[2] or "UTC")
 
 
-def _known_zone(zone: str, span: Span) -> str:
+def _known_zone(zone: str, span: Extent) -> str:
     """Return the name of a time zone; raises AlgebraError if there is none."""
     if zone.upper() in ("UTC", "ETC/UTC"):
         return "UTC"

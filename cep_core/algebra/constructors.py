@@ -44,7 +44,7 @@ from cep_core.algebra.schemas import (
     require_window,
     schema_of,
 )
-from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.errors import AlgebraError, Extent, SchemaFault
 from cep_core.events import Schema
 
 
@@ -63,7 +63,7 @@ def project(
     source: Node,
     columns: Ordered[tuple[str, Expression]],
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
     nulls: Ordered[type] = (),
 ) -> Project:
     """Return the named expressions over a source; ``nulls`` are the types of those always null."""
@@ -76,13 +76,13 @@ def project(
     return Project(source, tuple(made), schema)
 
 
-def rename(source: Node, names: Mapping[str, str], span: Span | None = None) -> Project:
+def rename(source: Node, names: Mapping[str, str], span: Extent | None = None) -> Project:
     """Return ρ over a source: attributes by their new names."""
     columns = [(names.get(name, name), Column(2, i)) for i, name in enumerate(source.schema.names)]
     return project(source, columns, span=span)
 
 
-def union(left: Node, right: Node, span: Span | None = None) -> Union:
+def union(left: Node, right: Node, span: Extent | None = None) -> Union:
     """Return the bag union of streams with the same names and types of attributes."""
     if left.schema != right.schema:
         raise AlgebraError(
@@ -99,7 +99,7 @@ def sequence(
     right: Node,
     predicate: Expression = TRUE,
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
     rank: int | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
@@ -116,7 +116,7 @@ def iterate(
     rebind: Expression,
     aggregates: Ordered[tuple[str, Expression, type]] = (),
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> Iterate:
     """Return μ; each aggregate has a name, an expression, and its type."""
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
@@ -142,7 +142,7 @@ def instance_aggregate(
     group_by: Ordered[int],
     aggregates: Ordered[tuple[str, Aggregate]],
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> InstanceAggregate:
     """Return β: the grouped columns, then the aggregates."""
     types = {2: source.schema.types}
@@ -160,7 +160,7 @@ def window_aggregate(
     aggregates: Ordered[tuple[str, Aggregate]],
     window: Expression,
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
     require_window(window, functions)
@@ -174,7 +174,7 @@ def window_join(
     predicate: Expression,
     window: Expression,
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> WindowJoin:
     """Return ⋈ of two streams."""
     require_window(window, functions)
@@ -230,7 +230,7 @@ def alternative(
     predicate: Expression,
     window: Expression,
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
     silent = absence(left, right, predicate, window, functions)

@@ -20,7 +20,7 @@ from cep_core.algebra.functions import FUNCTIONS as FUNCTIONS
 from cep_core.algebra.functions import Function as Function
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.decimals import BoundedDecimal
-from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
+from cep_core.errors import AlgebraError, Extent, TypeFault, UnknownName, near_miss
 from cep_core.events import is_hashable, shown
 
 RowSide: TypeAlias = Literal[1, 2]
@@ -40,7 +40,7 @@ def is_same(one: object, other: object) -> bool:
 class Spanned:
     """A node with its place in the query's text, which does not count for equality."""
 
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+    span: Extent | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Call(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Spanned):
+class TupleItem(Spanned):
     """One item of a tuple, inside the `Every` that gives it its name."""
 
     name: int
@@ -174,7 +174,7 @@ class Not(Spanned):
 class Every(Spanned):
     """An atom: the condition holds for all items of some tuples, taken side by side.
 
-    ``names`` are those of the `Item`s that stand for them in the condition, which is an atom, too:
+    ``names`` are those of the `TupleItem`s that stand for them in the condition, an atom, too:
     if it fails or misses an operand for one of the items it is false.  Of no items it is true.
     """
 
@@ -187,8 +187,8 @@ class Every(Spanned):
 class Each(Spanned):
     """The sequence of what an expression is for every choice of items, one of each sequence.
 
-    ``names`` are those of the `Item`s that stand for them.  A sequence may read items of an `Each`
-    around it; an `Each` directly inside adds its own to the same sequence.
+    ``names`` are those of the `TupleItem`s that stand for them.  A sequence may read items of an
+    `Each` around it; an `Each` directly inside adds its own to the same sequence.
     """
 
     names: tuple[int, ...]
@@ -196,7 +196,7 @@ class Each(Spanned):
     item: Expression
 
 
-LeafExpression: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
+LeafExpression: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | TupleItem
 ValueExpression: TypeAlias = LeafExpression | Arithmetic | Negative | Call | Case | Coalesce | Each
 Expression: TypeAlias = ValueExpression | Compare | And | Or | Not | Every | IsNull
 ConditionExpression: TypeAlias = Compare | And | Or | Not | Every | IsNull
@@ -226,7 +226,7 @@ def type_of(
             return types[side][index]
         case Constant(value):
             return None if value is None else type(value)
-        case Parameter(_, kind) | Item(_, kind):
+        case Parameter(_, kind) | TupleItem(_, kind):
             return kind
         case Duration() | Time():
             return int
@@ -337,11 +337,11 @@ def _malformed(node: Expression) -> str | None:
             return f"there is no comparison {shown(operator)}"
         case Arithmetic(operator) if operator not in OPERATORS:
             return f"there is no operator {shown(operator)}"
-        case Column(_, index) | Parameter(index) | Item(index) if type(index) is not int:
+        case Column(_, index) | Parameter(index) | TupleItem(index) if type(index) is not int:
             return f"a position is an int, not {shown(index)}"
         case Time(side, edge) if side not in (1, 2) or edge not in ("begin", "end"):
             return f"there is no time {shown(edge)} of side {shown(side)}"
-        case Item(_, kind) if not isinstance(kind, type):
+        case TupleItem(_, kind) if not isinstance(kind, type):
             return f"the type of an item is a class, not {shown(kind)}"
         case Every(names, over) if not (
             isinstance(names, tuple) and isinstance(over, tuple) and len(names) == len(over) > 0
@@ -424,10 +424,7 @@ def _is_literal(node: Expression) -> bool:
 
 
 _NUMBERS = (int, float, BoundedDecimal)
-_NARROWER: Mapping[type, tuple[type, ...]] = {
-    float: (int, BoundedDecimal),
-    BoundedDecimal: (int,),
-}
+_NARROWER: Mapping[type, tuple[type, ...]] = {float: (int, BoundedDecimal), BoundedDecimal: (int,)}
 
 
 def is_narrower(kind: type | None, wanted: type) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple, TypeAlias, TypeVar, assert_never
 
+from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import (
     Absent,
     Chain,
@@ -99,47 +100,33 @@ class PatternState(NamedTuple):
 @lru_cache(64)
 def automaton_of(tree: PatternTree, mark: StepMark) -> tuple[PatternState, ...]:
     """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
-    numbered, _ = _numbered(tree, 0)
+    numbered = _numbered(tree, count())
     paces = {one.number: one.pace for one in trees_in(numbered) if isinstance(one, Loop)}
     places: dict[PatternTree, int] = {numbered: 0}
     states: list[PatternState] = []
-    for left in _growing(places):
+    order = [numbered]
+    for left in order:  # which grows meanwhile
         ways = _few(dict.fromkeys(islice(_ways(left), MOST_WAYS + 1)))
         for _, rest in ways:
-            if places.setdefault(rest, len(places)) >= MOST_STATES:
-                raise AlgebraError(
-                    f"the pattern has more than {MOST_STATES} states",
-                    hint="use smaller numbers of repetitions",
-                )
+            if rest not in places:
+                places[rest] = len(order)
+                order.append(rest)
+        if len(order) > MOST_STATES:
+            raise AlgebraError(
+                f"the pattern has more than {MOST_STATES} states",
+                hint="use smaller numbers of repetitions",
+            )
         ends = tuple(empties(left)) if states else ()  # the empty word is no match
         states.append(_state(ways, places, paces, mark, ends))
     return tuple(states)
 
 
-def _growing(places: dict[PatternTree, int]) -> Iterator[PatternTree]:
-    """Yield the keys in order, also those that come while they are gone through."""
-    at = 0
-    while at < len(places):
-        known = list(places)
-        while at < len(known):
-            yield known[at]
-            at += 1
-
-
-def _numbered(tree: PatternTree, number: int) -> tuple[PatternTree, int]:
-    """Return a tree whose loops have numbers of their own, and the next number."""
-    match tree:
-        case Loop(inner):
-            below, after = _numbered(inner, number + 1)
-            return replace(tree, inner=below, number=number, begun=False), after
-        case Chain(parts) | Choice(parts):
-            made: list[PatternTree] = []
-            for part in parts:
-                below, number = _numbered(part, number)
-                made.append(below)
-            return replace(tree, parts=tuple(made)), number
-        case _:
-            return tree, number
+def _numbered(tree: PatternTree, numbers: Iterator[int]) -> PatternTree:
+    """Return a tree whose loops have numbers of their own."""
+    tree = with_operands(tree, "PatternTree", lambda part: _numbered(part, numbers))
+    if isinstance(tree, Loop):
+        return replace(tree, number=next(numbers), begun=False)
+    return tree
 
 
 def _state(

@@ -8,17 +8,10 @@ from dataclasses import replace
 from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch, Rules
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
-from cep_core.algebra.pattern_tree import (
-    Absent,
-    Loop,
-    One,
-    PatternTree,
-    Unordered,
-    trees_in,
-)
+from cep_core.algebra.pattern_tree import Absent, Loop, One, PatternTree, Unordered, trees_in
 from cep_core.algebra.patterns import MOST_COMPONENTS, RUN_AGGREGATES, aggregate_type
 from cep_core.algebra.schemas import Functions, require, require_window, schema_of
-from cep_core.errors import AlgebraError, Span, TypeFault
+from cep_core.errors import AlgebraError, Extent, TypeFault
 
 _TIMES = ("start", "first_end", "end", "current_end", "previous_end")
 _OF_ONE = ("value", "COUNT", "start", "first_end", "end")
@@ -33,7 +26,7 @@ def pattern_match(
     predicate: Expression,
     rules: Rules | None = None,
     functions: Functions = FUNCTIONS,
-    span: Span | None = None,
+    span: Extent | None = None,
 ) -> PatternMatch:
     """Return a pattern; ``names`` are those of the first parts, which are put out."""
     rules = rules or Rules()
@@ -92,7 +85,7 @@ def pattern_match(
 
 
 def _require_tree(
-    tree: PatternTree, components: Sequence[Component], rules: Rules, span: Span | None
+    tree: PatternTree, components: Sequence[Component], rules: Rules, span: Extent | None
 ) -> None:
     """Raise AlgebraError unless each component is in the tree once, and some has to occur."""
     found: list[int] = []
@@ -157,7 +150,7 @@ def _never_ends(state: PatternState) -> bool:
 
 
 def _part_type(
-    part: Part, components: Sequence[Component], inputs: Sequence[Node], span: Span | None
+    part: Part, components: Sequence[Component], inputs: Sequence[Node], span: Extent | None
 ) -> type:
     """Return the type of a part; raises AlgebraError if there is no such part."""
     _require_place(part.component, len(components), "component", span)
@@ -178,6 +171,6 @@ def _part_type(
     return tuple if role == "LIST" else aggregate_type(role, schema.types[index], span)
 
 
-def _require_place(place: object, number: int, what: str, span: Span | None) -> None:
+def _require_place(place: object, number: int, what: str, span: Extent | None) -> None:
     if type(place) is not int or not 0 <= place < number:
         raise AlgebraError(f"there is no {what} {place}", span=span)

@@ -6,11 +6,11 @@ conditions on them belong to the node `PatternMatch`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from cep_core.algebra.operands import operands
+from cep_core.algebra.operands import operands, with_operands
 
 StepMark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
 LoopPace: TypeAlias = Literal["all", "greedy", "reluctant", "longest", "every"]
@@ -100,6 +100,29 @@ def stops_of(tree: PatternTree) -> tuple[int, ...]:
             return (stop,)
         case _:
             return ()
+
+
+def components_aside(tree: PatternTree) -> set[int]:
+    """Return the components of a tree that do not occur: they are absent, or stop it."""
+    absent = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
+    return absent.union(*map(stops_of, trees_in(tree)))
+
+
+def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
+    """Return a tree whose components have other numbers."""
+    tree = with_operands(tree, "PatternTree", lambda part: renumbered(part, places))
+    match tree:
+        case Absent(component):
+            return replace(tree, component=places[component])
+        case One(component, until=stops):
+            until = tuple([places[one] for one in stops])
+            return replace(tree, component=places[component], until=until)
+        case Unordered(components):
+            return replace(tree, components=tuple([places[one] for one in components]))
+        case Loop(until=stop) if stop is not None:
+            return replace(tree, until=places[stop])
+        case _:
+            return tree
 
 
 def components_in(tree: PatternTree) -> set[int]:

@@ -26,7 +26,7 @@ from cep_core.algebra.expressions import (
 from cep_core.algebra.nodes import Part, PatternMatch, Role, RunAggregate
 from cep_core.algebra.pattern_tree import Chain, One
 from cep_core.algebra.schemas import average_type, require_aggregable
-from cep_core.errors import Span
+from cep_core.errors import Extent
 
 MOST_COMPONENTS = 64
 RUN_AGGREGATES: tuple[str, ...] = get_args(RunAggregate)
@@ -90,7 +90,7 @@ def handles_null(node: Expression, reads: Callable[[int], bool]) -> bool:
     )
 
 
-def aggregate_type(role: str, kind: type, span: Span | None = None) -> type:
+def aggregate_type(role: str, kind: type, span: Extent | None = None) -> type:
     """Return the type of an aggregate over a run, or of an attribute itself."""
     require_aggregable(role, kind, span)
     return int if role == "COUNT" else average_type(kind) if role == "AVG" else kind

@@ -22,7 +22,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.algebra.nodes import AGGREGATES, Aggregate, Node
 from cep_core.decimals import BoundedDecimal
-from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.errors import AlgebraError, Extent, SchemaFault
 from cep_core.events import Schema, shown
 
 _NUMBERS = (int, float, BoundedDecimal)
@@ -34,7 +34,7 @@ def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
     return {1: left.schema.types, 2: right.schema.types}
 
 
-def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Schema:
+def paired_schema(left: Schema, right: Schema, span: Extent | None = None) -> Schema:
     """Return the schema of pairs: if any name occurs twice, all of the left get the suffix "_1"."""
     collide = set(left.names) & set(right.names)
     own = [f"{name}_1" for name in left.names] if collide else list(left.names)
@@ -42,7 +42,11 @@ def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Sche
 
 
 def iterated_schema(
-    left: Schema, right: Schema, names: Ordered[str], kinds: Ordered[type], span: Span | None = None
+    left: Schema,
+    right: Schema,
+    names: Ordered[str],
+    kinds: Ordered[type],
+    span: Extent | None = None,
 ) -> tuple[Schema, tuple[int | None, ...]]:
     """Return the layout of μ's instances and where its later part comes from at first.
 
@@ -64,7 +68,7 @@ def iterated_schema(
     return schema, tuple(left.names.index(n) if n in left.names else None for n in later)
 
 
-def schema_of(names: Ordered[str], types: Ordered[type], span: Span | None = None) -> Schema:
+def schema_of(names: Ordered[str], types: Ordered[type], span: Extent | None = None) -> Schema:
     """Return the schema of a result; raises AlgebraError if a name occurs twice."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
@@ -82,7 +86,7 @@ def aggregated_schema(
     group_by: Ordered[int],
     aggregates: Ordered[tuple[str, Aggregate]],
     functions: Functions,
-    span: Span | None,
+    span: Extent | None,
 ) -> Schema:
     types = {2: source.schema.types}
     for column in group_by:
@@ -100,7 +104,7 @@ def _aggregate_type(
     aggregate: Aggregate,
     types: dict[int, tuple[type, ...]],
     functions: Functions,
-    span: Span | None,
+    span: Extent | None,
 ) -> type:
     function, argument, by = aggregate.function, aggregate.argument, aggregate.by
     if function not in AGGREGATES:
@@ -125,7 +129,7 @@ def average_type(kind: type | None) -> type:
     return BoundedDecimal if kind is BoundedDecimal else float
 
 
-def require_aggregable(function: str, kind: type | None, span: Span | None) -> None:
+def require_aggregable(function: str, kind: type | None, span: Extent | None) -> None:
     """Raise AlgebraError unless a function aggregates values of a type; None: only null."""
     wanted = ""
     if function in ("SUM", "AVG") and kind not in (*_NUMBERS, None):

@@ -70,7 +70,7 @@ class Words:
                 return f"${side}.{'t0' if edge == 'begin' else 't1'}" if self._paired else edge
             case ex.Missing():
                 return "MISSING"
-            case ex.Item(name):
+            case ex.TupleItem(name):
                 return self._items.get(name, f"#{name}")
             case ex.Every(names, over, condition) | ex.Each(names, over, condition):
                 self._items |= {

@@ -77,16 +77,7 @@ class Channel:
     ``ordered`` says that rows come within their epoch.
     """
 
-    __slots__ = (
-        "_free",
-        "_next",
-        "live",
-        "ordered",
-        "ports",
-        "routes",
-        "rows",
-        "sole",
-    )
+    __slots__ = ("_free", "_next", "live", "ordered", "ports", "routes", "rows", "sole")
 
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
@@ -98,9 +89,15 @@ class Channel:
         self._free: list[int] = []
         self._next = 0
 
-    def slot(self) -> int:
-        """Return a slot that is not in use, the lowest there is."""
-        self.occupy()
+    def slot(self, allocated: int | None = None) -> int:
+        """Return a slot that is in use now: one that another channel has allocated, or the lowest.
+
+        A channel that has slots of another one allocates none itself.
+        """
+        self.live += 1
+        self.sole = None
+        if allocated is not None:
+            return allocated
         if self._free:
             return heappop(self._free)
         self._next += 1
@@ -109,16 +106,8 @@ class Channel:
     def release(self, slot: int) -> None:
         """Release a slot."""
         self.live -= 1
-        heappush(self._free, slot)
-
-    def occupy(self) -> None:
-        """Count a slot in use that another channel has allocated."""
-        self.live += 1
-        self.sole = None
-
-    def vacate(self) -> None:
-        """Count such a slot as free."""
-        self.live -= 1
+        if slot < self._next:  # allocated here
+            heappush(self._free, slot)
 
     def connect(self, port: Port, slot: int) -> None:
         """Connect a port to a slot."""

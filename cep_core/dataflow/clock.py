@@ -20,7 +20,7 @@ from itertools import count, cycle
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
 
@@ -47,37 +47,22 @@ class Counted(Protocol):
     seconds: float
 
 
-class Stateful(Counted, Protocol):
-    """An m-op that changes its instances at the end of an epoch."""
-
-    def finish(self, now: int) -> None:
-        """Delete and install instances."""
-
-    def evict(self, watermark: int) -> None:
-        """Drop instances that no row from the watermark on can meet."""
-
-
-class Barrier(Counted, Protocol):
-    """An m-op that needs all rows of an epoch."""
+class EpochMOp(Counted, Protocol):
+    """An m-op in a lane, called in the epochs for which it asks."""
 
     depth: int
 
     def flush(self, now: int) -> None:
-        """Emit the rows of the epoch."""
+        """Emit the rows of an epoch of which the m-op needs all, or which is a deadline."""
 
+    def finish(self, now: int) -> None:
+        """Delete and install instances at the end of an epoch."""
 
-class Timed(Counted, Protocol):
-    """An m-op that set a deadline."""
-
-    def fire(self, deadline: int) -> None:
-        """Emit what is due at the deadline, after that epoch's events."""
+    def evict(self, watermark: int) -> None:
+        """Drop instances that no row from the watermark on can meet."""
 
     def awaiting(self, time: int) -> Iterator[Any]:
-        """Yield the operators for which something is due at the time of a timer."""
-
-
-class Deadlined(Barrier, Timed, Protocol):
-    """An m-op with deadlines: it takes its turn by depth in the epoch of each."""
+        """Yield the operators for which something is due at a deadline."""
 
 
 class BatchStage(Counted, Protocol):
@@ -167,10 +152,10 @@ class Lane:
         self._late = late
         self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
-        self._touched: list[Stateful] = []
-        self._barriers: list[tuple[int, int, Barrier]] = []
-        self._evictions: list[tuple[int, int, Stateful]] = []
-        self._timers: list[tuple[int, int, Timed]] = []
+        self._touched: list[EpochMOp] = []
+        self._barriers: list[tuple[int, int, EpochMOp]] = []
+        self._evictions: list[tuple[int, int, EpochMOp]] = []
+        self._timers: list[tuple[int, int, EpochMOp]] = []
         self._serial = count()  # breaks ties in the heaps by order of entry
         self._samples = cycle([True, *[False] * (SAMPLED - 1)])  # whether an epoch is timed
         self._timed = False  # the one that is being processed
@@ -184,44 +169,28 @@ class Lane:
             return port
         return LanePort(self, port)
 
-    def touch(self, mop: Stateful) -> None:
+    def touch(self, mop: EpochMOp) -> None:
         """Schedule an m-op to finish at the end of this epoch."""
         self._touched.append(mop)
 
-    def flush_later(self, mop: Barrier) -> None:
+    def flush_later(self, mop: EpochMOp) -> None:
         """Schedule an m-op to flush in this epoch."""
         heappush(self._barriers, (mop.depth, next(self._serial), mop))
 
-    def evict_at(self, time: int, mop: Stateful) -> None:
+    def evict_at(self, time: int, mop: EpochMOp) -> None:
         """Evict an m-op's dead instances once all epochs up to a time are closed."""
         heappush(self._evictions, (time, next(self._serial), mop))
         if time < self.due:
             self.due = time
 
-    def fire_at(self, deadline: int, mop: Timed) -> None:
-        """Set a timer: fire an m-op at a deadline, even if no more rows arrive."""
+    def flush_at(self, deadline: int, mop: EpochMOp) -> None:
+        """Flush an m-op in the epoch of a deadline, which there is even if no more rows arrive."""
+        if deadline == self.now:
+            self.flush_later(mop)
+            return
         heappush(self._timers, (deadline, next(self._serial), mop))
         if deadline < self.due:
             self.due = deadline
-
-    def expect(self, deadline: int, mop: Deadlined) -> bool:
-        """Flush an m-op in the epoch of a deadline; return whether that is prepared for.
-
-        If not, the epoch before the deadline is being processed: the m-op prepares when it ends.
-        """
-        begun = self.closed - 1 if self.now is None else self.now  # the last epoch that has begun
-        if deadline - 1 > begun:
-            self.fire_at(deadline - 1, mop)
-        elif self.now is None:
-            self.prepare(deadline, mop)
-        else:
-            return False
-        return True
-
-    def prepare(self, deadline: int, mop: Deadlined) -> None:
-        """Flush an m-op in the next epoch, which is that of the deadline."""
-        self.flush_later(mop)
-        self.fire_at(deadline, mop)
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -303,6 +272,8 @@ class Lane:
         self.clock.closing = time + self.lateness
         faults = self._faults = []
         try:
+            while self._timers and self._timers[0][0] <= time:
+                self.flush_later(heappop(self._timers)[2])
             if self._epochs and self._epochs[0] == time:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
@@ -310,10 +281,6 @@ class Lane:
                 for port, row, members in rows:
                     self._call(port, port.receive, row, members)
             self._flush_all(time)
-            while self._timers and self._timers[0][0] <= time:
-                mop = heappop(self._timers)[2]
-                self._call(mop, mop.fire, time)
-                self._flush_all(time)
             touched, self._touched = self._touched, []
             for one in touched:
                 self._call(one, one.finish, time)
@@ -344,12 +311,12 @@ class Lane:
 
     # -- the plan changes; snapshots -------------------------------------------------------
 
-    def forget(self, port: Port, slot: int, left: Callable[[Members], Members | None]) -> None:
-        """Remove a slot from the rows that wait for a port; ``left`` returns the other slots."""
+    def forget(self, port: Port, slot: int) -> None:
+        """Remove a slot from the rows that wait for a port."""
         for time, rows in list(self._rows.items()):
             kept: list[WaitingRow] = []
             for waiting in rows:
-                members = left(waiting[2]) if waiting[0] is port else waiting[2]
+                members = without_slot(waiting[2], slot) if waiting[0] is port else waiting[2]
                 if members == waiting[2]:
                     kept.append(waiting)
                     continue
@@ -371,7 +338,7 @@ class Lane:
         for time in sorted(self._rows):
             yield from self._rows[time]
 
-    def timers(self) -> Iterator[tuple[int, Timed]]:
+    def timers(self) -> Iterator[tuple[int, EpochMOp]]:
         """Yield the timers with their times, in no order."""
         for time, _, mop in self._timers:
             yield time, mop

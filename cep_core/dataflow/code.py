@@ -35,6 +35,11 @@ CHOICES = 8
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
 
 
+def _of_query(slot: int) -> str:
+    """Return the source of a constant."""
+    return f"k[{slot}]"
+
+
 def _of_pair(column: ex.Column) -> str:
     """Return the source of a column of a pair of rows."""
     return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
@@ -47,7 +52,7 @@ class Writer:
         self,
         functions: Functions,
         binary: bool,
-        slots: Callable[[int], str],
+        slots: Callable[[int], str] = _of_query,
         columns: Callable[[ex.Column], str] = _of_pair,
     ) -> None:
         self._slots = slots
@@ -58,6 +63,7 @@ class Writer:
             **{"_added": added, "_bounded": within_bounds, "_choices": _choices},
         }
         self._functions = functions
+        self.calls = False  # whether what was written calls functions
 
     def write(self, node: ex.Expression) -> str:
         """Return the source of an expression; of a condition, if it is one."""
@@ -74,7 +80,7 @@ class Writer:
                 return f"{'a' if side == 1 else 'b'}[{0 if edge == 'begin' else 1}]"
             case ex.Missing():
                 return "None"
-            case ex.Item(name):
+            case ex.TupleItem(name):
                 return f"x{name}"
             case ex.Every():
                 return self._every(node)
@@ -95,6 +101,7 @@ class Writer:
             case ex.Arithmetic(operator, left, right):
                 return f"({self.write(left)} {operator} {self.write(right)})"
             case ex.Call(name, arguments):
+                self.calls = True
                 self.names[f"f_{name}"] = self._functions[name].call
                 return f"f_{name}({', '.join(map(self.write, arguments))})"
             case ex.Compare():
@@ -158,11 +165,6 @@ class Writer:
         written = "None" if _misses(node) else self.write(node)
         return f"_bounded({written})" if isinstance(node, _MAKING) else written
 
-    @property
-    def calls(self) -> bool:
-        """True if what was written calls functions."""
-        return any(name.startswith("f_") for name in self.names)
-
     def _constant(self, value: Any) -> str:
         """Return the source of a value: a name, unless Python reads what it writes."""
         plain = value is None or type(value) in (bool, str)
@@ -224,7 +226,7 @@ def guarded(
 
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
     """Return a condition as a function of (a, b, k) that never raises."""
-    writer = _writer(functions, binary)
+    writer = Writer(functions, binary)
     holds: CompiledCondition = guarded(node, writer)
     return _with_budget(holds) if writer.calls else holds
 
@@ -260,7 +262,7 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
     """
     body = "start = b[0]\n    return [i for i in instances if (a := i[0])[1] < start and {}]"
     whole = ex.And(tuple(literals))
-    scan: InstanceScan = guarded(whole, _writer(functions, True), body, "instances, b, k")
+    scan: InstanceScan = guarded(whole, Writer(functions, True), body, "instances, b, k")
     return scan
 
 
@@ -271,11 +273,11 @@ def row_maker(
 
     ``times`` is the source of the first three items.  A column that fails is null.
     """
-    writer = _writer(functions, binary)
-    values = [writer.value(column) for column in columns]
-    attempts = [_attempted(value) for value in values]
-    quick, slow = (returning(", ".join((times, *made)), writer) for made in (values, attempts))
-    make: RowMaker = either(quick, slow)
+    writer = Writer(functions, binary)
+    values = list(map(writer.value, columns))
+    quick = returning(", ".join((times, *values)), writer)
+    careful = returning(", ".join((times, *map(_attempted, values))), writer)
+    make: RowMaker = either(quick, careful)
     return _with_budget(make) if writer.calls else make
 
 
@@ -286,9 +288,7 @@ def evaluator(
 
     The function raises what the expression does; the result of `Each` is an iterator.
     """
-    writer = Writer(
-        functions, False, lambda slot: f"k[{slot}]", lambda column: f"b[{column.index}]"
-    )
+    writer = Writer(functions, False, columns=lambda column: f"b[{column.index}]")
     evaluate: Callable[[Sequence[Any], Sequence[Any]], Any]
     evaluate = returning(writer.value(node), writer, "b, k")
     return evaluate
@@ -307,15 +307,10 @@ def constants(
         if indexes == list(range(start, stop)):
             return lambda p: tuple(p[start:stop])
         return lambda p: tuple([p[index] for index in indexes])
-    writer = _writer(functions, False)
+    writer = Writer(functions, False)
     values = "".join(f"{_attempted(writer.value(node))}, " for node in nodes)
     evaluate = returning(f"({values})", writer)
     return lambda p: cast(Row, evaluate(None, (), p))
-
-
-def _writer(functions: Functions, binary: bool) -> Writer:
-    """Return a writer of functions of (a, b, k)."""
-    return Writer(functions, binary, lambda slot: f"k[{slot}]")
 
 
 def returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:

@@ -18,14 +18,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import copysign
 from typing import Any, NamedTuple, TypeAlias
 
-from cep_core.algebra.expressions import (
-    Arithmetic,
-    Compare,
-    Expression,
-    Negative,
-    Parameter,
-    walk,
-)
+from cep_core.algebra.expressions import Arithmetic, Compare, Expression, Negative, Parameter, walk
 from cep_core.events import Row
 
 Constants: TypeAlias = tuple[Any, ...]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
-from cep_core.dataflow.channels import Channel, Members, Port, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port
 from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
@@ -68,17 +68,17 @@ class Operator:
         self.mop = mop
         self.uses = 0
         self.number = 0
-        inputs = wanted.inputs
-        self.depth: int = 1 + max((one.depth for one in inputs), default=-1)
-        single = mop is None or mop.single
-        self.simple: bool = single and all(one.simple for one in inputs)
-        self.lateness: int = lateness
-        for one in inputs:
+        self.depth = 0
+        self.simple = mop is None or mop.single
+        self.joined = mop is not None and mop.joins
+        self.lateness = lateness
+        for one in wanted.inputs:
+            self.depth = max(self.depth, one.depth + 1)
+            self.simple = self.simple and one.simple
+            self.joined = self.joined or one.joined
             self.lateness = max(self.lateness, one.lateness)
         if wanted.lane is not None:
             self.lateness = wanted.lane.lateness
-        joins = mop is not None and mop.joins
-        self.joined: bool = joins or any(one.joined for one in inputs)
 
     def below(self) -> Iterator[Operator]:
         """Yield this operator and those that it reads, each once."""
@@ -94,14 +94,15 @@ class Operator:
 class MOp(ABC):
     """A multi-operator: a label, its operators by output slot, and its depth in the plan."""
 
-    kind: ClassVar[str] = ""
     single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
     journals: ClassVar[bool] = False  # whether it tells the plan's journal what it keeps
     lane: Lane | None = None
     _output: Channel
+    _wires: Sequence[Wire] = ()  # of the first inputs
 
     def __init__(self, first: Wanted, number: int) -> None:
+        self.kind = first.kind
         self.number = number
         self.depth = 1 + max(one.depth for one in first.inputs)
         self.operators: dict[Operator, None] = {}
@@ -116,13 +117,26 @@ class MOp(ABC):
         """Return True if the m-op can implement one more operator of its key."""
         return True
 
-    @abstractmethod
     def add(self, wanted: Wanted) -> Operator:
         """Implement one more operator."""
+        operator = Operator(wanted, *self._slot(wanted), self)
+        self.operators[operator] = None
+        for wire, source in zip(self._wires, wanted.inputs, strict=False):
+            wire.connect(source)
+        return operator
 
-    @abstractmethod
     def remove(self, operator: Operator) -> None:
         """Remove an operator, and all state that only it needed."""
+        del self.operators[operator]
+        for wire, source in zip(self._wires, operator.wanted.inputs, strict=False):
+            wire.disconnect(source)
+        operator.channel.release(operator.slot)
+        if not self.operators and self.lane is not None:
+            self.lane.drop(self)
+
+    def _slot(self, wanted: Wanted) -> tuple[Channel, int]:
+        """Return the channel and the slot of a new operator."""
+        return self._output, self._output.slot()
 
     def channels(self) -> Iterable[Channel]:
         """Return the output channels."""
@@ -158,13 +172,11 @@ class MOp(ABC):
 
     def waiting_ports(self) -> tuple[Port, ...]:
         """Return the ports that rows of monotone streams wait for, by input."""
-        return ()
+        return tuple([wire.port for wire in self._wires])
 
 
 class OrderedMOp(MOp):
     """An m-op whose rows come epoch by epoch, in a lane."""
-
-    _wires: list[Wire]
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
@@ -174,12 +186,16 @@ class OrderedMOp(MOp):
         self._touched = False  # whether it finishes when the epoch ends
         self._armed = False  # whether it will look for rows that are too old
 
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return tuple([wire.port for wire in self._wires])
+    def flush(self, now: int) -> None:
+        """Emit the rows of an epoch of which the m-op needs all, or which is a deadline."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
         self._touched = False
+
+    def awaiting(self, time: int) -> Iterator[Operator]:
+        """Yield the operators for which something is due at a deadline."""
+        yield from ()
 
     def evict(self, watermark: int) -> None:
         """Drop what no row from the watermark on can meet."""
@@ -253,23 +269,9 @@ class SoleMOp(MOp):
     def __init__(self, first: Wanted, number: int, *, ordered: bool = True) -> None:
         super().__init__(first, number)
         self._output = Channel(ordered)
-        self._wires: list[Wire] = []
 
     def accepts(self, wanted: Wanted) -> bool:
         return not self.operators
-
-    def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
-        for wire, source in zip(self._wires, wanted.inputs, strict=False):
-            wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        for wire, source in zip(self._wires, operator.wanted.inputs, strict=False):
-            wire.disconnect(source)
 
 
 class Wire:
@@ -310,7 +312,7 @@ class Wire:
         port = self._ports[source.channel]
         source.channel.disconnect(port, slot)
         if port is not self.port and self._lane is not None:
-            self._lane.forget(self.port, slot, lambda members: without_slot(members, slot))
+            self._lane.forget(self.port, slot)
 
 
 class SlotWiseMOp(MOp):
@@ -318,7 +320,7 @@ class SlotWiseMOp(MOp):
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
         super().__init__(first, number)
-        self._wire = Wire(Port(self, self.receive), self.lane)
+        self._wires = [Wire(Port(self, self.receive), self.lane)]
         self._output = Channel(ordered)
         self._owners: dict[int, Operator] = {}  # by slot
 
@@ -330,16 +332,13 @@ class SlotWiseMOp(MOp):
         return wanted.inputs[0].slot not in self._owners
 
     def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        operator = Operator(wanted, self._output, source.slot, self)
-        self.operators[operator] = None
-        self._owners[source.slot] = operator
-        self._output.occupy()
-        self._wire.connect(source)
+        operator = super().add(wanted)
+        self._owners[operator.slot] = operator
         return operator
 
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
+        super().remove(operator)
         del self._owners[operator.slot]
-        self._output.vacate()
-        self._wire.disconnect(operator.wanted.inputs[0])
+
+    def _slot(self, wanted: Wanted) -> tuple[Channel, int]:
+        return self._output, self._output.slot(wanted.inputs[0].slot)

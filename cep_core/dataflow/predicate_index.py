@@ -9,14 +9,13 @@ enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.dataflow.predicates import (
     BoundPredicate,
     ConstantRange,
     EntryLayout,
-    IndexedDisjunct,
     is_proper,
     values_of,
 )
@@ -24,11 +23,10 @@ from cep_core.events import TYPES, VALUES, Row
 
 Target = TypeVar("Target")
 _Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
-_NOTHING: frozenset[int] = frozenset()
 
 
-class _Place(NamedTuple):
-    """The position of a disjunct's entry in the index."""
+class IndexPlace(NamedTuple):
+    """The position of a disjunct's entry in an index."""
 
     part: EntryLayout
     entry: tuple[Any, ...]
@@ -64,8 +62,7 @@ class PredicateIndex(Generic[Target]):
 
         If it fails the index is as it was.
         """
-        for place in list(_places(definition, target)):
-            self._enter(place)
+        self.enter(places_of(definition, target))
         self.definitions[target] = definition
         self._several += len(definition.shape.disjuncts) > 1
 
@@ -73,8 +70,7 @@ class PredicateIndex(Generic[Target]):
         """Remove a target."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        for place in _places(definition, target):
-            self._drop(place)
+        self.drop(places_of(definition, target))
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
         """Return the targets whose predicate holds for (a, b), in no particular order."""
@@ -90,7 +86,17 @@ class PredicateIndex(Generic[Target]):
                 found += part.scan(_satisfied(held, operator, value), a, b)
         return list(dict.fromkeys(found)) if self._several else found
 
-    def _enter(self, place: _Place) -> None:
+    def enter(self, places: Iterable[IndexPlace]) -> None:
+        """Enter a target at its places."""
+        for place in places:
+            self._enter(place)
+
+    def drop(self, places: Iterable[IndexPlace]) -> None:
+        """Remove a target from its places."""
+        for place in places:
+            self._drop(place)
+
+    def _enter(self, place: IndexPlace) -> None:
         if place.range is not None:
             name = (place.range.column, place.range.operator, place.part)
             held = self._ranges.setdefault(name, _Sorted([], []))
@@ -104,7 +110,7 @@ class PredicateIndex(Generic[Target]):
         bucket = self._tables[place.columns][1].setdefault(place.key, {})
         bucket.setdefault(place.part, []).append(place.entry)
 
-    def _drop(self, place: _Place) -> None:
+    def _drop(self, place: IndexPlace) -> None:
         if place.range is not None:
             name = (place.range.column, place.range.operator, place.part)
             held = self._ranges[name]
@@ -128,41 +134,34 @@ def _no_value(row: Row) -> None:
     """Return the key of what no index answers."""
 
 
-def _places(definition: BoundPredicate, target: object) -> Iterator[_Place]:
-    """Yield where each disjunct belongs; nothing for one that can never hold.
+def places_of(definition: BoundPredicate, target: object) -> list[IndexPlace]:
+    """Return where the disjuncts of a target belong; one that can never hold belongs nowhere.
 
     Whatever has to be compiled is compiled here: entering and dropping only change tables.
     """
+    found: list[IndexPlace] = []
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
+        columns: tuple[int, ...] = ()
+        key: Any = None
+        answered: tuple[int, ...] = ()
         chosen = disjunct.ranges[0] if disjunct.ranges else None
         if disjunct.equalities:
-            yield from _hashed(definition, number, disjunct, target)
+            columns, slots, answered = zip(*disjunct.equalities, strict=True)
+            key, chosen = tuple([constants[slot] for slot in slots]), None
+            if not is_proper(key, True):
+                continue
+            key = key if len(columns) > 1 else key[0]
         elif chosen is not None and type(constants[chosen.slot]) in TYPES:
-            part = shape.part(number, frozenset({chosen.literal}))
-            key = constants[chosen.slot]
-            if is_proper(key, False):
-                yield _Place(part, _entry(part, constants, target), (), key, chosen)
+            key, answered = constants[chosen.slot], (chosen.literal,)
+            if not is_proper(key, False):
+                continue
         else:
-            part = shape.part(number, _NOTHING)
-            yield _Place(part, _entry(part, constants, target))
-
-
-def _hashed(
-    definition: BoundPredicate, number: int, disjunct: IndexedDisjunct, target: object
-) -> Iterator[_Place]:
-    """Yield the place of a disjunct with equalities."""
-    shape, constants = definition
-    columns = tuple(column for column, _, _ in disjunct.equalities)
-    part = shape.part(number, frozenset(literal for _, _, literal in disjunct.equalities))
-    values = tuple(constants[slot] for _, slot, _ in disjunct.equalities)
-    if is_proper(values, True):
-        key = values if len(columns) > 1 else values[0]
-        yield _Place(part, _entry(part, constants, target), columns, key)
-
-
-def _entry(part: EntryLayout, constants: tuple[Any, ...], target: object) -> tuple[Any, ...]:
-    return (*[constants[slot] for slot in part.slots], target)
+            chosen = None
+        part = shape.part(number, frozenset(answered))
+        entry = (*[constants[slot] for slot in part.slots], target)
+        found.append(IndexPlace(part, entry, columns, key, chosen))
+    return found
 
 
 def _satisfied(held: _Sorted, operator: str, value: Any) -> list[tuple[Any, ...]]:

@@ -10,8 +10,7 @@ can answer static equalities and ranges, and dynamic equalities (Hong 2009, sect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
@@ -38,6 +37,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.algebra.normal_form import Junction, NumberedAtom, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
+from cep_core.algebra.patterns import conjunction
 from cep_core.dataflow import code
 from cep_core.dataflow.code import CompiledCondition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
@@ -89,89 +89,51 @@ class ConstantRange(NamedTuple):
     literal: int
 
 
-@dataclass(frozen=True)
 class IndexedDisjunct:
-    """A conjunction of literals, and which of them what index can use (by their numbers)."""
+    """A conjunction of literals, and which of them what index can use (by their numbers).
 
-    literals: tuple[Expression, ...]
-    binary: bool
+    equalities  (column of side 2, slot, literal), one for each column, by column
+    ranges      static inequalities of one column with a constant
+    joins       literals of dynamic equalities by (column of side 1, column of side 2)
+    bounds      (place, slot) of upper bounds of the time since an instance's item at a place: of
+                DUR that is the instance's t0, else a column of side 1; an instance whose time has
+                passed can never match any more
+    reads       the sides that each literal reads; DUR of a pair reads both
+    """
 
-    def _static(self) -> Iterator[tuple[int, ComparisonOperator, int, int]]:
-        """Yield comparisons of a column of side 2: (literal, operator, column, slot)."""
-        for number, literal in enumerate(self.literals):
+    def __init__(self, literals: tuple[Expression, ...], binary: bool) -> None:
+        self.literals = literals
+        equalities: dict[int, tuple[int, int, int]] = {}
+        self.ranges: list[ConstantRange] = []
+        self.joins: dict[tuple[int, int], int] = {}
+        self.bounds: list[tuple[int, int]] = []
+        self.reads: list[set[int]] = []
+        for number, literal in enumerate(literals):
             match literal:
-                case Compare(operator, Column(2, column), Parameter(slot)):
-                    yield number, operator, column, slot
-                case _:
-                    continue
-
-    @cached_property
-    def equalities(self) -> tuple[tuple[int, int, int], ...]:
-        """(column of side 2, slot, literal), one for each column, by column."""
-        found: dict[int, tuple[int, int, int]] = {}
-        for number, operator, column, slot in self._static():
-            if operator == "=":
-                found.setdefault(column, (column, slot, number))
-        return tuple(found[column] for column in sorted(found))
-
-    @cached_property
-    def ranges(self) -> tuple[ConstantRange, ...]:
-        """Static inequalities of one column with a constant."""
-        return tuple(
-            ConstantRange(column, operator, slot, number)
-            for number, operator, column, slot in self._static()
-            if operator not in ("=", "!=")
-        )
-
-    @cached_property
-    def joins(self) -> tuple[tuple[int, int, int], ...]:
-        """Dynamic equalities: (column of side 1, column of side 2, literal)."""
-        found = []
-        for number, literal in enumerate(self.literals):
-            match literal:
+                case Compare("=", Column(2, column), Parameter(slot)):
+                    equalities.setdefault(column, (column, slot, number))
+                case Compare(operator, Column(2, column), Parameter(slot)) if operator != "!=":
+                    self.ranges.append(ConstantRange(column, operator, slot, number))
                 case Compare("=", Column(1, left), Column(2, right)) | Compare(
                     "=", Column(2, right), Column(1, left)
                 ):
-                    found.append((left, right, number))
-                case _:
-                    pass
-        return tuple(found)
-
-    @cached_property
-    def bounds(self) -> tuple[tuple[int, int], ...]:
-        """(place, slot) of upper bounds of the time since an instance's item at a place.
-
-        Of DUR that is the instance's t0; else a column of side 1.  An instance whose time has
-        passed can never match any more.
-        """
-        found = []
-        for literal in self.literals:
-            match literal:
+                    self.joins[left, right] = number
                 case Compare("<" | "<=", Duration(), Parameter(slot)):
-                    found.append((0, slot))
+                    self.bounds.append((0, slot))
                 case Compare(
-                    "<" | "<=",
-                    Arithmetic("-", Time(2, "end"), Column(1, column)),
-                    Parameter(slot),
+                    "<" | "<=", Arithmetic("-", Time(2, "end"), Column(1, column)), Parameter(slot)
                 ):
-                    found.append((VALUES + column, slot))
+                    self.bounds.append((VALUES + column, slot))
                 case _:
                     pass
-        return tuple(found)
-
-    @cached_property
-    def reads(self) -> tuple[frozenset[int], ...]:
-        """The sides that each literal reads; DUR of a pair reads both."""
-        found = []
-        for literal in self.literals:
             sides: set[int] = set()
             for part in walk(literal):
                 if isinstance(part, Column | Time):
                     sides.add(part.side)
                 elif isinstance(part, Duration):
-                    sides |= {1, 2} if self.binary else {2}
-            found.append(frozenset(sides))
-        return tuple(found)
+                    sides |= {1, 2} if binary else {2}
+            self.reads.append(sides)
+        self.equalities = tuple(equalities[column] for column in sorted(equalities))
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
         """Return the slots that the literals read, without those of some literals."""
@@ -212,11 +174,22 @@ class PredicateShape:
         return any(not disjunct.literals for disjunct in self.disjuncts)
 
     @cached_property
+    def static(self) -> PredicateShape:
+        """What the only disjunct asks of side 2 alone; TRUE of several."""
+        only = self.disjuncts[0] if len(self.disjuncts) == 1 else IndexedDisjunct((), True)
+        found = [one for one, read in zip(only.literals, only.reads, strict=True) if read <= {2}]
+        return PredicateShape(conjunction(found), True, self.functions)
+
+    @cached_property
     def keys(self) -> tuple[Callable[[Row], Any], ...]:
-        """Of each side the key by the dynamic equalities of the only disjunct; () without any."""
-        joins = self.disjuncts[0].joins if len(self.disjuncts) == 1 else ()
-        sides = [tuple(columns) for columns in zip(*joins, strict=True)][:2]
-        return tuple(map(key_function, sides))
+        """Of each side the key by the dynamic equalities; () without any."""
+        return tuple(map(key_function, zip(*self.joins, strict=True)))
+
+    @cached_property
+    def joins(self) -> list[tuple[int, int]]:
+        """The dynamic equalities (column of side 1, column of side 2) of all disjuncts."""
+        first, *others = [one.joins for one in self.disjuncts] or [{}]
+        return [pair for pair in first if all(pair in other for other in others)]
 
     @cached_property
     def holds(self) -> CompiledCondition:
@@ -275,7 +248,8 @@ class PredicateShapes:
         key = (node, binary)
         if key not in self._seen:
             bare, found = without_constants(node)
-            self._see(key, self._shape(bare, binary), found)
+            make = partial(PredicateShape, bare, binary)
+            self._see(key, self.once(("shape", bare, binary), make), found)
         shape: tuple[PredicateShape, Callable[[Sequence[Any]], Row]] = self._seen[key]
         return shape
 
@@ -320,9 +294,6 @@ class PredicateShapes:
         """Return a function from a query's literals to the value of a constant expression."""
         values = self.constants((node,))
         return lambda literals: values(literals)[0]
-
-    def _shape(self, node: Expression, binary: bool) -> PredicateShape:
-        return self.once(("shape", node, binary), partial(PredicateShape, node, binary))
 
 
 def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:

@@ -17,9 +17,8 @@ from cep_core.algebra.expressions import Function
 from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
 from cep_core.languages.cel import cel
-from cep_core.languages.cel.cel import Prepared, StreamCatalog
 from cep_core.languages.eql import eql
-from cep_core.languages.names import unknown
+from cep_core.languages.names import Prepared, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
 from cep_core.languages.tokens import COMMON, Lexis, split, tokens
@@ -87,7 +86,7 @@ def prepare_node(node: Node, catalog: StreamCatalog) -> Prepared:
         if catalog.schema(stream.name) != stream.schema:
             message = f"there is no stream {stream.name}{stream.schema}"
             raise unknown(stream.name, catalog.names(), None, message)
-    return Prepared(node, None, (), tuple(reads))
+    return Prepared(node, None, {}, tuple(reads))
 
 
 def _textual(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cep_core.decimals import BoundedDecimal
-from cep_core.errors import QueryError, Span, TypeFault, near_miss
+from cep_core.errors import Extent, QueryError, TypeFault, near_miss
 from cep_core.events import TYPES, Schema
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.tokens import tokens
@@ -106,7 +106,7 @@ def _rate(reader: TokenReader) -> float:
     if token.kind != "literal" or not is_number or number <= 0:
         raise reader.expected("a number of events in a second")
     if token.text[-1:].isalpha():
-        span = Span(token.start, token.end)
+        span = Extent(token.start, token.end)
         raise QueryError("a rate has no unit: it is in events a second", reader.text, span)
     reader.next()
     return float(number)

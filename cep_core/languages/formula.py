@@ -29,7 +29,7 @@ from cep_core.algebra.expressions import (
     Not,
     Or,
 )
-from cep_core.errors import AlgebraError, Span, UnknownName
+from cep_core.errors import AlgebraError, Extent, UnknownName
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import LanguageToken
 
@@ -42,7 +42,7 @@ _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 class NameScope(Protocol):
     """The resolution of names."""
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
@@ -75,21 +75,20 @@ class _Formula:
         self._own = own
 
     def disjunction(self) -> Expression:
-        items = self._beside(self._conjunction, lambda: self._reader.take_word("OR"))
+        items = self._beside("OR", self._conjunction)
         return items[0] if len(items) == 1 else Or(tuple(items), span=items[0].span)
 
     def _conjunction(self) -> Expression:
-        items = self._beside(self._negation, lambda: self._reader.take_word("AND"))
+        items = self._beside("AND", self._negation)
         return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
 
-    def _beside(
-        self, read: Callable[[], Expression], goes_on: Callable[[], bool]
-    ) -> list[Expression]:
+    def _beside(self, between: str, read: Callable[[], Expression]) -> list[Expression]:
         """Read expressions that are beside one another, not nested: the deepest counts."""
         reader = self._reader
         before = deepest = reader.depth
         items = [read()]
-        while goes_on():
+        while (reader.token.word or reader.token.text) == between:
+            reader.next()
             deepest, reader.depth = max(deepest, reader.depth), before
             items.append(read())
         reader.depth = max(deepest, reader.depth)
@@ -97,18 +96,15 @@ class _Formula:
 
     def _negation(self) -> Expression:
         token = self._reader.token
-        if not self._reader.take_word("NOT"):
-            return self._comparison()
-        span = token.span
-        self._reader.deeper()
-        item = self._negation()
-        return Not(item, span=span)
-
-    def _comparison(self) -> Expression:
-        reader = self._reader
+        if self._reader.take_word("NOT"):
+            self._reader.deeper()
+            return Not(self._negation(), span=token.span)
         left = self._arithmetic(1)
-        if self._is_test():
-            return self._test(left)
+        return self._test(left) if self._is_test() else self._compared(left)
+
+    def _compared(self, left: Expression) -> Expression:
+        """Read comparisons, if there are any."""
+        reader = self._reader
         found: list[Expression] = []
         while reader.tokens[reader.at].text in COMPARISONS:
             sign = reader.next()
@@ -151,7 +147,7 @@ class _Formula:
             case "IN":
                 reader.expect_sign("(", " and the values")
                 values = reader.listed(lambda: self._arithmetic(1))
-                span: Span | None = _until(left, reader.expect_sign(")", " or a comma"))
+                span: Extent | None = _until(left, reader.expect_sign(")", " or a comma"))
                 self._require_values(word, *values)
                 sign: ComparisonOperator = "!=" if negated else "="
                 items = tuple([Compare(sign, left, value, span=span) for value in values])
@@ -215,7 +211,7 @@ class _Formula:
                 raise reader.expected(f"an attribute after {token.text}")
             reader.next()
             name = reader.nested(name)
-            span = Span(token.start, name.end)
+            span = Extent(token.start, name.end)
             return self._scope.resolve(token.text[1:-1], name.text, span)
         if reader.take_sign("("):
             reader.deeper()
@@ -253,7 +249,7 @@ class _Formula:
                 error.hint = f"write {' or '.join(ways)}" if ways else error.hint
             raise
 
-    def _ways(self, name: str, span: Span) -> list[str]:
+    def _ways(self, name: str, span: Extent) -> list[str]:
         """Return the ways to write an attribute behind a stream's name."""
 
         def is_known(decorator: str | None, name: str) -> bool:
@@ -278,7 +274,7 @@ class _Formula:
             items.append(self.disjunction())
         items.append(self.disjunction() if reader.take_word("ELSE") else _NULL)
         end = reader.expect_word("END", "WHEN, ELSE or END")
-        return Case(tuple(items), span=Span(start.start, end.end))
+        return Case(tuple(items), span=Extent(start.start, end.end))
 
     def _call(self, name: LanguageToken) -> Expression:
         reader = self._reader
@@ -287,14 +283,14 @@ class _Formula:
         arguments = self.arguments()
         end = reader.expect_sign(")")
         if name.word == "COALESCE" and arguments:
-            return Coalesce(tuple(arguments), span=Span(name.start, end.end))
-        return Call(name.text, tuple(arguments), span=Span(name.start, end.end))
+            return Coalesce(tuple(arguments), span=Extent(name.start, end.end))
+        return Call(name.text, tuple(arguments), span=Extent(name.start, end.end))
 
     def arguments(self) -> list[Expression]:
         """Read what stands between the parentheses of a call."""
         if self._reader.is_sign(")"):
             return []
-        return self._beside(self.disjunction, lambda: self._reader.take_sign(","))
+        return self._beside(",", self.disjunction)
 
 
 _NULL = Constant(None)
@@ -302,11 +298,11 @@ _TESTS = ("IS", "IN", "LIKE", "BETWEEN")
 _NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")
 
 
-def _until(left: Expression, end: LanguageToken) -> Span:
-    return Span(left.span.start if left.span else end.start, end.end)
+def _until(left: Expression, end: LanguageToken) -> Extent:
+    return Extent(left.span.start if left.span else end.start, end.end)
 
 
-def _between(left: Expression, right: Expression) -> Span | None:
+def _between(left: Expression, right: Expression) -> Extent | None:
     if left.span is None or right.span is None:
         return None
-    return Span(left.span.start, right.span.end)
+    return Extent(left.span.start, right.span.end)

@@ -1,4 +1,4 @@
-"""Which attribute a name means: scopes of predicates, by the streams that they stand between.
+"""What a name means: streams, and attributes by the streams that a predicate stands between.
 
 `$1.x` is an attribute of the first stream, `$2.x` of the second, `$.x` of the last iteration
 (Hong 2009, section 4.2.2).  A decorator may be left out where only one stream has the name.
@@ -6,22 +6,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
+from cep_core.algebra import Node
 from cep_core.algebra.expressions import Column, Expression
-from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.errors import AlgebraError, Extent, UnknownName, UnknownStream, near_miss
 from cep_core.events import Schema
 
 
-def repeated(named: Iterable[tuple[str, Span]]) -> Span | None:
+class ResultItem(NamedTuple):
+    """An item of SELECT or RETURN: output name, expression, and span in the query text."""
+
+    name: str
+    expression: Expression
+    span: Extent
+
+
+def repeated(items: Iterable[ResultItem]) -> Extent | None:
     """Return the place of the first name that is there for the second time."""
     known: set[str] = set()
-    for name, span in named:
+    for name, _, span in items:
         if name in known:
             return span
         known.add(name)
     return None
+
+
+class StreamCatalog(Protocol):
+    """The streams that a query may read."""
+
+    def schema(self, name: str) -> Schema | None:
+        """Return a stream's schema, None if there is no such stream."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all streams."""
+
+
+def known_schema(catalog: StreamCatalog, what: str, name: str, span: Extent) -> Schema:
+    """Return the schema of a stream; raises AlgebraError if there is no such stream."""
+    schema = catalog.schema(name)
+    if schema is None:
+        message = f"there is no {what} {name}"
+        raise unknown(name, catalog.names(), span, message, UnknownStream)
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query as algebra, its literals as parameters.
+
+    ``inner`` are sub-queries by what they publish, innermost first: they are parts of the node.
+    """
+
+    node: Node
+    publishes: str | None
+    inner: Mapping[str, Node]
+    reads: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +73,7 @@ class OneStream:
     schema: Schema
     decorated: bool = True
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Column:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Column:
         """Return the column of a name."""
         if decorator is not None and not self.decorated:
             message = "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN"
@@ -56,7 +98,7 @@ class TwoStreams:
     first: Schema
     second: Schema
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the column of a name."""
         if decorator == "":
             message = "$. names the last iteration of a FOLD; here there are $1. and $2."
@@ -76,14 +118,14 @@ class TwoStreams:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The names of FOLD; ``layout`` is that of its instances (`algebra.iterated_schema`)."""
+    """The names of FOLD; ``layout`` is that of its instances (`schemas.iterated_schema`)."""
 
     first: Schema
     second: Schema
     aggregates: tuple[str, ...]
     layout: Schema
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the column of a name."""
         first, second = _places(self.first, self.second, decorator, name)
         later = (*self.second.names, *self.aggregates)
@@ -108,7 +150,7 @@ class Grouped:
     schema: Schema
     group_by: tuple[int, ...]
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the column of a name."""
         column = OneStream(self.schema, decorated=False).resolve(decorator, name, span)
         if column.index not in self.group_by:
@@ -120,7 +162,7 @@ class Grouped:
 def unknown(
     name: str,
     known: Iterable[str],
-    span: Span | None,
+    span: Extent | None,
     message: str | None = None,
     kind: type[UnknownName] = UnknownName,
 ) -> AlgebraError:
@@ -133,7 +175,7 @@ def unknown(
     return AlgebraError(message, hint=hint, span=span, kind=kind)
 
 
-def ambiguous(name: str, ways: tuple[str, ...], span: Span) -> AlgebraError:
+def ambiguous(name: str, ways: tuple[str, ...], span: Extent) -> AlgebraError:
     """Return the error for a name that both streams have."""
     return AlgebraError(
         f"both streams have an attribute {name}", hint=f"write {' or '.join(ways)}", span=span

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cep_core.algebra import Stream
 from cep_core.algebra.expressions import Parameter
-from cep_core.errors import AlgebraError, QueryError, Span
+from cep_core.errors import AlgebraError, Extent, QueryError
 from cep_core.events import CALENDAR_SCHEMA
 from cep_core.languages.tokens import LanguageToken
 
@@ -40,9 +40,9 @@ class TokenReader:
         return self.tokens[self.at]
 
     @property
-    def consumed(self) -> Span:
+    def consumed(self) -> Extent:
         """The span from the first token up to the next one."""
-        return Span(self.tokens[0].start, self.token.start)
+        return Extent(self.tokens[0].start, self.token.start)
 
     def is_word(self, *words: str) -> bool:
         """Return True if one of the keywords is next."""
@@ -139,7 +139,7 @@ class TokenReader:
             return f"{before.text} begins the conditions: as a name take another word"
         return None
 
-    def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
+    def fault(self, message: str, span: Extent, hint: str | None = None) -> QueryError:
         """Return an error at a place."""
         return QueryError(message, self.text, span, hint=hint)
 
@@ -192,12 +192,7 @@ class TokenReader:
                 self.require_few(len(found) + 1)
 
     def duration(
-        self,
-        example: str,
-        *,
-        what: str = "a duration",
-        bare: bool = True,
-        zero: str | None = None,
+        self, example: str, *, what: str = "a duration", bare: bool = True, zero: str | None = None
     ) -> LanguageToken:
         """Consume a duration in ticks; raise QueryError if another token is next.
 

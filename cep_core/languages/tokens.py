@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from cep_core.decimals import BoundedDecimal, DecimalOrDouble, decimal_of
-from cep_core.errors import QueryError, Span
+from cep_core.errors import Extent, QueryError
 
 UNITS = {
     **dict.fromkeys(("us", "usec", "usecs", "microsecond", "microseconds"), Fraction(1, 1_000_000)),
@@ -100,9 +100,9 @@ class LanguageToken(NamedTuple):
     value: Any = None
 
     @property
-    def span(self) -> Span:
+    def span(self) -> Extent:
         """The span of the token."""
-        return Span(self.start, self.end)
+        return Extent(self.start, self.end)
 
     def quoted(self) -> list[tuple[str, int]]:
         """Return the strings of a calendar, each with its place behind the quote."""
@@ -144,7 +144,7 @@ def split(
     joined = "".join(shape)
     if joined.count("\0") != len(values):  # else it could pass for the shape of another text
         place = _STRINGS.sub(lambda string: " " * len(string[0]), text).index("\0")
-        raise _unexpected("\0", text, Span(place, place + 1))
+        raise _unexpected("\0", text, Extent(place, place + 1))
     return " ".join(joined.split()), tuple(values), published[1] if published else None
 
 
@@ -163,7 +163,7 @@ def admit(text: str) -> None:
     and again.
     """
     if len(text) > _LONGEST:
-        raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
+        raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Extent(0, 1))
     at, calls = 0, 0
     while (found := _PIECE.search(text, at)) is not None:
         at = found.end()
@@ -172,16 +172,16 @@ def admit(text: str) -> None:
             calls += 1
             if calls > MOST_REPLACING:
                 message = f"over {MOST_REPLACING} calls of replace and tokenize"
-                raise QueryError(message, text, Span(*found.span()), hint="write several queries")
+                raise QueryError(message, text, Extent(*found.span()), hint="write several queries")
             continue
         end = text.find(closing, at)
         if end < 0 and closing == "\n":
             return
         if end < 0 and closing == "*/":
             message = "this comment does not end"
-            raise QueryError(message, text, Span(*found.span()), hint="it ends with */")
+            raise QueryError(message, text, Extent(*found.span()), hint="it ends with */")
         if end < 0:
-            raise _unexpected(found[0], text, Span(*found.span()))
+            raise _unexpected(found[0], text, Extent(*found.span()))
         at = end + len(closing)
 
 
@@ -207,9 +207,9 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Lang
             made.append(LanguageToken(kind, written, start, end))
         elif kind == "open":
             message = "this comment does not end"
-            raise QueryError(message, text, Span(start, end), hint="it ends with */")
+            raise QueryError(message, text, Extent(start, end), hint="it ends with */")
         elif kind == "other":
-            raise _unexpected(written, text, Span(start, end))
+            raise _unexpected(written, text, Extent(start, end))
         else:
             value = _value(found, kind, text, ticks_per_second)
             made.append(LanguageToken("literal", written, start, end, "", literals, value))
@@ -238,10 +238,10 @@ def _number(number: str, found: re.Match[str], text: str) -> int | DecimalOrDoub
         return int(number)
     exponent = number.lower().partition("e")[2]
     if len(number) > _LONGEST_NUMBER or len(exponent) > _LONGEST_EXPONENT:
-        raise QueryError("this number is too long", text, Span(*found.span()))
+        raise QueryError("this number is too long", text, Extent(*found.span()))
     value = float(number)
     if math.isinf(value):
-        raise QueryError("this number is too large", text, Span(*found.span()))
+        raise QueryError("this number is too large", text, Extent(*found.span()))
     exact = decimal_of(number)
     return value if exact is None else exact
 
@@ -253,11 +253,11 @@ def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
     if ticks.denominator != 1:
         tick = f"a tick is 1/{ticks_per_second} s" if ticks_per_second > 1 else "a tick is 1 s"
         message = f"{found[0]} is no whole number of ticks"
-        raise QueryError(message, text, Span(*found.span()), hint=tick)
+        raise QueryError(message, text, Extent(*found.span()), hint=tick)
     return ticks.numerator
 
 
-def _unexpected(sign: str, text: str, span: Span) -> QueryError:
+def _unexpected(sign: str, text: str, span: Extent) -> QueryError:
     if sign in f"'\"{_TYPOGRAPHIC}":
         return QueryError("this string does not end", text, span)
     if sign == "$":

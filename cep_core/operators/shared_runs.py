@@ -8,7 +8,7 @@ know what each selects, its constants and its window.  All belongs to the thread
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -34,11 +34,10 @@ class QueryMasks:
         self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # slot to queries
         self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
 
-    def add(self, operator: Operator, wires: Sequence[Wire]) -> None:
-        """Enter a query, and connect its streams."""
+    def add(self, operator: Operator) -> None:
+        """Enter a query."""
         wanted, bit = operator.wanted, 1 << operator.slot
-        for wire, source, known in zip(wires, wanted.inputs, self._reading, strict=True):
-            wire.connect(source)
+        for source, known in zip(wanted.inputs, self._reading, strict=True):
             known[source.slot] = known.get(source.slot, 0) | bit
         self._forget_masks()
         window = END if wanted.window is None else wanted.window
@@ -46,11 +45,10 @@ class QueryMasks:
         self.windows[window] = self.windows.get(window, 0) | bit
         self.longest, self.shortest = max(self.windows), min(self.windows)
 
-    def remove(self, operator: Operator, wires: Sequence[Wire]) -> None:
-        """Remove a query, and disconnect its streams."""
+    def remove(self, operator: Operator) -> None:
+        """Remove a query."""
         bit = 1 << operator.slot
-        for wire, source, known in zip(wires, operator.wanted.inputs, self._reading, strict=True):
-            wire.disconnect(source)
+        for source, known in zip(operator.wanted.inputs, self._reading, strict=True):
             known[source.slot] &= ~bit
             if not known[source.slot]:
                 del known[source.slot]
@@ -132,7 +130,7 @@ class SharedRuns(OrderedMOp):
         super().__init__(first, number)
         self._output = Channel(True)
         self._queries = QueryMasks(len(first.inputs))
-        self._wires: list[Wire] = []
+        self._owners: dict[int, Operator] = {}  # by slot
 
     @abstractmethod
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
@@ -143,22 +141,20 @@ class SharedRuns(OrderedMOp):
         """Keep nothing any more for a query that has gone."""
 
     def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
         if not self._wires:
             self._wires = [
                 Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
             ]
-        self._queries.add(operator, self._wires)
-        self.operators[operator] = None
+        operator = super().add(wanted)
+        self._owners[operator.slot] = operator
+        self._queries.add(operator)
         return operator
 
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        self._queries.remove(operator, self._wires)
+        super().remove(operator)
+        del self._owners[operator.slot]
+        self._queries.remove(operator)
         self._forget_query(operator.slot)
-        if not self.operators:
-            self._lane.drop(self)
 
     def _shared(self) -> str:
         """Describe what several queries share."""
@@ -171,8 +167,7 @@ class SharedRuns(OrderedMOp):
 
     def _numbers(self, mask: int, number: OperatorNumber) -> list[int]:
         """Return the numbers of the operators of some queries."""
-        by_slot = {operator.slot: operator for operator in self.operators}
-        return [number(by_slot[slot]) for slot in slots_of(mask)] if mask else []
+        return [number(self._owners[slot]) for slot in slots_of(mask)] if mask else []
 
     def _mask_of(self, operators: list[Operator]) -> int:
         """Return the queries of operators."""

@@ -17,7 +17,6 @@ from cep_core.dataflow.options import Options
 from cep_core.dataflow.predicates import PredicateShapes
 from cep_core.errors import AlgebraError
 from cep_core.events import Row
-from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.cayuga.aggregate import AggregateMOp
 from cep_core.operators.cayuga.join import WindowJoinMOp
@@ -168,8 +167,7 @@ class Plan:
         return found
 
     def _merge_keys(self, wanted: Wanted) -> list[Hashable]:
-        found = [(rule.name, rule.key(wanted)) for rule in self._merging]
-        return [key for key in found if key[1] is not None]
+        return [(rule.name, key) for rule in self._merging if (key := rule.key(wanted)) is not None]
 
     def _place(self, wanted: Wanted) -> MOp:
         """Return the m-op for an operator: one that has its key, or a new one."""
@@ -213,10 +211,11 @@ def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return SelectMOp(wanted, number, plan.shares_channels)
 
 
-def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
-    """Return the AN-indexes of all inputs but the left."""
-    lane = cast(Lane, wanted.lane)
-    return [plan.active(source, lane) for source in wanted.inputs[1:]]
+def _attending(kind: Callable[[Wanted, int, ActiveIndex], MOp]) -> Builder:
+    """Return the builder of m-ops whose right rows come through the AN-index."""
+    return lambda plan, wanted, number: kind(
+        wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane))
+    )
 
 
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -228,12 +227,12 @@ BUILDERS: Mapping[str, Builder] = {
     "select": _select,
     "project": lambda plan, wanted, number: ProjectMOp(wanted, number),
     "union": lambda plan, wanted, number: UnionMOp(wanted, number),
-    "sequence": lambda plan, wanted, number: SequenceMOp(wanted, number, *_rights(plan, wanted)),
-    "iterate": lambda plan, wanted, number: IterateMOp(wanted, number, *_rights(plan, wanted)),
+    "sequence": _attending(SequenceMOp),
+    "iterate": _attending(IterateMOp),
     "instance_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_join": _join,
-    "absence": lambda plan, wanted, number: AbsenceMOp(wanted, number, *_rights(plan, wanted)),
-    "outer_join": lambda plan, wanted, number: OuterJoinMOp(wanted, number),
+    "absence": _attending(OuterJoinMOp),
+    "outer_join": _attending(OuterJoinMOp),
     "pattern_match": lambda plan, wanted, number: matching_for(wanted, number),
 }

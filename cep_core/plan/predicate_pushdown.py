@@ -10,15 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cep_core.algebra import (
-    Component,
-    Loop,
-    Node,
-    One,
-    PatternMatch,
-    Project,
-    Select,
-)
+from cep_core.algebra import Component, Loop, Node, One, PatternMatch, Project, Select
 from cep_core.algebra.expressions import TRUE, Column, Expression, moved
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
@@ -35,7 +27,9 @@ def push_down(node: Node) -> Node:
             below = push_down(source)
             return node if below is source else replace(node, source=below)
         case PatternMatch():
-            return _pattern(node)
+            trees = list(trees_in(node.tree))
+            marks = {node.rules.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
+            return node if marks & {"strict", "partition"} else _selecting(node)
         case _:
             return node
 
@@ -74,12 +68,6 @@ def _selecting(node: PatternMatch) -> PatternMatch:
         predicate=conjunction(rest),
         rules=replace(node.rules, partition=tuple(partition)),
     )
-
-
-def _pattern(node: PatternMatch) -> PatternMatch:
-    trees = list(trees_in(node.tree))
-    marks = {node.rules.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
-    return node if marks & {"strict", "partition"} else _selecting(node)
 
 
 def _selected(

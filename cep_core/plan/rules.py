@@ -20,7 +20,6 @@ class Rule(NamedTuple):
     """Operators with the same key share an m-op; with ``same``, they are one operator."""
 
     name: str
-    about: str
     key: Callable[[Wanted], Hashable | None]
     same: bool = False
 
@@ -75,19 +74,10 @@ def share_channels(wanted: Wanted) -> Hashable | None:
 
 
 ALL_RULES: tuple[Rule, ...] = (
-    Rule(
-        "common_subexpressions",
-        "equal operators over the same streams are one (s_;, s_μ)",
-        merge_expressions,
-        same=True,
-    ),
-    Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
-    Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
-    Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
-    Rule("share_scans", "patterns of one shape share what they keep (s_SSC, c_SEQ)", share_scans),
-    Rule(
-        "share_channels",
-        "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",
-        share_channels,
-    ),
+    Rule("common_subexpressions", merge_expressions, same=True),
+    Rule("index_predicates", index_predicates),
+    Rule("share_aggregates", share_aggregates),
+    Rule("share_joins", share_joins),
+    Rule("share_scans", share_scans),
+    Rule("share_channels", share_channels),
 )

@@ -13,8 +13,17 @@ from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 
 from cep_core import algebra
 from cep_core.algebra import Node, sources_of
-from cep_core.algebra.expressions import Column, Constant, Expression, Parameter, rewrite
+from cep_core.algebra.expressions import (
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Parameter,
+    Time,
+    rewrite,
+)
 from cep_core.algebra.pattern_tree import Absent, trees_in
+from cep_core.algebra.patterns import conjunction
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import (
@@ -26,7 +35,6 @@ from cep_core.dataflow.predicates import (
 )
 from cep_core.errors import CepError
 from cep_core.events import Schema
-from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.outer_join import OuterPairs
 from cep_core.operators.cayuga.state import Iteration, Ranked
@@ -37,15 +45,11 @@ Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
 _ABSENT = ("instance_aggregate", "window_aggregate", "absence", "outer_join")
-_ORDERED = (
-    "sequence",
-    "iterate",
-    "pattern_match",
-    *_ABSENT,
-)
+_ORDERED = ("sequence", "iterate", "pattern_match", *_ABSENT)
 
 
 _NAMELESS = Schema((), ())
+_FOLLOWS = Compare("<", Time(1, "end"), Time(2, "begin"))
 _KINDS = {
     kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Node)
 }
@@ -110,7 +114,7 @@ def steps_of(
     shapes stay small.
     """
     writer = _Writer(shapes, inner)
-    outputs = [writer.write(part) for part in (*inner, node)]
+    outputs = list(map(writer.write, (*inner, node)))
     return writer.steps, writer.nodes, outputs
 
 
@@ -126,7 +130,7 @@ def _nothing(literals: Literals) -> None:
 class _Writer:
     def __init__(self, shapes: PredicateShapes, inner: Sequence[Node]) -> None:
         self._shapes = shapes
-        self._inner = {id(node) for node in inner}
+        self._inner = set(map(id, inner))
         self._done: dict[int, Reference] = {}  # of inner queries, by identity
         self.steps: list[PlanStep] = []
         self.nodes: list[Node] = []
@@ -142,7 +146,7 @@ class _Writer:
     def _write(self, node: Node) -> Reference:
         if isinstance(node, algebra.Stream):
             return node.name
-        inputs = tuple([self.write(source) for source in sources_of(node)])
+        inputs = tuple(map(self.write, sources_of(node)))
         window, guarded = None, False
         match node:
             case algebra.Select(_, predicate):
@@ -165,7 +169,7 @@ class _Writer:
                 define = self._predicate(node.predicate, True)
                 window = self._window(node.window, 0)
             case algebra.Absence():
-                define = self._expectation(node)
+                define = self._absence(node)
             case algebra.OuterJoin():
                 define = self._outer(node)
             case algebra.PatternMatch():
@@ -219,10 +223,10 @@ class _Writer:
         counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
         return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
 
-    def _expectation(self, node: algebra.Absence) -> Define:
-        filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
-        otherwise, moment = node.otherwise, node.moment
-        return lambda p: Expectation(filter(p), window(p), otherwise, moment)
+    def _absence(self, node: algebra.Absence) -> Define:
+        filter = self._predicate(conjunction((_FOLLOWS, node.predicate)), True)
+        window, (paired, moment) = self._window(node.window, 1), (node.otherwise, node.moment)
+        return lambda p: OuterPairs(filter(p), 1, window(p), (True, False), paired, moment)
 
     def _outer(self, node: algebra.OuterJoin) -> Define:
         filter, alone = self._predicate(node.predicate, True), node.alone
@@ -231,7 +235,7 @@ class _Writer:
 
     def _sequence(self, node: algebra.Sequence) -> Define:
         filter, rank = self._predicate(node.predicate, True), node.rank
-        return filter if rank is None else lambda p: Ranked(filter(p), rank)
+        return lambda p: Ranked(filter(p), rank)
 
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)

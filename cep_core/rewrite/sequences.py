@@ -31,7 +31,7 @@ from cep_core.algebra.expressions import (
     Time,
     rewrite,
 )
-from cep_core.algebra.pattern_tree import PatternTree
+from cep_core.algebra.pattern_tree import PatternTree, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
 from cep_core.events import Schema
 
@@ -97,13 +97,7 @@ def ways(tree: PatternTree, mark: str) -> list[PatternTree]:
 
 def components_of(tree: PatternTree) -> list[int]:
     """Return the components of single events, in the order of the text."""
-    match tree:
-        case One(component):
-            return [component]
-        case Chain(parts) | Choice(parts):
-            return [component for part in parts for component in components_of(part)]
-        case _:
-            return []
+    return [one.component for one in trees_in(tree) if isinstance(one, One)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +183,13 @@ class _Sequence:
 
     def _made(self, tree: PatternTree, leading: bool) -> _Made:
         """Return a part of the chain; ``leading``: nothing is before it."""
-        match tree:
-            case One(component):
-                return self._source(component, leading)
-            case Chain(parts):
-                made = self._made(parts[0], leading)
-                for part in parts[1:]:
-                    made = self._pair(made, self._made(part, False), leading)
-                return made
-            case _:
-                raise AssertionError("a chain of single events has no other part")
+        if isinstance(tree, One):
+            return self._source(tree.component, leading)
+        assert isinstance(tree, Chain)
+        made = self._made(tree.parts[0], leading)
+        for part in tree.parts[1:]:
+            made = self._pair(made, self._made(part, False), leading)
+        return made
 
     def _source(self, component: int, leading: bool) -> _Made:
         """Return the events of a component that satisfy its filters, with the times to be kept."""

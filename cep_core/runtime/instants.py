@@ -9,10 +9,12 @@ instant is the first one from the clock on.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cep_core.algebra.calendars import Calendar, calendar_of
 from cep_core.dataflow.clock import END
+
+if TYPE_CHECKING:
+    from cep_core.algebra.calendars import Calendar
 
 
 class CalendarInstant(NamedTuple):
@@ -32,23 +34,18 @@ class CalendarInstants:
         self._calendars: dict[str, Calendar] = {}
         self._next: dict[str, int | None] = {}  # None: the clock has not begun
 
-    def __len__(self) -> int:
-        return len(self._calendars)
-
-    @property
-    def next(self) -> int:
-        """The time beyond which the clock passes an instant; `END` if it never does."""
-        return min((self._first(name) for name in self._next), default=END)
-
-    def next_of(self, names: frozenset[str]) -> int:
-        """Return the first instant of some calendars, `END` if there is none."""
-        return min((self._first(name) for name in names & self._next.keys()), default=END)
+    def next(self, names: frozenset[str] | None = None) -> int:
+        """Return the first instant of some calendars, None for all; `END` if there is none."""
+        known = self._next if names is None else names & self._next.keys()
+        return min(map(self._first, known), default=END)
 
     def add(self, name: str, now: int, reach: int) -> list[CalendarInstant]:
         """Add a calendar when the clock is at ``now``; return its instants of the last ticks.
 
         Raises AlgebraError if the name is none of a calendar.
         """
+        from cep_core.algebra.calendars import calendar_of  # most engines have none
+
         found = calendar_of(name)
         self._calendars[name] = found
         self._next[name] = None

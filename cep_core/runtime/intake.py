@@ -55,7 +55,7 @@ class EventIntake:
         streams, clock = self._streams, self._clock
         by_name, remembered = streams.by_name, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
-        instant = streams.next_instant()
+        instant = streams.instants.next()
         lanes = tuple(self._plan.lanes.values())
         earliest, latest = -streams.farthest, streams.farthest
         try:
@@ -74,13 +74,13 @@ class EventIntake:
                     clock.arrivals, clock.now = arrival, now
                     self._consume_irregular(event)
                     arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
-                    instant = streams.next_instant()
+                    instant = streams.instants.next()
                     continue
                 if t1 > instant:
                     clock.arrivals, clock.now = arrival, now
                     self._pass_instants(t1)
                     arrival, soonest = clock.arrivals, self._soonest()
-                    instant = streams.next_instant()
+                    instant = streams.instants.next()
                 listening = base.routes.get(base.slot)
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)

@@ -213,16 +213,9 @@ class RegisteredQueries:
 
     def algebra(self, query: RegisteredQuery) -> tuple[Node, list[Node]]:
         """Return a query's algebra, and the nodes of its steps; both are made anew."""
-        prepared = self.prepared(query)
-        inner = [node for _, node in prepared.inner]
-        node = self._pushed(prepared)
-        return prepared.node, steps_of(node, inner, self._plan.shapes)[1]
-
-    def prepared(self, query: RegisteredQuery) -> Prepared:
-        """Return a query as it was prepared, made anew."""
-        if isinstance(query.text, str):
-            return self._prepare(query.text, query.language)
-        return prepare_node(query.text, self)
+        prepared = self._prepare(query.text, query.language)
+        inner = list(prepared.inner.values())
+        return prepared.node, steps_of(self._pushed(prepared), inner, self._plan.shapes)[1]
 
     def steps(self, query: RegisteredQuery) -> list[tuple[Node, tuple[Any, ...], Operator]]:
         """Return a query's operators, the lower ones first, with their nodes and literals."""
@@ -246,8 +239,10 @@ class RegisteredQueries:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _prepare(self, text: str, language: str) -> Prepared:
-        """Return a text as algebra."""
+    def _prepare(self, text: str | Node, language: str) -> Prepared:
+        """Return a query as algebra."""
+        if not isinstance(text, str):
+            return prepare_node(text, self)
         front = LANGUAGES[language]
         return front.prepare(text, self, self._ticks_per_second, self._functions)
 
@@ -259,7 +254,7 @@ class RegisteredQueries:
             hint = near_miss(str(language), LANGUAGES)
             raise CepError(f"there is no language {language}", hint=hint)
         if not isinstance(query, str):
-            return self._compiled_of(prepare_node(query, self)), (), None
+            return self._compiled_of(self._prepare(query, language)), (), None
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
         key = (language, shape)
@@ -271,13 +266,13 @@ class RegisteredQueries:
         return compiled, typed, publishes
 
     def _compiled_of(self, prepared: Prepared, literals: tuple[Any, ...] = ()) -> Compiled:
-        inner = [node for _, node in prepared.inner]
+        inner = list(prepared.inner.values())
+        nodes = [*inner, prepared.node]
         steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
-        schemas = [node.schema for node in (*inner, prepared.node)]
-        names = tuple(name for name, _ in prepared.inner)
-        decimals = BoundedDecimal in [type(one) for one in literals]
-        doubles = frozenset(_doubles((*inner, prepared.node)) if decimals else ())
-        return Compiled(prepared.reads, names, steps, outputs, schemas, doubles)
+        schemas = [one.schema for one in nodes]
+        decimals = BoundedDecimal in map(type, literals)
+        doubles = frozenset(_doubles(nodes) if decimals else ())
+        return Compiled(prepared.reads, (*prepared.inner,), steps, outputs, schemas, doubles)
 
     def _pushed(self, prepared: Prepared) -> Node:
         """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
@@ -313,8 +308,7 @@ class RegisteredQueries:
                 f"{name} reads {MOST_LEVELS} published streams above one another,"
                 " which is more than can be planned"
             )
-        fresh = [one for one in compiled.reads if is_calendar(one)]
-        fresh = [one for one in fresh if one not in self._readers]
+        fresh = [one for one in compiled.reads if is_calendar(one) and one not in self._readers]
         held: list[str] = []
         try:
             for stream in fresh:

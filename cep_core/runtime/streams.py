@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import float_info
-from typing import TYPE_CHECKING
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of
 from cep_core.dataflow.clock import END, farthest
@@ -27,9 +26,7 @@ from cep_core.events import (
 )
 from cep_core.languages import require_name
 from cep_core.plan.plan import Plan
-
-if TYPE_CHECKING:
-    from cep_core.runtime.instants import CalendarInstants
+from cep_core.runtime.instants import CalendarInstants
 
 _LONGEST = 200  # characters of a name for which a similar one is looked for
 
@@ -54,14 +51,13 @@ class EngineStreams:
 
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
-        self._ticks_per_second = ticks_per_second
         self.rates: dict[str, float] = {}  # events in a second, where they were declared
         self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self.widest = 0  # the largest lateness: how long rows may be open
-        self.instants: CalendarInstants | None = None  # of the calendars, while there are any
+        self.instants = CalendarInstants(ticks_per_second, self.farthest)
         self._readers: Counter[str] = Counter()  # of each calendar
 
     def declare(
@@ -110,15 +106,10 @@ class EngineStreams:
 
         Instants of open epochs are remembered with the first one, as arrivals of the past.
         """
-        from cep_core.runtime.instants import CalendarInstants
-
         if self._readers[name]:
             self._readers[name] += 1
             return self.by_name[name].operator
-
         clock = self._plan.clock
-        if self.instants is None:
-            self.instants = CalendarInstants(self._ticks_per_second, self.farthest)
         for time, _, at in self.instants.add(name, clock.now, self.widest):
             self.recent.append(((time, time, clock.arrivals - 1, at), (name,)))
         operator = self._plan.source(name, len(CALENDAR_SCHEMA), 0, None)
@@ -133,23 +124,14 @@ class EngineStreams:
         if self._readers[name]:
             return
         del self._readers[name]
-        assert self.instants is not None
         self.instants.remove(name)
-        if not len(self.instants):
-            self.instants = None
         del self.by_name[name], self._plan.sources[name]
         self.recent = deque(one for one in self.recent if name not in one[1])
 
     def calendars(self, names: Iterable[str]) -> list[str]:
         """Return the calendars among some streams, each as a line of an explanation."""
-        if self.instants is None:
-            return []
         now = self._plan.clock.now
         return [self.instants.described(name, now) for name in names if is_calendar(name)]
-
-    def next_instant(self) -> int:
-        """Return the time beyond which the clock passes an instant of a calendar."""
-        return END if self.instants is None else self.instants.next
 
     def pass_instants(self, time: int, arrival: int | None = None) -> int:
         """Emit the instants before a time; return how many they are.
@@ -157,7 +139,7 @@ class EngineStreams:
         They arrive one after the other or, in an engine whose arrivals are numbered by its user,
         all as the given one.
         """
-        if self.instants is None or time <= self.instants.next:
+        if time <= self.instants.next():
             return 0
         clock = self._plan.clock
         found = self.instants.before(time)

@@ -14,7 +14,7 @@ their lane has passed an epoch; of these, too, only what is new is written.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
@@ -111,19 +111,26 @@ class StateWriter:
 
 
 class StateReader:
-    """Reads entries into a plan of the same queries; ``held`` are their operators, by holder."""
+    """Reads entries into a plan of the same queries; ``held`` are their operators, by holder.
+
+    What the plan has of others than ``fresh`` operators, it has already; None: it has nothing.
+    """
 
     def __init__(
         self,
         plan: Plan,
         held: Mapping[str, Sequence[Operator]],
         operators: Mapping[int, Operator] = MappingProxyType({}),
+        fresh: Container[Operator] | None = None,
     ) -> None:
         self._plan = plan
         self._held = held
+        self._fresh = fresh
         # By reference; None for one that only a query had that is not there any more.
         self._operators: dict[HeldReference, Operator | None] = dict(plan.sources.items())
         self._operators.update(operators.items())
+        if fresh is not None:
+            self._operators = defaultdict(lambda: None, self._operators)
 
     def read(self, entries: Iterable[PlainData]) -> None:
         """Load entries into the plan; ``held`` entries have to come first.
@@ -177,13 +184,16 @@ class StateReader:
                 yield LoadedRow((lane, mop.waiting_ports()[side], side), row, known)
         elif (right := self._operators[target]) is not None:
             lane = self._plan.lane(lateness)
-            yield LoadedRow((lane, self._plan.active(right, lane).wire.port, None), row, [target])
+            port = self._plan.active(right, lane).wire.port
+            waits = self._fresh is not None and (port, row) in [one[:2] for one in lane.waiting()]
+            if not waits:
+                yield LoadedRow((lane, port, None), row, [target])
 
     def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[HeldReference]]:
         found: dict[MOp, list[HeldReference]] = {}
         for number in numbers:
             operator = self._operators[number]
-            if operator is not None:
+            if operator is not None and (self._fresh is None or operator in self._fresh):
                 assert operator.mop is not None
                 found.setdefault(operator.mop, []).append(number)
         return found
@@ -358,9 +368,8 @@ class StateLog:
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         kept = [Note(self, held) for held in self._held.values()]
         self._journal.begin_anew([number for number, _ in known], kept)
-        reader = StateReader(self._plan, self.held)
-        reader.read(data for _, data in known if "held" in data or "lanes" in data)
-        reader.read(data for _, data in known if "held" not in data and "lanes" not in data)
+        data = sorted((data for _, data in known), key=lambda one: "held" not in one)
+        StateReader(self._plan, self.held).read(data)
         self._replanned = True
 
     def adopt(
@@ -373,36 +382,8 @@ class StateLog:
 
         `operators` are those here by their numbers there.
         """
-        reader = StateReader(self._plan, {}, operators)
-        known = [self._codec.unpacked(packed) for packed in entries]
-        reader.read(one for one in known if "lanes" in one)
-        reader.read(one for data in known if (one := _only(data, operators, fresh, self._plan)))
+        StateReader(self._plan, {}, operators, fresh).read(map(self._codec.unpacked, entries))
         self._replanned = True
-
-
-def _only(
-    data: PlainData, operators: Mapping[int, Operator], fresh: Container[Operator], plan: Plan
-) -> PlainData:
-    """Return the part of an entry that is of fresh operators; None if there is none."""
-
-    def chosen(numbers: Iterable[int]) -> list[int]:
-        return [one for one in numbers if one in operators and operators[one] in fresh]
-
-    match data:
-        case {"kept": [values, numbers, *side]} if left := chosen(numbers):
-            return {"kept": [values, left, *side]}
-        case {"waiting": [lateness, list() as numbers, *rest]} if left := chosen(numbers):
-            return {"waiting": [lateness, left, *rest]}
-        case {"waiting": [lateness, int() | str() as target, values, _]}:
-            right = operators.get(target) if isinstance(target, int) else plan.sources.get(target)
-            if right is None:
-                return None
-            lane = plan.lane(lateness)
-            port, row = plan.active(right, lane).wire.port, tuple(values)
-            known = any(one[0] is port and one[1] == row for one in lane.waiting())
-            return None if known else data
-        case _:
-            return None
 
 
 def _number(operator: Operator) -> int:

@@ -560,7 +560,7 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return row[0 if edge == "begin" else 1]
         case expressions.Missing():
             return None
-        case expressions.Item(name):
+        case expressions.TupleItem(name):
             return world.items[name]
         case expressions.IsNull(operand):
             return value(operand, first, second, world) is None

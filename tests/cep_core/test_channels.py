@@ -38,8 +38,8 @@ def test_ports_get_what_they_listen_to(
 
         return Port(None, take)
 
-    for _ in {slot for slots in listening for slot in slots} | {s for row in rows for s in row}:
-        channel.occupy()
+    for slot in {slot for slots in listening for slot in slots} | {s for row in rows for s in row}:
+        channel.slot(slot)
     for place, slots in enumerate(listening):
         port = taker(place)
         for slot in sorted(slots):

@@ -7,7 +7,6 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from cep_core.algebra import MOST_DISJUNCTS
 from cep_core.algebra.expressions import (
     FUNCTIONS,
     And,
@@ -20,6 +19,7 @@ from cep_core.algebra.expressions import (
     Not,
     Or,
 )
+from cep_core.algebra.normal_form import MOST_DISJUNCTS
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
 from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal_form

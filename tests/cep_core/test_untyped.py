@@ -11,8 +11,7 @@ from elementpath.datatypes import Date10, DateTime10
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core.algebra import comparands, instant_of, number_of
-from cep_core.algebra.untyped import LONGEST
+from cep_core.algebra.untyped import LONGEST, comparands, instant_of, number_of
 
 NUMBERS = {
     "0": 0.0,

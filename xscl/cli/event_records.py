@@ -22,7 +22,7 @@ from cep_core.algebra import DecimalOrDouble, number_of
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 
-Value: TypeAlias = str | int | DecimalOrDouble | bool | None
+RecordValue: TypeAlias = str | int | DecimalOrDouble | bool | None
 _DELIMITERS = ",;\t|"
 _UNCLOSED = "unexpected end of data"  # the csv module's words for a quote that is not closed
 _OBJECT = re.compile(r"\n[ \t]*\{")
@@ -34,7 +34,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 class EventRecord:
     """A record of a file and its place; ``typed``: its texts are never parsed as numbers."""
 
-    values: Mapping[str, Value]
+    values: Mapping[str, RecordValue]
     place: str
     number: int  # among the records of its file
     typed: bool = False

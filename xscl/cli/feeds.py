@@ -62,7 +62,7 @@ Header: TypeAlias = Annotated[
         "NAME: VALUE|@FILE",
     ),
 ]
-Interval: TypeAlias = Annotated[
+PollInterval: TypeAlias = Annotated[
     str | None, option("--every", "Time between polls, such as 30min.", "TIME")
 ]
 Name: TypeAlias = Annotated[
@@ -80,7 +80,7 @@ def add(
     tag: Annotated[
         list[str] | None, option("--tag", "A stream that it shares with others; repeatable.")
     ] = None,
-    every: Interval = None,
+    every: PollInterval = None,
     header: Header = None,
     keep: Annotated[bool, option("--keep", "Follow it although its first poll fails.")] = False,
 ) -> None:
@@ -169,7 +169,7 @@ def edit(
     ] = None,
     tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
     untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
-    every: Interval = None,
+    every: PollInterval = None,
     header: Header = None,
     no_headers: Annotated[
         bool, option("--no-headers", "Forget headers, user name and password.")

@@ -28,7 +28,7 @@ from cep_core import (
 from cep_core.algebra import BoundedDecimal, decimal_value, integer_of, number_of
 from xscl.cli.argument_files import file_text, query_text
 from xscl.cli.document_inputs import instant, named_paths
-from xscl.cli.event_records import EventRecord, Unreadable, Value, identifier, read
+from xscl.cli.event_records import EventRecord, RecordValue, Unreadable, identifier, read
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import refuse_unknown_language
@@ -256,7 +256,7 @@ _MICROSECONDS_SINCE_1970 = 10**14
 TIMES = ("time", "timestamp", "t1")
 BEGIN = "t0"
 _WORDS = {"true": True, "false": False}
-_PARSERS: Mapping[type, Callable[[str], Value]] = {
+_PARSERS: Mapping[type, Callable[[str], RecordValue]] = {
     str: str,
     int: integer_of,
     float: number_of,
@@ -289,7 +289,7 @@ def first_text(records: Iterable[EventRecord], name: str) -> EventRecord | None:
     return texts[0] if texts and has_numbers else None
 
 
-def _kinds(value: Value) -> set[type]:
+def _kinds(value: RecordValue) -> set[type]:
     """Return the types that a value may have."""
     if value is None:
         return set()
@@ -316,9 +316,9 @@ def _common_type(kinds: set[type]) -> type:
     return float if kinds == {int, float} else str
 
 
-def typed(record: EventRecord, schema: Schema) -> tuple[Value, ...] | Unreadable:
+def typed(record: EventRecord, schema: Schema) -> tuple[RecordValue, ...] | Unreadable:
     """Return a record's values under a schema; missing ones are None."""
-    found: list[Value] = []
+    found: list[RecordValue] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
         value = record.values.get(name)
         if isinstance(value, str) and kind is not str:
@@ -393,7 +393,7 @@ def interval(
     return begin, end
 
 
-def _ticks(value: Value, unit: Fraction) -> int | None:
+def _ticks(value: RecordValue, unit: Fraction) -> int | None:
     number = _number(value)
     if number is not None:
         return round(Fraction(number) * unit)
@@ -403,7 +403,7 @@ def _ticks(value: Value, unit: Fraction) -> int | None:
         return None
 
 
-def _number(value: Value) -> int | float | None:
+def _number(value: RecordValue) -> int | float | None:
     """Return a finite number, parsed from a text if need be; None if it is not one."""
     if isinstance(value, str):
         value = integer_of(value) or number_of(value)

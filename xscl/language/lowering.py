@@ -235,14 +235,14 @@ class Lowering:
 
     def _item(self, over: Expression) -> Expression:
         """Return an item of a sequence."""
-        read = {part.name for part in ex.walk(over) if isinstance(part, ex.Item)}
+        read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
         at = max(below, default=-1) + 1
         if at == len(self._levels):
             self._levels.append([])
         self._items += 1
         self._levels[at].append((self._items, over))
-        return ex.Item(self._items, str)
+        return ex.TupleItem(self._items, str)
 
     def _first(self, operand: Operand) -> Expression:
         value = self._each(lambda: self._value(operand))

@@ -472,8 +472,8 @@ def same_template(wanted: Wanted) -> Hashable | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("same_join", "joins equal in canonical form are one", same_join, same=True),
-    Rule("same_stream", "blocks over one channel share an automaton", same_stream),
-    Rule("same_template", "joins of one template share a query", same_template),
+    Rule("same_join", same_join, same=True),
+    Rule("same_stream", same_stream),
+    Rule("same_template", same_template),
     *ALL_RULES,
 )

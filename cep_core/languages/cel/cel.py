@@ -13,18 +13,27 @@ serves all queries of the same shape (`cep_core.languages.tokens`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
 
 from cep_core import algebra
 from cep_core.algebra import AGGREGATES, Aggregate, Node
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of, with_literals
-from cep_core.algebra.schemas import schema_of
-from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream
+from cep_core.algebra.schemas import iterated_schema, schema_of
+from cep_core.errors import AlgebraError, Extent, QueryError, SchemaFault
 from cep_core.events import Schema
 from cep_core.languages.formula import NameScope, Own, arguments, formula
-from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated, unknown
+from cep_core.languages.names import (
+    Grouped,
+    Iterations,
+    OneStream,
+    Prepared,
+    ResultItem,
+    StreamCatalog,
+    TwoStreams,
+    known_schema,
+    repeated,
+)
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import LanguageToken, lexis
 
@@ -36,38 +45,6 @@ LEXIS = lexis(".")
 KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 
-class StreamCatalog(Protocol):
-    """The streams that a query may read."""
-
-    def schema(self, name: str) -> Schema | None:
-        """Return a stream's schema, None if there is no such stream."""
-
-    def names(self) -> Iterable[str]:
-        """Return the names of all streams."""
-
-
-def known_schema(catalog: StreamCatalog, what: str, name: str, span: Span) -> Schema:
-    """Return the schema of a stream; raises AlgebraError if there is no such stream."""
-    schema = catalog.schema(name)
-    if schema is None:
-        message = f"there is no {what} {name}"
-        raise unknown(name, catalog.names(), span, message, UnknownStream)
-    return schema
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A query as algebra, its literals as parameters.
-
-    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.
-    """
-
-    node: Node
-    publishes: str | None
-    inner: tuple[tuple[str, Node], ...]
-    reads: tuple[str, ...]
-
-
 def read(
     reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
 ) -> Prepared:
@@ -75,20 +52,12 @@ def read(
     return _Parser(reader, catalog, functions).whole()
 
 
-class SelectItem(NamedTuple):
-    """An item of SELECT: output name, expression, and span in the query text."""
-
-    name: str
-    expression: Expression
-    span: Span
-
-
 @dataclass(slots=True)
 class _Parser:
     reader: TokenReader
     catalog: StreamCatalog
     functions: Mapping[str, Function]
-    inner: list[tuple[str, Node]] = field(default_factory=list)
+    inner: dict[str, Node] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
     published: list[LanguageToken] = field(default_factory=list)
 
@@ -108,7 +77,7 @@ class _Parser:
                 raise AlgebraError(message, span=token.span)
             if token.text in [other.text for other in self.published[:place]]:
                 raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
-        return Prepared(node, publishes, tuple(self.inner), tuple(self.reads))
+        return Prepared(node, publishes, self.inner, tuple(self.reads))
 
     # -- queries ---------------------------------------------------------------------------
 
@@ -139,7 +108,11 @@ class _Parser:
         return reader.listed(lambda: reader.expect_attribute(schema.names))
 
     def _selected(
-        self, source: Node, items: list[TokenReader], groups: list[LanguageToken] | None, span: Span
+        self,
+        source: Node,
+        items: list[TokenReader],
+        groups: list[LanguageToken] | None,
+        span: Extent,
     ) -> Node:
         reader = self.reader
         if reader.take_word("WINDOW"):
@@ -157,26 +130,26 @@ class _Parser:
             return source
         scope = OneStream(source.schema, decorated=False)
         everything = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
-        columns: list[SelectItem] = []
+        columns: list[ResultItem] = []
         for item in items:
             if item.take_sign("*"):
                 item.expect_end("a comma or FROM")
-                columns += [SelectItem(name, column, item.consumed) for name, column in everything]
+                columns += [ResultItem(name, column, item.consumed) for name, column in everything]
             else:
                 columns.append(self._item(item, scope))
         made = [(one.name, one.expression) for one in columns]
         if made == everything:
             return source
-        return algebra.project(source, made, self.functions, _repeated(columns))
+        return algebra.project(source, made, self.functions, repeated(columns))
 
-    def _item(self, item: TokenReader, scope: NameScope) -> SelectItem:
+    def _item(self, item: TokenReader, scope: NameScope) -> ResultItem:
         """Parse `expression [AS name]`."""
         first = item.token
         expression = formula(item, scope, refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
         name = item.result_name(first.text if plain else None)
         item.expect_end("a comma or FROM")
-        return SelectItem(name, expression, item.consumed)
+        return ResultItem(name, expression, item.consumed)
 
     def _aggregated(
         self,
@@ -184,7 +157,7 @@ class _Parser:
         items: list[TokenReader],
         groups: list[LanguageToken],
         window: Expression | None,
-        span: Span,
+        span: Extent,
     ) -> Node:
         scope = OneStream(source.schema, decorated=False)
         group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
@@ -201,16 +174,16 @@ class _Parser:
             node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
         return self._renamed(node, columns)
 
-    def _renamed(self, node: Node, columns: list[SelectItem]) -> Node:
+    def _renamed(self, node: Node, columns: list[ResultItem]) -> Node:
         """Return an aggregation under the names of SELECT; a projection only where it differs."""
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [one.expression for one in columns] != in_place:
             made = [(one.name, one.expression) for one in columns]
-            return algebra.project(node, made, self.functions, _repeated(columns))
+            return algebra.project(node, made, self.functions, repeated(columns))
         names = [one.name for one in columns]
-        return replace(node, schema=schema_of(names, node.schema.types, _repeated(columns)))
+        return replace(node, schema=schema_of(names, node.schema.types, repeated(columns)))
 
-    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> SelectItem:
+    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> ResultItem:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
         if item.is_sign("*"):
@@ -222,7 +195,7 @@ class _Parser:
             default = "_".join([first.word, *inside]) if item.at > 1 else first.text
         name = item.result_name(default)
         item.expect_end("a comma or FROM")
-        return SelectItem(name, expression, item.consumed)
+        return ResultItem(name, expression, item.consumed)
 
     # -- streams ---------------------------------------------------------------------------
 
@@ -270,7 +243,7 @@ class _Parser:
             return self._stream()
         node, publishes = self._query()
         if publishes is not None:
-            self.inner.append((publishes, node))
+            self.inner[publishes] = node
         return node
 
     def _filter(self) -> Node:
@@ -331,14 +304,14 @@ class _Parser:
         right: Schema,
         names: tuple[LanguageToken, ...],
         parts: list[TokenReader],
-        span: Span,
+        span: Extent,
     ) -> tuple[Iterations, list[Expression]]:
         """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
         texts = tuple(token.text for token in names)
         own: list[type | None] = [
             left.types[left.names.index(text)] if text in left.names else None for text in texts
         ]
-        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in own], span)
+        layout, _ = iterated_schema(left, right, texts, [k or float for k in own], span)
         scope = Iterations(left, right, texts, layout)
         expressions = [self._aggregate_of(part, scope) for part in parts]
         kinds = own
@@ -352,7 +325,7 @@ class _Parser:
             )
             if kinds == before:
                 break
-        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in kinds], span)
+        layout, _ = iterated_schema(left, right, texts, [k or float for k in kinds], span)
         return replace(scope, layout=layout), expressions
 
     def _aggregate_of(self, part: TokenReader, scope: Iterations) -> Expression:
@@ -385,10 +358,6 @@ class _Parser:
                 f"{form} has {count} part{'s' * (count != 1)}, not {len(parts)}", token.span
             )
         return parts
-
-
-def _repeated(columns: Iterable[SelectItem]) -> Span | None:
-    return repeated((one.name, one.span) for one in columns)
 
 
 def _given_name(part: TokenReader, text: str) -> LanguageToken:

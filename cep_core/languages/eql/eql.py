@@ -54,30 +54,22 @@ from cep_core.algebra.expressions import (
     Function,
     Not,
     Or,
+    TupleItem,
     rewrite,
     walk,
-)
-from cep_core.algebra.expressions import (
-    Item as OneOf,
 )
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import Unordered, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of
-from cep_core.errors import AlgebraError, Span
-from cep_core.languages.cel.cel import Prepared, StreamCatalog
+from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.eql.operands import OperandReader
 from cep_core.languages.eql.scopes import Scopes
 from cep_core.languages.formula import formula
-from cep_core.languages.names import unknown
+from cep_core.languages.names import Prepared, ResultItem, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.components import TIMES, ReadPattern
-from cep_core.languages.sase.lowering import ResultItem, clauses, require_partition
-from cep_core.languages.sase.scope import (
-    INDEXES,
-    PatternVariable,
-    ValueReader,
-    Variables,
-)
+from cep_core.languages.sase.lowering import clauses, require_partition
+from cep_core.languages.sase.scope import INDEXES, PatternVariable, ValueReader, Variables
 from cep_core.languages.tokens import LanguageToken, lexis
 
 KEYWORDS = (
@@ -111,7 +103,7 @@ class _Query:
     functions: Mapping[str, Function]
     pattern: ReadPattern
     variables: Variables
-    span: Span
+    span: Extent
     values: ValueReader = field(init=False)
     # attributes of runs, as columns below 0: of each event, of the last or of all, as the
     # condition says
@@ -142,7 +134,7 @@ class _Query:
             *(self._selection(items), self.span, partition, rules),
         )
         node = scopes.lowered(operands.in_order())
-        return Prepared(node, publishes, (), tuple(operands.reads))
+        return Prepared(node, publishes, {}, tuple(operands.reads))
 
     def _alias_hint(self) -> str | None:
         token = self.reader.token
@@ -174,7 +166,7 @@ class _Query:
             for name in one.attributes:
                 whole = f"{one.name}_{name}" if len(positive) > 1 else name
                 column = self.variables.column(one.part(role, name))
-                found.append((whole, column, one.span))
+                found.append(ResultItem(whole, column, one.span))
         return found
 
     def _item(self, item: TokenReader) -> ResultItem:
@@ -194,9 +186,9 @@ class _Query:
                 default = one.names[only.index]
                 default = f"{one.name}_{default}" if len(self._named()) > 1 else default
         name = item.result_name(default)
-        span = Span(start.start, item.tokens[item.at - 1].end)
+        span = Extent(start.start, item.tokens[item.at - 1].end)
         item.expect_end("a comma or FROM")
-        return name, expression, span
+        return ResultItem(name, expression, span)
 
     # -- WHERE -----------------------------------------------------------------------------
 
@@ -245,7 +237,7 @@ class _Query:
                 column = self.variables.column(reference, part.span)
                 many.setdefault(variable, {})[-part.index] = column
                 kind = variable.node.schema.types[reference.index]
-                return OneOf(-part.index, kind, span=part.span)
+                return TupleItem(-part.index, kind, span=part.span)
             beside = self.variables.beside(variable)
             each = bool(read) and all(one.position in beside for one in read)
             role: Role = "current" if each else "last"
@@ -258,7 +250,7 @@ class _Query:
 
     # -- values ----------------------------------------------------------------------------
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the attribute of an unqualified name; raises AlgebraError unless there is one."""
         if decorator is not None:
             hint = f"ids are {', '.join(one.name for one in self.variables.all)}"
@@ -270,9 +262,9 @@ class _Query:
 
     def _own(self, reader: TokenReader, selects: bool) -> Expression | None:
         """Read what only patterns have, and what only EQL has."""
-        token, *after = reader.tokens[reader.at : reader.at + 3]
+        token, *after = reader.tokens[reader.at : reader.at + 5]
         signs = [one.text for one in after]
-        if is_pair(reader):
+        if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:  # (id, id)
             return self._time_constraint(reader, selects)
         if token.word in ("PREV", "ALL") and signs[:1] == ["("]:
             return contains(reader, self._aggregate(reader, selects))
@@ -281,7 +273,7 @@ class _Query:
             reader.next()
             reader.next()
             attribute = reader.nested(reader.expect_name(f"an attribute of {variable.name}"))
-            span = Span(token.start, attribute.end)
+            span = Extent(token.start, attribute.end)
             return contains(reader, self._of(variable, attribute.text, span))
         known = token.kind == "name" and token.word not in reader.keywords
         if known and signs[:1] and after[0].word == "CONTAINS":
@@ -290,19 +282,19 @@ class _Query:
         found = self.values.read(reader)
         return None if found is None else contains(reader, found)
 
-    def _of(self, variable: PatternVariable, name: str, span: Span) -> Expression:
+    def _of(self, variable: PatternVariable, name: str, span: Extent) -> Expression:
         """Return an attribute; of a run it is not said to be that of each event or the last."""
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
         return self._opened(variable.part("current", name), span)
 
-    def _opened(self, reference: Part, span: Span) -> Column:
+    def _opened(self, reference: Part, span: Extent) -> Column:
         if reference not in self.open:
             self.open.append(reference)
         return Column(2, -1 - self.open.index(reference), span=span)
 
-    def _require(self, variable: PatternVariable, name: str, span: Span) -> None:
+    def _require(self, variable: PatternVariable, name: str, span: Extent) -> None:
         if not variable.has(name):
             message = f"{variable.name} has no attribute {name}"
             raise unknown(name, variable.attributes, span, message)
@@ -315,7 +307,7 @@ class _Query:
         variable, index = self.values.indexed(reader, token)
         reader.expect_sign(".", f" and an attribute of {token.text}")
         attribute = reader.nested(reader.expect_name(f"an attribute of {token.text}"))
-        span = Span(word.start, reader.expect_sign(")").end)
+        span = Extent(word.start, reader.expect_sign(")").end)
         if not variable.repeated or index is not None:
             message = f"{word.word} takes the attribute of a run, such as {variable.name}.f"
             raise AlgebraError(message, hint="write + after the alias", span=span)
@@ -339,7 +331,7 @@ class _Query:
             raise reader.expected("OCCURS WITHIN and a duration")
         reader.expect_word("WITHIN", "WITHIN and a duration")
         time = parameter(reader.duration("5 min"))
-        span = Span(start.start, reader.tokens[reader.at - 1].end)
+        span = Extent(start.start, reader.tokens[reader.at - 1].end)
         pairs = sorted(((first, second), (second, first)), key=lambda pair: pair[0].position)
         if not self._are_unordered(first, second):
             pairs = pairs[:1]
@@ -356,7 +348,7 @@ class _Query:
         )
 
     def _apart(
-        self, begin: PatternVariable, end: PatternVariable, time: Expression, span: Span
+        self, begin: PatternVariable, end: PatternVariable, time: Expression, span: Extent
     ) -> Expression:
         """Return that one event ends at most so long after another begins."""
         role: Role = "current_end" if end.repeated else "end"
@@ -371,12 +363,6 @@ class _Query:
         return self.values.indexed(reader, token)[0]
 
 
-def is_pair(reader: TokenReader) -> bool:
-    """Return True if two names in parentheses are next, (id, id)."""
-    signs = [one.text for one in reader.tokens[reader.at : reader.at + 5]]
-    return signs[:1] == ["("] and signs[2:3] == [","] and signs[4:5] == [")"]
-
-
 def contains(reader: TokenReader, place: Expression) -> Expression:
     """Read CONTAINS string, if it follows a field."""
     if not reader.take_word("CONTAINS"):
@@ -386,4 +372,4 @@ def contains(reader: TokenReader, place: Expression) -> Expression:
         raise reader.expected("a string")
     part = parameter(reader.next())
     start = place.span.start if place.span else token.start
-    return Call("contains", (place, part), span=Span(start, token.end))
+    return Call("contains", (place, part), span=Extent(start, token.end))

@@ -8,9 +8,9 @@ no single event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from typing import ClassVar
 
 from cep_core import algebra
@@ -160,19 +160,15 @@ class OperandReader(ComponentReader):
     # -- alternatives of one name ----------------------------------------------------------
 
     def _merged(self, tree: PatternTree) -> PatternTree:
-        """Return a pattern in which alternatives of one name are one component."""
+        """Return a pattern without parentheses, and one component for alternatives of one name."""
         tree = with_operands(tree, "PatternTree", self._merged)
+        if isinstance(tree, Chain):
+            return Chain(_flat(tree))
         if not isinstance(tree, Choice):
             return tree
-        left = self._joined(tree.parts)
-        return left[0] if len(left) == 1 else Choice(tuple(left))
-
-    def _joined(self, parts: Sequence[PatternTree]) -> list[PatternTree]:
-        flat: list[PatternTree] = []
-        for part in parts:
-            flat += part.parts if isinstance(part, Choice) else [part]
+        parts = _flat(tree)
         by_name: dict[str, list[One]] = {}
-        for part in flat:
+        for part in parts:
             if isinstance(part, One) and part.mark is None:
                 by_name.setdefault(self.found[part.component].name, []).append(part)
         dropped: set[PatternTree] = set()
@@ -192,4 +188,12 @@ class OperandReader(ComponentReader):
                 name = f"|{one.component}"
                 self.found[one.component] = replace(known, name=name, negated=True)
             dropped.update(others)
-        return [part for part in flat if part not in dropped]
+        left = tuple([part for part in parts if part not in dropped])
+        return left[0] if len(left) == 1 else Choice(left)
+
+
+def _flat(tree: Chain | Choice) -> tuple[PatternTree, ...]:
+    """Return the parts of a tree and, in place of those of its kind, their parts."""
+    kind: type[Chain | Choice] = type(tree)
+    parts = [part.parts if isinstance(part, kind) else (part,) for part in tree.parts]
+    return tuple(chain.from_iterable(parts))

@@ -26,25 +26,14 @@ from cep_core.algebra.expressions import (
     moved,
     walk,
 )
-from cep_core.algebra.operands import with_operands
-from cep_core.algebra.pattern_tree import (
-    Absent,
-    Chain,
-    Choice,
-    Loop,
-    One,
-    PatternTree,
-    Unordered,
-    components_in,
-    stops_of,
-    trees_in,
-)
+from cep_core.algebra.pattern_tree import Chain, Choice, Loop, One, PatternTree, components_aside
 from cep_core.algebra.patterns import conjunction
-from cep_core.errors import AlgebraError, Span
+from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.eql.operands import PatternGroup
+from cep_core.languages.names import ResultItem
 from cep_core.languages.sase.components import ReadPattern
-from cep_core.languages.sase.lowering import PatternLowering, ResultItem
-from cep_core.languages.sase.scope import PatternVariable, Variables
+from cep_core.languages.sase.lowering import PatternLowering
+from cep_core.languages.sase.scope import Variables
 
 _CONSTRAINTS = (["start", "end"], ["start", "current_end"])
 
@@ -59,7 +48,7 @@ class Scopes:
     filters: list[Expression]
     tests: list[Expression]
     items: list[ResultItem]
-    span: Span
+    span: Extent
     partition: tuple[str, ...]
     rules: Rules
     _kept: list[Part] = field(default_factory=list)
@@ -100,8 +89,9 @@ class Scopes:
         )
         known = self.variables.references
         self._kept = [known[at] for at in columns if known[at].component in members]
-        items: list[ResultItem] = [
-            (self.variables.text(one), self.variables.column(one), self.span) for one in self._kept
+        items = [
+            ResultItem(self.variables.text(one), self.variables.column(one), self.span)
+            for one in self._kept
         ]
         bare = replace(self.rules, window=None, inclusive=False, policy="none", target=None)
         node = self._lowered(group.tree, *own, items, bare)
@@ -165,23 +155,18 @@ class Scopes:
         items: list[ResultItem],
         rules: Rules,
     ) -> Node:
-        """Return a pattern as algebra, its components numbered by themselves."""
-        components = components_in(tree).union(*map(stops_of, trees_in(tree)))
-        places = {number: place for place, number in enumerate(sorted(components))}
-        tree, variables = _renumbered(tree, places), self._variables(tree, places)
-        absent = {one.position for one in variables.all if one.negated}
-        aside = [one for one in tests if self._numbers(one, places) & absent]
+        """Return a pattern as algebra."""
+        absent = components_aside(tree)
+        aside = [one for one in tests if self._read_by([one]) & absent]
         filters = [*filters, *aside]
         for one in filters:
-            self._require_before(one, dict(_waiting(tree)), places)
+            self._require_before(one, dict(_waiting(tree)))
         tests = [one for one in tests if one not in aside]
         if rules.window is None and not isinstance(tree, One):
-            window = _window(tree, variables, (*filters, *tests))
+            window = _window(tree, self.variables, (*filters, *tests))
             rules = replace(rules, window=window, inclusive=window is not None)
-        if rules.target is not None:
-            rules = replace(rules, target=places[rules.target])
         found = PatternLowering(
-            variables=variables,
+            variables=self.variables,
             functions=self.functions,
             tree=tree,
             rules=rules,
@@ -191,62 +176,22 @@ class Scopes:
         )
         return found.lowered(conjunction(filters), items)
 
-    def _require_before(
-        self, condition: Expression, latest: Mapping[int, int], places: Mapping[int, int]
-    ) -> None:
+    def _require_before(self, condition: Expression, latest: Mapping[int, int]) -> None:
         """Raise AlgebraError if what ends a match is compared with what comes later."""
-        read = self._numbers(condition, places)
+        read = self._read_by([condition])
         for stop in read & latest.keys():
             later = [one for one in read if one != stop and one > latest[stop]]
             if later:
-                number = next(one for one, place in places.items() if place == later[0])
                 raise AlgebraError(
-                    f"{self.variables.all[number].name} has not occurred yet when this ends the"
+                    f"{self.variables.all[later[0]].name} has not occurred yet when this ends the"
                     " match",
                     hint="compare with what stands before the last ;",
                     span=condition.span,
                 )
 
-    def _numbers(self, condition: Expression, places: Mapping[int, int]) -> set[int]:
-        return {places[one] for one in self._read_by([condition]) if one in places}
-
-    def _variables(self, tree: PatternTree, places: Mapping[int, int]) -> Variables:
-        """Return the variables of a scope; references keep their columns."""
-        aside = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
-        aside |= {number for one in trees_in(tree) for number in stops_of(one)}
-        made: list[PatternVariable] = []
-        for number, place in places.items():
-            one = self.variables.all[number]
-            ends = None if one.ends is None else places[one.ends]
-            made.append(replace(one, position=place, negated=number in aside, ends=ends))
-        references = [
-            replace(one, component=places[one.component]) if one.component in places else one
-            for one in self.variables.references
-        ]
-        return Variables(made, references)
-
 
 def _first_stream(node: Node) -> algebra.Stream:
     return next(iter(algebra.streams_of(node).values()))
-
-
-def _renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
-    tree = with_operands(tree, "PatternTree", lambda part: _renumbered(part, places))
-    match tree:
-        case Absent(component):
-            return replace(tree, component=places[component])
-        case One(component, until=stops):
-            until = tuple([places[one] for one in stops])
-            return replace(tree, component=places[component], until=until)
-        case Unordered(components):
-            return replace(tree, components=tuple([places[one] for one in components]))
-        case Loop(until=stop) if stop is not None:
-            return replace(tree, until=places[stop])
-        case Chain(parts):  # parentheses say nothing
-            flat = [part.parts if isinstance(part, Chain) else (part,) for part in parts]
-            return Chain(tuple(chain.from_iterable(flat)))
-        case _:
-            return tree
 
 
 def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:

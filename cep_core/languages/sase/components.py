@@ -14,15 +14,9 @@ from cep_core import algebra
 from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
 from cep_core.algebra.expressions import Column, Constant, Expression, Function
 from cep_core.algebra.pattern_automaton import empties
-from cep_core.algebra.pattern_tree import (
-    LoopPace,
-    PatternTree,
-    StepMark,
-    components_in,
-    trees_in,
-)
-from cep_core.errors import AlgebraError, SchemaFault, Span
-from cep_core.languages.cel.cel import StreamCatalog, known_schema
+from cep_core.algebra.pattern_tree import LoopPace, PatternTree, StepMark, components_in, trees_in
+from cep_core.errors import AlgebraError, Extent, SchemaFault
+from cep_core.languages.names import StreamCatalog, known_schema
 from cep_core.languages.reader import NO_EVENT, TokenReader, parameter
 from cep_core.languages.sase.scope import TAG, PatternVariable, index_of
 from cep_core.languages.tokens import LanguageToken
@@ -115,10 +109,8 @@ class ComponentReader:
         """Note which components need not occur."""
         for part in trees_in(tree):
             if isinstance(part, Choice) or (isinstance(part, Loop) and part.least == 0):
-                for one in trees_in(part):
-                    numbers = one.components if isinstance(one, Unordered) else ()
-                    for number in (one.component,) if isinstance(one, One) else numbers:
-                        self.found[number] = replace(self.found[number], optional=True)
+                for number in components_in(part):
+                    self.found[number] = replace(self.found[number], optional=True)
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -382,7 +374,7 @@ class ComponentReader:
         """Return True at FOR and a number: it is no name."""
         return self.reader.is_word("FOR") and self._after().kind == "literal"
 
-    def _named(self, name: str, start: Span, runs: bool = False) -> tuple[str, Span, bool]:
+    def _named(self, name: str, start: Extent, runs: bool = False) -> tuple[str, Extent, bool]:
         """Read the name of a component, if it is there.
 
         Return it with its place, and whether it is that of a run: `A{1} a[]` has one event.
@@ -405,7 +397,7 @@ class ComponentReader:
         return any(map(self._is_clause, ("UNTIL", "AND", "OR", "NONSTRICT", "AFTER")))
 
     def _add(
-        self, name: str, streams: list[algebra.Stream], negated: bool, repeated: bool, span: Span
+        self, name: str, streams: list[algebra.Stream], negated: bool, repeated: bool, span: Extent
     ) -> int:
         node, lacking = self._any(streams, span)
         number = len(self.found)
@@ -463,12 +455,12 @@ class ComponentReader:
             text, end = f"{text}_{part.text}", part.end
         if text.upper() == "NOT" and reader.token.kind == "name":
             raise reader.fault(f"{text} stands in conditions only", token.span, NO_EVENT)
-        schema = known_schema(self.catalog, self.noun, text, Span(token.start, end))
+        schema = known_schema(self.catalog, self.noun, text, Extent(token.start, end))
         self.reads[text] = None
         return algebra.stream(text, schema)
 
     def _any(
-        self, streams: list[algebra.Stream], span: Span
+        self, streams: list[algebra.Stream], span: Extent
     ) -> tuple[Node, dict[str, tuple[int, ...]]]:
         """Return the events of any of the types, and which types lack an attribute."""
         types: dict[str, type] = {}

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from cep_core import algebra
 from cep_core.algebra import Component, Loop, Node, One, Part, Rules, patterns
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
-from cep_core.algebra.pattern_tree import PatternTree, Policy, trees_in
-from cep_core.errors import AlgebraError, Span
-from cep_core.languages.names import repeated
+from cep_core.algebra.pattern_tree import (
+    PatternTree,
+    Policy,
+    components_aside,
+    components_in,
+    renumbered,
+    trees_in,
+)
+from cep_core.errors import AlgebraError, Extent
+from cep_core.languages.names import ResultItem, repeated
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.components import ReadPattern
 from cep_core.languages.sase.scope import RUN_VALUES, PatternVariable, Variables, is_each
 
 WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
-ResultItem: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
 
 
 @dataclass(slots=True)
@@ -32,14 +38,16 @@ class PatternLowering:
     functions: Mapping[str, Function]
     tree: PatternTree
     rules: Rules
-    span: Span
+    span: Extent
     partition: tuple[str, ...] = ()
     tests: Expression = TRUE  # what ends a match of the pattern
 
     def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
         """Return the query as algebra: a pattern, and above it the items of RETURN."""
         columns = self._all() if items is None else items
-        conjuncts, tests = (patterns.conjuncts_of(one) for one in (condition, self.tests))
+        numbers = sorted(components_in(self.tree) | components_aside(self.tree))
+        components = {number: place for place, number in enumerate(numbers)}
+        conjuncts, tests = patterns.conjuncts_of(condition), patterns.conjuncts_of(self.tests)
         if self._is_selection():
             return self._single(conjuncts, columns)
         for one in (*conjuncts, *tests):
@@ -51,26 +59,29 @@ class PatternLowering:
             [name for name, _, _ in columns] if plain else list(map(self.variables.text, outputs))
         )
         parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
-        sources = [one.source(self.functions) for one in self.variables.all]
+        variables = [self.variables.all[number] for number in numbers]
+        sources = [one.source(self.functions) for one in variables]
         nodes = list(dict.fromkeys(sources))
         places = self._places(parts)
+        target = self.rules.target
         found = algebra.pattern_match(
             nodes,
             [
                 Component(nodes.index(source), one.repeated)
-                for source, one in zip(sources, self.variables.all, strict=True)
+                for source, one in zip(sources, variables, strict=True)
             ],
-            self.tree,
-            parts,
+            renumbered(self.tree, components),
+            [replace(part, component=components[part.component]) for part in parts],
             names,
             patterns.conjunction(moved(one, places) for one in conjuncts),
             replace(
                 self.rules,
+                target=None if target is None else components[target],
                 partition=tuple([self._partition_of(node) for node in nodes]),
                 tests=patterns.conjunction(moved(one, places) for one in tests),
             ),
             self.functions,
-            _repeated(columns) or self.span,
+            repeated(columns) or self.span,
         )
         return found if plain else self._projected(found, columns, self._places(outputs))
 
@@ -78,7 +89,8 @@ class PatternLowering:
         """Return True for one event of which attributes are read only, each a match of its own."""
         rules = self.rules
         return (
-            self.tree == One(0)
+            isinstance(self.tree, One)
+            and self.tree == One(self.tree.component)
             and rules.policy == "none"
             and not rules.simultaneous
             and self.tests == TRUE
@@ -88,7 +100,8 @@ class PatternLowering:
     def _require_read(self, conjunct: Expression) -> None:
         """Raise AlgebraError unless there is a moment at which a condition can be tested."""
         found, of = self._references([conjunct]), self.variables.of
-        aside = list(dict.fromkeys(of(one).name for one in found if of(one).negated))
+        absent = components_aside(self.tree)
+        aside = list(dict.fromkeys(of(one).name for one in found if one.component in absent))
         if len(aside) > 1:
             raise AlgebraError(
                 f"a condition reads {' and '.join(aside)}, which do not occur",
@@ -125,7 +138,7 @@ class PatternLowering:
     ) -> Node:
         """Return the items of RETURN over the columns of a node."""
         made = [(name, moved(expression, places)) for name, expression, _ in columns]
-        return algebra.project(node, made, self.functions, _repeated(columns))
+        return algebra.project(node, made, self.functions, repeated(columns))
 
     def _places(self, references: Iterable[Part]) -> dict[tuple[int, int], Column]:
         """Return the columns of references that stand one after the other."""
@@ -134,11 +147,11 @@ class PatternLowering:
 
     def _single(self, conjuncts: list[Expression], columns: list[ResultItem]) -> Node:
         """Return a query of one event as selection and projection."""
-        (variable,) = self.variables.all
+        (number,) = components_in(self.tree)
         places = {
             (2, at): Column(2, one.index or 0) for at, one in enumerate(self.variables.references)
         }
-        node = variable.node
+        node = self.variables.all[number].node
         if conjuncts:
             predicate = patterns.conjunction(moved(one, places) for one in conjuncts)
             node = algebra.select(node, predicate, self.functions)
@@ -156,7 +169,7 @@ class PatternLowering:
                 found.append((one, "count", count))
         names = [name for _, name, _ in found]
         return [
-            (
+            ResultItem(
                 f"{one.name}_{name}" if names.count(name) > 1 or name == "count" else name,
                 expression,
                 one.span,
@@ -188,10 +201,6 @@ class PatternLowering:
         return tuple([names.index(name) for name in self.partition])
 
 
-def _repeated(columns: list[ResultItem]) -> Span | None:
-    return repeated((name, span) for name, _, span in columns)
-
-
 _POLICIES: dict[tuple[str, ...], Policy] = {
     ("SKIP", "TO", "NEXT"): "to next",
     ("SKIP", "PAST", "LAST"): "past last",
@@ -210,14 +219,14 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
     return Rules(window, inclusive, policy=policy, target=target)
 
 
-def require_partition(pattern: ReadPattern, partition: Collection[str], span: Span) -> None:
+def require_partition(pattern: ReadPattern, partition: Collection[str], span: Extent) -> None:
     """Raise AlgebraError at the mark partition if there are no partitions."""
     marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]
     if "partition" in marks and not partition:
         raise without_partition("the mark partition", span)
 
 
-def without_partition(what: str, span: Span) -> AlgebraError:
+def without_partition(what: str, span: Extent) -> AlgebraError:
     """Return the error for what needs partitions, and has none."""
     message = f"{what} needs an equivalence test over all components"
     return AlgebraError(message, hint="add one to the condition, such as [id]", span=span)

@@ -40,38 +40,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cep_core.algebra.expressions import (
-    TRUE,
-    Column,
-    Expression,
-    Function,
-    walk,
-)
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, walk
 from cep_core.algebra.pattern_tree import StepMark
-from cep_core.errors import AlgebraError, Span
-from cep_core.languages.cel.cel import Prepared, StreamCatalog
+from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula, is_attribute
+from cep_core.languages.names import Prepared, ResultItem, StreamCatalog
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.sase.components import (
-    KEYWORDS as KEYWORDS,
-)
-from cep_core.languages.sase.components import (
-    TIMES,
-    ComponentReader,
-    take_brackets,
-)
+from cep_core.languages.sase.components import KEYWORDS as KEYWORDS
+from cep_core.languages.sase.components import TIMES, ComponentReader, take_brackets
 from cep_core.languages.sase.lowering import (
     PatternLowering,
-    ResultItem,
     clauses,
     require_partition,
     without_partition,
 )
-from cep_core.languages.sase.scope import (
-    INDEXES,
-    ValueReader,
-    Variables,
-)
+from cep_core.languages.sase.scope import INDEXES, ValueReader, Variables
 from cep_core.languages.tokens import LanguageToken, lexis
 
 _STRATEGIES: dict[str, StepMark] = {
@@ -123,7 +106,7 @@ class _Parser:
         reader.take_sign(";")
         self._refuse_strategy()
         reader.expect_end(_CLAUSES)
-        return Prepared(lowering.lowered(condition, items), publishes, (), tuple(self.reads))
+        return Prepared(lowering.lowered(condition, items), publishes, {}, tuple(self.reads))
 
     def _refuse_strategy(self) -> None:
         """Raise QueryError at a strategy: it has been read where it may stand."""
@@ -177,7 +160,7 @@ class _Parser:
             raise AlgebraError(
                 "a strategy names the components that have to occur, in order",
                 hint=f"write ({shown})",
-                span=Span(opened.start, closed.end),
+                span=Extent(opened.start, closed.end),
             )
 
     def _condition(self) -> Expression:
@@ -219,4 +202,4 @@ class _Parser:
                 self.variables.require_one(part)
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
-        return name, expression, Span(first.start, last.end)
+        return ResultItem(name, expression, Extent(first.start, last.end))

@@ -27,7 +27,7 @@ from cep_core.algebra.expressions import (
     walk,
 )
 from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
-from cep_core.errors import AlgebraError, Span
+from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
@@ -58,7 +58,7 @@ class PatternVariable:
     lacking: dict[str, tuple[int, ...]]
     negated: bool
     repeated: bool
-    span: Span
+    span: Extent
     optional: bool = False
     group: int | None = None  # of the group that is repeated, its first component
     ends: int | None = None  # the run that it ends
@@ -132,7 +132,7 @@ class Variables:
         """Return the components that have to occur as a strategy names them."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
-    def column(self, part: Part, span: Span | None = None) -> Column:
+    def column(self, part: Part, span: Extent | None = None) -> Column:
         """Return the column of a part."""
         if part not in self.references:
             self.references.append(part)
@@ -160,7 +160,7 @@ class Variables:
         """Return the variable of a name."""
         return next((one for one in self.all if one.name == name), None)
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Resolve an attribute that is written without a variable."""
         if decorator is not None:
             raise AlgebraError(
@@ -184,7 +184,7 @@ class Variables:
             raise self._negated(name, span) or self.unknown(name, self.positive(), span)
         return self.attribute(having[0], None, name, span)
 
-    def _negated(self, name: str, span: Span) -> AlgebraError | None:
+    def _negated(self, name: str, span: Extent) -> AlgebraError | None:
         """Return the error for an attribute that only negated components have, if some have it."""
         having = [one.name for one in self.all if one.negated and one.has(name)]
         if not having:
@@ -198,7 +198,7 @@ class Variables:
         )
 
     def attribute(
-        self, variable: PatternVariable, index: str | None, name: str, span: Span
+        self, variable: PatternVariable, index: str | None, name: str, span: Extent
     ) -> Expression:
         """Resolve an attribute of a variable; ``index`` is the text in brackets."""
         if not variable.has(name):
@@ -208,7 +208,7 @@ class Variables:
         role, offset = self._role(variable, index, name, span)
         return self.column(variable.part(role, name, offset=offset), span)
 
-    def time(self, variable: PatternVariable, index: str | None, span: Span) -> Expression:
+    def time(self, variable: PatternVariable, index: str | None, span: Extent) -> Expression:
         """Return when an event of a variable ends."""
         if variable.negated:
             message = f"{variable.name} does not occur: it has no time"
@@ -230,7 +230,7 @@ class Variables:
         variable: PatternVariable,
         index: str,
         value: str | Expression | None,
-        span: Span,
+        span: Extent,
         functions: Mapping[str, Function],
     ) -> Expression:
         """Return an aggregate of an attribute over a run, or of an expression over its rows."""
@@ -256,7 +256,7 @@ class Variables:
         role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
         return self.column(variable.part(role, name, before), span)
 
-    def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
+    def equivalence(self, name: str, value: Expression | None, span: Extent) -> Expression:
         """Return [attr], or [attr = value]: equal values of all components, negated or not."""
         having = [one for one in self.all if one.has(name)]
         if not having:
@@ -277,7 +277,7 @@ class Variables:
         first: PatternVariable | None,
         name: str,
         having: Sequence[PatternVariable],
-        span: Span,
+        span: Extent,
     ) -> list[Expression]:
         """Return that a component agrees with the first one whose types all have an attribute.
 
@@ -297,7 +297,7 @@ class Variables:
         return [self._equal(one, one, name, span), *items] if one.repeated else items
 
     def _equal(
-        self, base: PatternVariable, one: PatternVariable, name: str, span: Span
+        self, base: PatternVariable, one: PatternVariable, name: str, span: Extent
     ) -> Expression:
         """Return that two components agree in an attribute, or the rows of one run.
 
@@ -352,12 +352,14 @@ class Variables:
         made = atom if positive else Not(atom, span=atom.span)
         return Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
 
-    def unknown(self, name: str, variables: Iterable[PatternVariable], span: Span) -> AlgebraError:
+    def unknown(
+        self, name: str, variables: Iterable[PatternVariable], span: Extent
+    ) -> AlgebraError:
         """Return the error for an attribute that nobody has."""
         known = [attribute for one in variables for attribute in one.attributes]
         return unknown(name, known, span)
 
-    def _each(self, variable: PatternVariable, name: str, span: Span) -> Column:
+    def _each(self, variable: PatternVariable, name: str, span: Extent) -> Column:
         role: Role = "current" if variable.repeated else "value"
         return self.column(variable.part(role, name), span)
 
@@ -387,7 +389,7 @@ class Variables:
             )
 
     def _role(
-        self, variable: PatternVariable, index: str | None, name: str, span: Span
+        self, variable: PatternVariable, index: str | None, name: str, span: Extent
     ) -> tuple[Role, int]:
         """Return the role of an event of a variable, and how far it is from its end of the run."""
         if not variable.repeated:
@@ -454,7 +456,7 @@ class ValueReader:
         if not reader.take_sign("."):
             raise reader.expected(f"'.' and an attribute of {token.text}")
         attribute = reader.nested(reader.expect_name("an attribute"))
-        span = Span(token.start, attribute.end)
+        span = Extent(token.start, attribute.end)
         return self.variables.attribute(variable, index, attribute.text, span)
 
     def indexed(
@@ -478,7 +480,7 @@ class ValueReader:
         value = inside.value(reader)
         end = reader.expect_sign(")")
         variable, index = inside.run or (self.variables.all[0], "0")
-        span = Span(function.start, end.end)
+        span = Extent(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index, value, span, self.functions)
 
     def _time(self, reader: TokenReader) -> Expression:
@@ -488,14 +490,14 @@ class ValueReader:
         token = reader.expect_name("a component")
         variable, index = self.indexed(reader, token)
         end = reader.expect_sign(")")
-        return self.variables.time(variable, index, Span(start.start, end.end))
+        return self.variables.time(variable, index, Extent(start.start, end.end))
 
     def _equivalences(self, reader: TokenReader) -> Expression:
         """Read [a, b] or [a = value]."""
         opened = reader.expect_sign("[")
         found = reader.listed(lambda: self._equivalence(reader))
         closed = reader.expect_sign("]", " or a comma")
-        return And(tuple(found), span=Span(opened.start, closed.end)) if found[1:] else found[0]
+        return And(tuple(found), span=Extent(opened.start, closed.end)) if found[1:] else found[0]
 
     def _equivalence(self, reader: TokenReader) -> Expression:
         """Read `a`, or `a = value`."""
@@ -508,7 +510,7 @@ class ValueReader:
             raise AlgebraError("an equivalence test compares with a constant", span=value.span)
         return self.variables.equivalence(token.text, value, token.span)
 
-    def _tested(self, name: str, span: Span) -> Expression:
+    def _tested(self, name: str, span: Extent) -> Expression:
         """Return the test of an attribute that is alone in brackets."""
         test = self.variables.equivalence(name, None, span)
         self.tests[name] = self.variables.lenient(test)
@@ -546,7 +548,7 @@ class _InAggregate:
             return self.run[0].node.schema.names[found.index]
         return found
 
-    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Raise AlgebraError: attributes have the run before them."""
         known = [one.name for one in self.values.variables.all]
         raise unknown(name, known, span, f"there is no variable {name}")
@@ -577,7 +579,7 @@ class _InAggregate:
         if not variable.has(attribute.text):
             raise self.values.variables.unknown(attribute.text, [variable], attribute.span)
         place = variable.node.schema.names.index(attribute.text)
-        return Column(2, place, span=Span(token.start, attribute.end))
+        return Column(2, place, span=Extent(token.start, attribute.end))
 
 
 _ROWS = Constant(None)  # a run, without an attribute

@@ -1,27 +1,23 @@
 """The AN-index: which states that have instances may be concerned by a right row.
 
-One for each right stream and lane.  It hashes the static equalities of the states' filter
-predicates and lists active states only (Hong 2009, section 4.5.3).  States of any depth may share
-it: a row that is made in an epoch never meets a right row of that epoch.
+One for each right stream and lane.  It is a predicate index of what the states' filter predicates
+ask of the right row alone, and lists active states only (Hong 2009, section 4.5.3).  States of any
+depth may share it: a row that is made in an epoch never meets a right row of that epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
+from cep_core.algebra.expressions import TRUE
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Operator, Wire
-from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
+from cep_core.dataflow.predicate_index import IndexPlace, PredicateIndex, places_of
+from cep_core.dataflow.predicates import BoundPredicate, BoundShape, PredicateShape
 from cep_core.events import Row
 
-
-class IndexPlace(NamedTuple):
-    """The position of a state in the AN-index: columns of the right row, and their values."""
-
-    columns: tuple[int, ...]
-    key: Hashable
+_EACH_ROW = BoundShape(PredicateShape(TRUE, False, {}), ())
 
 
 class ActiveIndex:
@@ -36,8 +32,8 @@ class ActiveIndex:
         self.wire = Wire(Port(self, self.receive), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
-        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
-        self._always: dict[Any, None] = {}
+        self._active: dict[Any, None] = {}
+        self._index: PredicateIndex[Any] = PredicateIndex()
 
     @property
     def right(self) -> Operator:
@@ -50,17 +46,11 @@ class ActiveIndex:
         """The name for messages: that of the states."""
         return ", ".join(state.label for state in list(self.states)[:3])
 
-    def place(self, filter: BoundPredicate) -> IndexPlace | None:
-        """Return where a state with a filter predicate lies; None: it is concerned by each row."""
-        shape, constants = filter
-        if not self.indexed or len(shape.disjuncts) != 1:
-            return None
-        equalities = shape.disjuncts[0].equalities
-        if not equalities:
-            return None
-        values = tuple(constants[slot] for _, slot, _ in equalities)
-        columns = tuple(column for column, _, _ in equalities)
-        return IndexPlace(columns, values if len(values) > 1 else values[0])
+    def places(self, state: Any, filter: BoundPredicate | None) -> list[IndexPlace]:
+        """Return where a state with a filter predicate lies; None: each row concerns it."""
+        if filter is None or not self.indexed:
+            return places_of(_EACH_ROW, state)
+        return places_of(BoundShape(filter.shape.static, filter.constants), state)
 
     def attend(self, state: Any, right: Operator) -> None:
         """Attach a state to the right stream."""
@@ -71,6 +61,7 @@ class ActiveIndex:
 
     def leave(self, state: Any) -> None:
         """Detach a state; without states the index stops listening."""
+        self.deactivate(state)
         del self.states[state]
         if not self.states and self._right is not None:
             self.wire.disconnect(self._right)
@@ -78,43 +69,21 @@ class ActiveIndex:
 
     def activate(self, state: Any) -> None:
         """Enter a state that has got instances."""
-        if state.place is None:
-            self._always[state] = None
-            return
-        columns, key = state.place
-        if not is_proper(key, len(columns) > 1):
-            return  # nothing equals a null or NaN: no row concerns the state
-        if columns not in self._tables:
-            self._tables[columns] = (values_of(columns), {})
-        self._tables[columns][1].setdefault(key, {})[state] = None
+        if state not in self._active:
+            self._active[state] = None
+            self._index.enter(state.places)
 
     def deactivate(self, state: Any) -> None:
-        """Remove a state without instances; it may have been removed before."""
-        if state.place is None:
-            self._always.pop(state, None)
-            return
-        columns, key = state.place
-        if columns not in self._tables:
-            return
-        table = self._tables[columns][1]
-        states = table.get(key, {})
-        states.pop(state, None)
-        if not states and key in table:
-            del table[key]
-        if not table:
-            del self._tables[columns]
+        """Remove a state without instances."""
+        if state in self._active:
+            del self._active[state]
+            self._index.drop(state.places)
 
     def receive(self, row: Row, members: Members) -> None:
         """Pass a right row to the states that it may concern."""
-        for value_of, table in self._tables.values():
-            states = table.get(value_of(row))
-            if states is not None:
-                for state in states:
-                    state.match(row)
-        for state in self._always:
+        for state in self._index.find(None, row):
             state.match(row)
 
     def entries(self) -> int:
         """Count the states that it lists."""
-        tables = sum(len(states) for _, table in self._tables.values() for states in table.values())
-        return tables + len(self._always)
+        return len(self._active)

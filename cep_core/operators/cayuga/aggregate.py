@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.journal import Unwritten
@@ -77,11 +77,7 @@ class Fragment:
                 held.leave(inputs[VALUES + 2 * place])
 
 
-class RowGroup(NamedTuple):
-    """A group's values and its fragments by membership."""
-
-    values: Row
-    fragments: dict[Members, Fragment]
+Fragments: TypeAlias = dict[Members, Fragment]  # of a group
 
 
 class Share:
@@ -93,59 +89,56 @@ class Share:
         self.slots: dict[int, Operator] = {}
         # an instant's rows are gone when its epoch is
         self._journal = journal if definition.window is not None else Unwritten()
-        self.groups: dict[Row, RowGroup] = {}
+        self.groups: dict[Row, Fragments] = {}  # by their values
         self._number = 0
 
-    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, RowGroup, Members]]:
-        """Consume rows; return them with their groups and the streams of this definition."""
+    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
+        """Consume rows; return the groups of each, with the streams of this definition."""
         taken = []
         for row, members in rows:
             slots = [slot for slot in slots_of(members) if slot in self.slots]
             if slots:
                 own = members_of(slots)
-                taken.append((row, self.put(row, own), own))
+                taken.append((self.put(row, own), own))
         return taken
 
-    def put(self, row: Row, members: Members) -> RowGroup:
-        """Consume a row."""
+    def put(self, row: Row, members: Members) -> Row:
+        """Consume a row; return the values of its group."""
         definition = self.definition
         inputs = definition.inputs.shape(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])
-        key = tuple([_NAN if value != value else value for value in values])
-        group = self.groups.get(key)
-        if group is None:
-            group = self.groups[key] = RowGroup(values, {})
-        fragment = group.fragments.get(members)
+        values = tuple([_NAN if value != value else value for value in values])
+        fragments = self.groups.setdefault(values, {})
+        fragment = fragments.get(members)
         if fragment is None:
             operators = [self.slots[slot] for slot in slots_of(members)]
-            fragment = group.fragments[members] = Fragment(definition, operators)
+            fragment = fragments[members] = Fragment(definition, operators)
         self._number += 1
         fragment.enter(self._number, row, inputs)
         self._journal.keep(fragment, fragment.rows[-1])
-        return group
+        return values
 
-    def forget(self, group: RowGroup, until: int) -> None:
+    def forget(self, fragments: Fragments, until: int) -> None:
         """Remove a group's rows with t1 up to a time."""
-        for members, fragment in list(group.fragments.items()):
+        for members, fragment in list(fragments.items()):
             while fragment.rows and fragment.rows[0][1][1] <= until:
                 self._journal.drop((fragment.rows[0],))
                 fragment.leave()
             if not fragment.rows:
-                del group.fragments[members]
+                del fragments[members]
 
-    def clear(self) -> list[RowGroup]:
+    def clear(self) -> dict[Row, Fragments]:
         """Remove all rows; return the groups that had them."""
-        groups = list(self.groups.values())
-        self.groups.clear()
-        for group in groups:
-            for fragment in group.fragments.values():
+        groups, self.groups = self.groups, {}
+        for group in groups.values():
+            for fragment in group.values():
                 self._journal.drop(fragment.rows)
         return groups
 
-    def results(self, now: int, group: RowGroup) -> Iterator[tuple[Row, set[int]]]:
+    def results(self, now: int, key: Row, group: Fragments) -> Iterator[tuple[Row, set[int]]]:
         """Yield a group's results with the streams that have them."""
         definition = self.definition
-        for slots, fragments in blocks(group.fragments):
+        for slots, fragments in blocks(group):
             values = [
                 result(function, counts, [fragment.accumulators[place] for fragment in fragments])
                 for place, (function, counts) in enumerate(
@@ -153,7 +146,7 @@ class Share:
                 )
             ]
             first = min(fragment.rows[0][1][2] for fragment in fragments)
-            yield (now, now, first, *group.values, *values), slots
+            yield (now, now, first, *key, *values), slots
 
 
 def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
@@ -178,13 +171,12 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
 class AggregateMOp(OrderedMOp):
     """Aggregates of all definitions that share one key; each definition has a channel."""
 
-    kind = "aggregate"
     journals = True
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
-        self._port = Port(self, self.receive)
-        self._wire = Wire(self._port, self._lane)
+        self.kind = "aggregate"
+        self._wires = [Wire(Port(self, self.receive), self._lane)]
         self._shares: dict[Aggregation, Share] = {}
         self._arrived: list[tuple[Row, Members]] = []
 
@@ -193,32 +185,27 @@ class AggregateMOp(OrderedMOp):
         return share is None or wanted.inputs[0].slot not in share.slots
 
     def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
         definition = cast(Aggregation, wanted.definition)
         if definition not in self._shares:
             self._shares[definition] = Share(definition, Channel(True), self._lane.journal)
-        share = self._shares[definition]
-        operator = Operator(wanted, share.channel, source.slot, self)
-        self.operators[operator] = None
-        share.slots[source.slot] = operator
-        share.channel.occupy()
-        self._wire.connect(source)
+        operator = super().add(wanted)
+        self._shares[definition].slots[operator.slot] = operator
         return operator
 
+    def _slot(self, wanted: Wanted) -> tuple[Channel, int]:
+        channel = self._shares[cast(Aggregation, wanted.definition)].channel
+        return channel, channel.slot(wanted.inputs[0].slot)
+
     def remove(self, operator: Operator) -> None:
+        super().remove(operator)
         slot = operator.slot
         share = self._shares[cast(Aggregation, operator.wanted.definition)]
-        del self.operators[operator]
         del share.slots[slot]
-        share.channel.vacate()
         if share.slots:
             self._rebuild(share, slot)
         else:
             share.clear()
             del self._shares[share.definition]
-        self._wire.disconnect(operator.wanted.inputs[0])
-        if not self.operators:
-            self._lane.drop(self)
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row of the epoch."""
@@ -245,7 +232,7 @@ class AggregateMOp(OrderedMOp):
                 continue
             for key, group in list(share.groups.items()):
                 share.forget(group, watermark - window)
-                if not group.fragments:
+                if not group:
                     del share.groups[key]
             if share.groups:
                 self._arm(watermark, window)
@@ -264,14 +251,11 @@ class AggregateMOp(OrderedMOp):
         """Yield the fragments of all definitions and groups."""
         for share in self._shares.values():
             for group in share.groups.values():
-                yield from group.fragments.values()
+                yield from group.values()
 
     def dump(self, number: OperatorNumber) -> SavedRows:
         kept = [one.saved(row, number) for one in self._fragments() for row in one.rows]
         return sorted(kept, key=lambda one: one[0][1])
-
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._port,)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         by_share: dict[Share, list[int]] = {}
@@ -288,20 +272,20 @@ class AggregateMOp(OrderedMOp):
             share.enter(arrived)
         finally:  # no epoch begins with rows of another
             groups = share.clear()
-        for group in groups:
-            for row, slots in share.results(now, group):
+        for key, group in groups.items():
+            for row, slots in share.results(now, key, group):
                 share.channel.emit(row, members_of(sorted(slots)))
 
     def _slide(
         self, share: Share, now: int, arrived: list[tuple[Row, Members]], window: int
     ) -> None:
         taken = share.enter(arrived)
-        done: dict[int, list[tuple[Row, set[int]]]] = {}
-        for _, group, members in taken:
-            if id(group) not in done:
-                share.forget(group, now - window)
-                done[id(group)] = list(share.results(now, group))
-            for row, slots in done[id(group)]:
+        done: dict[Row, list[tuple[Row, set[int]]]] = {}
+        for key, members in taken:
+            if key not in done:
+                share.forget(share.groups[key], now - window)
+                done[key] = list(share.results(now, key, share.groups[key]))
+            for row, slots in done[key]:
                 own = slots.intersection(slots_of(members))
                 if own:
                     share.channel.emit(row, members_of(sorted(own)))
@@ -310,10 +294,10 @@ class AggregateMOp(OrderedMOp):
 
     def _rebuild(self, share: Share, slot: int) -> None:
         """Remove a stream from a definition's fragments."""
-        for group in share.clear():
+        for group in share.clear().values():
             rows = [
                 (number, row, left)
-                for members, fragment in group.fragments.items()
+                for members, fragment in group.items()
                 for number, row, _ in fragment.rows
                 if (left := without_slot(members, slot)) is not None
             ]

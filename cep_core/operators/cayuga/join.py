@@ -34,7 +34,6 @@ class KeptRow(NamedTuple):
 class WindowJoinMOp(MOp):
     """Joins of one predicate over streams of two channels, each with its window."""
 
-    kind = "window_join"
     joins = True
     journals = True
 
@@ -58,28 +57,18 @@ class WindowJoinMOp(MOp):
         self._kept: list[KeptGroups[KeptRow]]
         self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
         self._window = -1  # the largest
-        self._by_left: dict[int, dict[Operator, None]] = {}
         self._next_eviction: int | None = None
 
     def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
+        operator = super().add(wanted)
         for side, source in enumerate(wanted.inputs):
-            self._wires[side].connect(source)
             self._readers[side].setdefault(source.slot, {})[operator] = None
-        self._by_left.setdefault(wanted.inputs[0].slot, {})[operator] = None
         self._window = max(self._window, wanted.window or 0)
         return operator
 
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        left = operator.wanted.inputs[0].slot
-        del self._by_left[left][operator]
-        if not self._by_left[left]:
-            del self._by_left[left]
+        super().remove(operator)
         for side, source in enumerate(operator.wanted.inputs):
-            self._wires[side].disconnect(source)
             readers = self._readers[side][source.slot]
             del readers[operator]
             if not readers:
@@ -160,7 +149,7 @@ class WindowJoinMOp(MOp):
         reading = set(slots_of(right))
         found = []
         for slot in slots_of(left):
-            for operator in self._by_left.get(slot, ()):
+            for operator in self._readers[_LEFT].get(slot, ()):
                 one, other = operator.wanted.inputs
                 fits = other.slot in reading and apart <= cast(int, operator.wanted.window)
                 if fits and not (same and one.simple and other.simple):

@@ -2,12 +2,19 @@
 
 A left row a and a right row b are a pair iff lower <= b.t1 - a.t1 <= upper and the predicate holds.
 A row without one comes out alone, with nulls for the other side, in the epoch in which its last
-partner could come: a in a.t1 + max(upper, 0), b in b.t1 - min(lower, 0).  Its interval ends there,
-as that of an absence.  So a row is in pairs or alone, never both.
+partner could come: a in a.t1 + max(upper, 0), b in b.t1 - min(lower, 0).  Its interval ends there.
+So a row is in pairs or alone, never both.
 
-It extends the algebra of Hong 2009, as `absence` does.  Rows come epoch by epoch, so the partners
-of a row that come first are kept already, and the others come while the row is kept.  Rows of
-both sides are kept in groups by the equalities of the predicate.
+NOT FOLLOWED BY is an outer join of which only left rows alone are put out; b has to begin after a,
+so lower is 1.  FOLLOWED BY .. ELSE has the pairs as well.  A *moment*, E@T of NEXT CEP
+(Schultz-Møller, Migliavacca and Pietzuch 2009), begins at the deadline.  SASE's negated end is
+something else: WITHIN(SEQ(A, !B), T) counts T from the first row of the left sequence, and its last
+tick is t0 + T - 1.
+
+It extends the algebra of Hong 2009.  Rows come epoch by epoch, so the partners of a row that come
+first are kept already, and the others come while the row is kept.  Rows of both sides are kept in
+groups by the equalities of the predicate.  Right rows come through the AN-index, which passes none
+while nothing waits for them.
 """
 
 from __future__ import annotations
@@ -17,10 +24,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
-from cep_core.dataflow.channels import Members, Port, members_of
-from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SoleMOp, Wanted, Wire
+from cep_core.dataflow.channels import Members, members_of, slots_of, without_slot
+from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SlotWiseMOp, Wanted
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
+from cep_core.operators.cayuga.active import ActiveIndex
 
 _LEFT, _RIGHT = 0, 1
 _ANSWERED = 2
@@ -28,158 +36,206 @@ _ANSWERED = 2
 
 
 class OuterPairs(NamedTuple):
-    """The definition of an outer join: its pairs, and which sides come out alone."""
+    """The definition of an outer join: its pairs, and which sides come out alone.
+
+    ``paired`` says that pairs are put out, ``moment`` that a row alone begins at its deadline.
+    """
 
     filter: BoundPredicate
     lower: int
     upper: int
     alone: tuple[bool, bool]
+    paired: bool = True
+    moment: bool = False
 
 
 class UnpairedRow(NamedTuple):
-    """A row of a side that may have partners yet, and whether it has had one."""
+    """A row of a side that may have partners yet, and whether it has had one.
+
+    ``members`` are the streams of a left row.
+    """
 
     row: Row
+    members: Members
     side: int
     answered: bool
 
 
-class OuterJoinMOp(SoleMOp, OrderedMOp):
-    """One outer join of two streams."""
+class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
+    """Outer joins of one definition, over streams of one left channel and one right stream."""
 
-    kind = "outer_join"
     journals = True
 
-    def __init__(self, first: Wanted, number: int) -> None:
-        super().__init__(first, number)
+    def __init__(self, first: Wanted, number: int, active: ActiveIndex) -> None:
+        super().__init__(first, number, ordered=True)
+        self.active = active
         definition = cast(OuterPairs, first.definition)
-        self._lower, self._upper = definition.lower, definition.upper
-        self._alone = definition.alone
-        self._reach = max(self._upper, 0), max(-self._lower, 0)
+        self._definition = definition
+        lower, upper = definition.lower, definition.upper
+        self._reach = max(upper, 0), max(-lower, 0)
+        # A row of which no partner comes later is kept only if it may come out alone.
+        self._keeps = upper >= 0 or definition.alone[0], lower <= 0 or definition.alone[1]
+        # A right row that is kept concerns it whatever its values.
+        self.places = active.places(self, None if self._keeps[_RIGHT] else definition.filter)
         shape, self._constants = definition.filter
         self._holds, self._keys = shape.holds, shape.keys
-        self._nulls = tuple((None,) * one.wanted.width for one in reversed(first.inputs))
+        width = [one.wanted.width for one in reversed(first.inputs)]
+        self._nulls = tuple((None,) * one * definition.paired for one in width)
         self._last = 0
         self._kept: list[dict[Any, dict[int, UnpairedRow]]] = [{}, {}]  # by key and number
-        self._due: dict[int, list[tuple[int, Any, int]]] = defaultdict(list)
-        self._wires = [
-            Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), self._lane),
-            Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), self._lane),
-        ]
+        # (side, key) of the rows by deadline and number
+        self._due: dict[int, dict[int, tuple[int, Any]]] = defaultdict(dict)
 
     # -- the plan --------------------------------------------------------------------------
 
+    def add(self, wanted: Wanted) -> Operator:
+        operator = super().add(wanted)
+        self.active.attend(self, wanted.inputs[1])
+        self._attend()
+        return operator
+
     def remove(self, operator: Operator) -> None:
         super().remove(operator)
-        self._lane.journal.drop(self.kept())
-        self._kept, self._due = [{}, {}], defaultdict(list)
-        self._lane.drop(self)
+        for number, one in [*self._numbered()]:
+            left = None if one.side else without_slot(one.members, operator.slot)
+            if not self.operators or (left != one.members and not one.side):
+                self._drop(number, one)
+                if left is not None:
+                    self._keep(one._replace(members=left))
+        if self.operators:
+            self._attend()
+        else:
+            self.active.leave(self)
+
+    def _attend(self) -> None:
+        """Listen to right rows while some left row or a later one may be their partner."""
+        listens = self._kept[_LEFT] or self._keeps[_RIGHT]
+        (self.active.activate if listens else self.active.deactivate)(self)
 
     @property
     def keeps(self) -> int:
         """For how many ticks a row is kept at most."""
         return max(self._reach)
 
+    def _numbered(self) -> Iterator[tuple[int, UnpairedRow]]:
+        for group in chain(*(kept.values() for kept in self._kept)):
+            yield from group.items()
+
     def kept(self) -> Iterator[UnpairedRow]:
         """Yield the rows that wait."""
-        for group in chain(*(kept.values() for kept in self._kept)):
-            yield from group.values()
+        return (one for _, one in self._numbered())
 
     def instances(self) -> int:
-        return sum(1 for _ in self.kept())
+        return sum(map(len, self._due.values()))
 
     def entries(self) -> int:
         return sum(map(len, self._kept))
 
     def saved(self, kept: UnpairedRow, number: OperatorNumber) -> list[Any]:
-        numbers = [number(operator) for operator in self.operators]
+        slots = self._owners if kept.side else slots_of(kept.members)
+        numbers = [number(self._owners[slot]) for slot in slots]
         return [kept.row, numbers, kept.side + _ANSWERED * kept.answered]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        self._keep(UnpairedRow(row, side % _ANSWERED, side >= _ANSWERED))
+        members = members_of(sorted(operator.slot for operator in operators))
+        self._keep(UnpairedRow(row, members, side % _ANSWERED, side >= _ANSWERED))
+        self._attend()
 
     def indexes(self) -> str:
         """Describe what the indexes answer."""
-        hashed = "hash on dynamic equality; " if self._keys else ""
         left, right = self._reach
+        if self.kind == "absence":
+            hashed = "AI-index on dynamic equality; " if self._keys else ""
+            return f"{hashed}instances leave after {left} ticks"
+        hashed = "hash on dynamic equality; " if self._keys else ""
         return f"{hashed}left rows leave after {left} ticks, right ones after {right}"
 
     # -- rows ------------------------------------------------------------------------------
 
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a left row."""
+        self._arrive(_LEFT, row, members)
+
+    def match(self, row: Row) -> None:
+        """Consume a right row."""
+        self._arrive(_RIGHT, row, 0)
+
     def _arrive(self, side: int, row: Row, members: Members) -> None:
         if row[2] < self._since:
             return
-        answered = False
-        key = self._key(side, row)
+        definition, answered = self._definition, False
+        key = self._keys[side](row) if self._keys else None
         group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
         for number, other in list(group.items()):
             a, b = (row, other.row) if side == _LEFT else (other.row, row)
-            if not self._lower <= b[1] - a[1] <= self._upper:
+            if not definition.lower <= b[1] - a[1] <= definition.upper:
                 continue
             if self._holds(a, b, self._constants):
                 answered = True
-                if not other.answered:
-                    group[number] = self._with_partner(other)
-                times = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2])
-                self._emit((*times, *a[VALUES:], *b[VALUES:]))
-        self._keep(UnpairedRow(row, side, answered))
-
-    def _emit(self, row: Row) -> None:
-        self._output.emit(row, members_of([operator.slot for operator in self.operators]))
-
-    def _key(self, side: int, row: Row) -> Any:
-        """Return the key of a row; None if it equals none, or there are no keys."""
-        return self._keys[side](row) if self._keys else None
+                if definition.paired:
+                    times = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2])
+                    readers = members if side == _LEFT else other.members
+                    self._output.emit((*times, *a[VALUES:], *b[VALUES:]), readers)
+                self._answer(number, other)
+        if self._keeps[side]:
+            self._keep(UnpairedRow(row, members, side, answered))
 
     def _keep(self, one: UnpairedRow) -> None:
-        key = self._key(one.side, one.row)
+        key = self._keys[one.side](one.row) if self._keys else None
         self._last += 1
         self._kept[one.side].setdefault(key, {})[self._last] = one
         self._lane.journal.keep(self, one)
+        self._touch()
         deadline = one.row[1] + self._reach[one.side]
-        is_new = deadline not in self._due
-        self._due[deadline].append((one.side, key, self._last))
-        if not is_new:
-            return
-        if deadline == self._lane.now:
-            self._lane.flush_later(self)
-        elif not self._lane.expect(deadline, self):
-            self._touch()  # `finish` prepares, at the end of the epoch
+        if deadline not in self._due:
+            self._lane.flush_at(deadline, self)
+        self._due[deadline][self._last] = one.side, key
 
-    def _with_partner(self, one: UnpairedRow) -> UnpairedRow:
+    def _answer(self, number: int, one: UnpairedRow) -> None:
+        """Note that a row has a partner; without pairs it waits for nothing more."""
+        if one.answered:
+            return
+        if not self._definition.paired:
+            self._drop(number, one)
+            return
+        key = self._due[one.row[1] + self._reach[one.side]][number][1]
+        made = self._kept[one.side][key][number] = one._replace(answered=True)
         self._lane.journal.drop((one,))
-        made = one._replace(answered=True)
         self._lane.journal.keep(self, made)
-        return made
+
+    def _drop(self, number: int, one: UnpairedRow) -> None:
+        side, key = self._due[one.row[1] + self._reach[one.side]].pop(number)
+        group = self._kept[side][key]
+        del group[number]
+        if not group:
+            del self._kept[side][key]
+        self._lane.journal.drop((one,))
+        self._touch()
 
     # -- deadlines -------------------------------------------------------------------------
 
-    def fire(self, deadline: int) -> None:
-        """Schedule `finish` for the end of the epoch."""
-        self._touch()
-
     def awaiting(self, time: int) -> Iterator[Operator]:
-        """Yield the operator if rows may come out alone at a time, or at the one after it."""
-        if time in self._due or time + 1 in self._due:
-            yield from self.operators
+        for number, (side, key) in self._due.get(time, {}).items():
+            one = self._kept[side][key][number]
+            if self._definition.alone[side] and not one.answered:
+                slots = list(self._owners) if side else slots_of(one.members)
+                yield from [self._owners[slot] for slot in slots]
 
     def flush(self, now: int) -> None:
         """Drop the rows whose deadline this epoch is; emit those that had no partner."""
-        for side, key, number in self._due.pop(now, ()):
-            group = self._kept[side][key]
-            one = group.pop(number)
-            if not group:
-                del self._kept[side][key]
-            self._lane.journal.drop((one,))
-            if one.answered or not self._alone[side]:
+        definition = self._definition
+        for number, (side, key) in list(self._due.get(now, {}).items()):
+            one = self._kept[side][key][number]
+            self._drop(number, one)
+            if one.answered or not definition.alone[side]:
                 continue
             row, nulls = one.row, self._nulls[side]
             values = row[VALUES:]
             both = (*values, *nulls) if side == _LEFT else (*nulls, *values)
-            self._emit((row[0], now, row[2], *both))
+            readers = members_of(sorted(self._owners)) if side else one.members
+            self._output.emit((now if definition.moment else row[0], now, row[2], *both), readers)
+        self._due.pop(now, None)
 
     def finish(self, now: int) -> None:
-        """Prepare for a deadline at the next tick."""
         super().finish(now)
-        if now + 1 in self._due:
-            self._lane.prepare(now + 1, self)
+        self._attend()

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.mop import MOp, Operator, SlotWiseMOp, SoleMOp, Wanted, Wire
-from cep_core.dataflow.predicate_index import PredicateIndex
+from cep_core.dataflow.predicate_index import PredicateIndex, places_of
 from cep_core.dataflow.predicates import BoundColumns, BoundPredicate
 from cep_core.events import Row
 
@@ -26,39 +26,37 @@ _LEAST_BROAD = 4
 class SelectMOp(MOp):
     """Selections that read one channel.  ``shared``: their streams share the output channel."""
 
-    kind = "select"
     single = True
 
     def __init__(self, first: Wanted, number: int, shared: bool) -> None:
         super().__init__(first, number)
         self._input = first.inputs[0].channel
         self._shared = shared
-        self._wire = Wire(Port(self, self.receive), None)
+        self._wires = [Wire(Port(self, self.receive), None)]
         self._output = Channel(self._input.ordered)
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
         self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
         self._streams: dict[BoundPredicate, dict[int, int]] = {}  # output slots by input slot
 
     def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        channel = self._output if self._shared else Channel(self._input.ordered)
-        operator = Operator(wanted, channel, channel.slot(), self)
-        try:
-            self._enter(operator, cast(BoundPredicate, wanted.definition), source.slot)
-        except Exception:
-            channel.release(operator.slot)
-            raise
-        self.operators[operator] = None
-        self._wire.connect(source)
+        definition = cast(BoundPredicate, wanted.definition)
+        places_of(definition, None)  # what cannot be compiled fails before anything has changed
+        operator = super().add(wanted)
+        source = wanted.inputs[0].slot
+        if not self._shared:
+            self._index(source).add(definition, operator.channel)
+        elif not self._is_broad(definition, source, operator.slot):
+            self._index(source).add(definition, operator.slot)
         return operator
 
     def remove(self, operator: Operator) -> None:
-        source = operator.wanted.inputs[0]
         definition = cast(BoundPredicate, operator.wanted.definition)
-        del self.operators[operator]
-        self._forget(operator, definition, source.slot)
-        operator.channel.release(operator.slot)
-        self._wire.disconnect(source)
+        self._forget(operator, definition, operator.wanted.inputs[0].slot)
+        super().remove(operator)
+
+    def _slot(self, wanted: Wanted) -> tuple[Channel, int]:
+        channel = self._output if self._shared else Channel(self._input.ordered)
+        return channel, channel.slot()
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
@@ -105,23 +103,6 @@ class SelectMOp(MOp):
             index = self._by_slot[slot] = PredicateIndex()
         return index
 
-    def _enter(self, operator: Operator, definition: BoundPredicate, source: int) -> None:
-        """Add a selection to an index; if it cannot be compiled nothing has changed."""
-        try:
-            if not self._shared:
-                self._index(source).add(definition, operator.channel)
-            elif not self._is_broad(definition, source, operator.slot):
-                self._index(source).add(definition, operator.slot)
-        except Exception:
-            streams = self._streams.get(definition, {})
-            if streams.get(source) == operator.slot:
-                del streams[source]
-            if not streams:
-                self._streams.pop(definition, None)
-            if source in self._by_slot and not len(self._by_slot[source]):
-                del self._by_slot[source]
-            raise
-
     def _is_broad(self, definition: BoundPredicate, source: int, target: int) -> bool:
         """Count a stream of a definition; return True if the definition is broad now."""
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
@@ -166,7 +147,6 @@ class SelectMOp(MOp):
 class ProjectMOp(SlotWiseMOp):
     """One projection of the streams of a channel."""
 
-    kind = "project"
     single = True
 
     def __init__(self, first: Wanted, number: int) -> None:
@@ -181,7 +161,6 @@ class ProjectMOp(SlotWiseMOp):
 class UnionMOp(SoleMOp):
     """The bag union of two streams: a row that belongs to both comes twice."""
 
-    kind = "union"
     single = True
 
     def __init__(self, first: Wanted, number: int) -> None:

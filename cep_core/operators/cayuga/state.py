@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow import code
-from cep_core.dataflow.channels import Members, Port, members_of, paired, slots_of, without_slot
+from cep_core.dataflow.channels import Members, members_of, paired, slots_of, without_slot
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.mop import (
     KeptGroups,
@@ -38,6 +39,7 @@ from cep_core.dataflow.mop import (
     SlotWiseMOp,
     Wanted,
 )
+from cep_core.dataflow.predicate_index import IndexPlace
 from cep_core.dataflow.predicates import (
     BoundColumns,
     BoundPredicate,
@@ -58,17 +60,13 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     journals = True
 
     def __init__(
-        self,
-        first: Wanted,
-        number: int,
-        filter: BoundPredicate,
-        index: ActiveIndex,
+        self, first: Wanted, number: int, filter: BoundPredicate, index: ActiveIndex
     ) -> None:
         super().__init__(first, number, ordered=True)
         right = first.inputs[1]
         self.depth = right.depth + 1
         self.active = index
-        self.place = index.place(filter)
+        self._filter = filter
         self._constants = filter.constants
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
@@ -85,19 +83,18 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def remove(self, operator: Operator) -> None:
         super().remove(operator)
         self._forget(operator.slot)
-        if not self._kept.count:
-            self.rest()
+        self._attend()
         if not self.operators:
             self.active.leave(self)
-            self._lane.drop(self)
 
-    def wake(self) -> None:
-        """Subscribe to the right stream: there are instances now."""
-        self.active.activate(self)
+    @cached_property
+    def places(self) -> list[IndexPlace]:
+        """Where the state lies in the AN-index."""
+        return self.active.places(self, self._filter)
 
-    def rest(self) -> None:
-        """Unsubscribe from the right stream: no instance is left."""
-        self.active.deactivate(self)
+    def _attend(self) -> None:
+        """Listen to right rows while there are instances."""
+        (self.active.activate if self._kept.count else self.active.deactivate)(self)
 
     def instances(self) -> int:
         return self._kept.count
@@ -128,7 +125,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
         super().finish(now)
-        had, kept = self._kept.count, self._kept
+        kept = self._kept
         pending, self._pending = self._pending, []
         for key, met in self._met.items():
             if met is None:
@@ -139,10 +136,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._met.clear()
         for instance in pending:
             self.install(instance)
-        if self._kept.count and not had:
-            self.wake()
-        elif had and not self._kept.count:
-            self.rest()
+        self._attend()
 
     def install(self, instance: Instance) -> None:
         """Keep an instance, unless nothing can ever meet it."""
@@ -164,7 +158,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def evict(self, watermark: int) -> None:
         """Drop instances that no row from the watermark on can meet: their time has passed."""
         super().evict(watermark)
-        nearest, had = END, self._kept.count
+        nearest = END
 
         def alive(instance: Instance) -> Instance | None:
             nonlocal nearest
@@ -175,8 +169,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
             return instance
 
         self._kept.change(alive)
-        if had and not self._kept.count:
-            self.rest()
+        self._attend()
         if self._kept.count:
             self._arm(nearest, self.keeps or 0)
 
@@ -184,14 +177,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         row, members = kept
         return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
 
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._wire.port,)
-
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        had = self._kept.count
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
-        if self._kept.count and not had:
-            self.wake()
+        self._attend()
 
     def _forget(self, slot: int) -> None:
         """Remove a stream from the instances."""
@@ -211,8 +199,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def _meet(self, row: Row) -> list[Instance]:
         """Return the instances that a right row meets, and note that they are met."""
         if row[2] < self._since:
-            return []
-        if self._guard is not None and not self._guard(None, row, self._constants):
             return []
         key = None if self._right_key is None else self._right_key(row)
         group = self._kept.groups.get(key)
@@ -237,9 +223,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def indexes(self) -> str:
         """Describe what the indexes answer."""
         found = []
-        if self.place is not None:
-            count = counted(len(self.place.columns), "equality", "equalities")
-            found.append(f"AN-index on {count}")
+        if equal := [one for place in self.places for one in place.columns]:
+            found.append(f"AN-index on {counted(len(equal), 'equality', 'equalities')}")
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
         if self._bounds:
@@ -251,7 +236,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def _read(self, filter: BoundPredicate, index: ActiveIndex) -> None:
         """Split the filter into what the indexes answer and what is left to test."""
         shape = filter.shape
-        self._guard: code.CompiledCondition | None = None
         self._worthy: code.CompiledCondition | None = None
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
@@ -259,24 +243,20 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         # (place in an instance, how long after it)
         self._bounds = _bounds_of(shape.disjuncts, self._constants)
         self._last_of = _last_of(self._bounds)
-        joins = _joins_of(shape.disjuncts) if index.instance_index else []
-        if joins:
-            self.joined = tuple(left for left, _ in joins)
+        if shape.joins and index.instance_index:
+            self.joined, right = zip(*shape.joins, strict=True)
             self._left_key = key_function(self.joined)
-            self._right_key = values_of([right for _, right in joins])  # finds no null or NaN
+            self._right_key = values_of(right)  # finds no null or NaN
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return
         disjunct = shape.disjuncts[0]
-        answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
+        reads = list(enumerate(disjunct.reads))
+        answered = frozenset(n for n, read in reads if read <= {2} and index.indexed)
         if index.instance_index:
-            answered |= {literal for _, _, literal in disjunct.joins}
-            reads = list(enumerate(disjunct.reads))
-            newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
             older = frozenset(n for n, read in reads if read == {1})
-            self._guard = shape.some(newer)
             self._worthy = shape.some(older)
-            answered |= newer | older
+            answered |= older.union(disjunct.joins.values())
         self._scan = shape.instances(answered)
 
 
@@ -297,13 +277,6 @@ def _bounds_of(
     return [(place, max(own[place] for own in found)) for place in shared]
 
 
-def _joins_of(disjuncts: Sequence[IndexedDisjunct]) -> list[tuple[int, int]]:
-    """Return the dynamic equalities that every disjunct asks for."""
-    found = [dict.fromkeys((left, right) for left, right, _ in one.joins) for one in disjuncts]
-    first, *others = found or [{}]
-    return [pair for pair in first if all(pair in other for other in others)]
-
-
 def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
     """Return a function to the time until which an instance may be met; None: it never is."""
     if not bounds:
@@ -322,23 +295,19 @@ def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
 
 
 class Ranked(NamedTuple):
-    """The definition of a sequence that takes the right rows of the least value of a column."""
+    """The definition of a sequence; with a column it takes the right rows of its least value."""
 
     filter: BoundPredicate
-    column: int
+    column: int | None
 
 
 class SequenceMOp(StateMOp):
     """Sequences of the same predicate, over streams of one left channel and one right stream."""
 
-    kind = "sequence"
-
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
-        definition: Any = first.definition
-        ranked = isinstance(definition, Ranked)
-        filter = definition.filter if ranked else definition
+        filter, column = cast(Ranked, first.definition)
         super().__init__(first, number, filter, index)
-        self._rank = VALUES + definition.column if ranked else None
+        self._rank = None if column is None else VALUES + column
         self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by instance, of the epoch
 
     def match(self, row: Row) -> None:
@@ -380,8 +349,6 @@ class Iteration(NamedTuple):
 
 class IterateMOp(StateMOp):
     """Iterations of the same definition, over streams of one left channel and one right stream."""
-
-    kind = "iterate"
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         definition = cast(Iteration, first.definition)

@@ -228,19 +228,14 @@ class MatchShape:
     def writer(self, source: Callable[[Part], str]) -> Writer:
         """Return a writer of conditions, given how parts are read."""
         parts = self.parts
-        made = Writer(
-            self.functions,
-            False,
-            lambda slot: f"k[{slot}]",
-            lambda column: source(parts[column.index]),
-        )
+        made = Writer(self.functions, False, columns=lambda column: source(parts[column.index]))
         made.names |= _NAMES
         return made
 
     def _test(self, when: str | None, one: KeyConjunct, current: int | None) -> ConstantTest:
         """Return a condition as a function that never raises: an atom that fails is false."""
 
-        writer = self.writer(lambda part: self._source(part, current))
+        writer = self.writer(lambda part: self.source(part, current))
         skipped = "" if when is None else f"not ({when}) or "
         holds: Holds = guarded(one.node, writer, f"return {skipped}{{}}", "m, x, k")
         return ConstantTest(holds, *constants_in(one.node))
@@ -250,15 +245,18 @@ class MatchShape:
     def _value(self, part: Part) -> str:
         """Return the source of a part of a result: null if its component has not occurred."""
         if part.role == "COUNT" and part.index is None:
-            return self._source(part, None)
-        return f"({self._source(part, None)} if m[{part.component}] is not None else None)"
+            return self.source(part)
+        return f"({self.source(part)} if m[{part.component}] is not None else None)"
 
-    def _source(self, part: Part, current: int | None) -> str:
-        """Return the source of a part, when the current component gets the row x."""
+    def source(self, part: Part, current: int | None = None, cells: str = "m[{}]") -> str:
+        """Return the source of a part, when the current component gets the row x.
+
+        ``cells`` is that of a component's cell.
+        """
         component, role = part.component, part.role
-        cell = f"m[{component}]"
+        cell = cells.format(component)
         if component == current and role != "COUNT" and (part.before or role in PREVIOUS):
-            return f"({self._source(part, None)} if {cell} else None)"
+            return f"({self.source(part)} if {cell} else None)"
         own = component == current and not part.before
         repeated = self.components[component].repeated
         first, last = (f"{cell}[0]", f"{cell}[1]") if repeated else (cell, cell)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from cep_core.algebra import Part
 from cep_core.dataflow.code import function_of
-from cep_core.events import VALUES, Row
+from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.partitions import KeyConjunct
 
@@ -35,13 +34,14 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
     otherwise pairs of the queries that select all rows of a sequence, and these rows.
     """
     last = len(shape.components) - 1
-    writer = shape.writer(_source)
+    writer = shape.writer(partial(shape.source, cells="e{}"))
     tests: list[str] = []
     for level in range(last + 1):
         chosen = [one for one in conjuncts if min(one.components, default=last) == level]
         tests.append(" and ".join([writer.condition(one.node) for one in chosen]))
     cells = "".join(f"e{c}, " for c in range(last + 1))
-    values = "".join(f"{_source(part)}, " for part in shape.parts[: shape.outputs])
+    outputs = [shape.source(part, cells="e{}") for part in shape.parts[: shape.outputs]]
+    values = "".join(f"{one}, " for one in outputs)
     made = f"(e0[0], d[1], {_first_arrival(last)}, {values})" if alike else f"(w0, ({cells}))"
     lines = ["def made(d, n, p, k, oldest, w):", f"    e{last}, w{last} = d, w"]
     if tests[last]:
@@ -73,18 +73,6 @@ def first_after(rows: list[Row], oldest: int) -> int:
     if not rows or rows[0][1] > oldest:
         return 0
     return bisect_right(rows, oldest, key=END_OF)
-
-
-def _source(part: Part) -> str:
-    """Return source code that reads a part (attribute or time) of a component's row."""
-    match part.role:
-        case "start":
-            return f"e{part.component}[0]"
-        case "first_end" | "end":
-            return f"e{part.component}[1]"
-        case _:
-            assert part.index is not None
-            return f"e{part.component}[{part.index + VALUES}]"
 
 
 def _first_arrival(last: int) -> str:

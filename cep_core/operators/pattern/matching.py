@@ -36,8 +36,6 @@ Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the que
 class PatternMatchMOp(SharedRuns):
     """Patterns of one shape over the same channels."""
 
-    kind = "pattern_match"
-
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
         shape = cast(Matching, first.definition).shape
@@ -62,7 +60,9 @@ class PatternMatchMOp(SharedRuns):
             [self._inputs[look.component] for look in self._states[0].looks]
         )
         self._absences = AbsentEvents(shape, self._queries)
-        self._waiting = WaitingMatches(shape, self._queries, self._absences, self._expect)
+        self._waiting = WaitingMatches(
+            shape, self._queries, self._absences, lambda time: self._lane.flush_at(time, self)
+        )
         self._rows: list[tuple[int, Row, int]] = []
         self._read: dict[str, Row] = {}  # from a snapshot, each once: NaN is itself only
 
@@ -489,26 +489,9 @@ class PatternMatchMOp(SharedRuns):
 
     # -- whole matches ---------------------------------------------------------------------
 
-    def _expect(self, deadline: int) -> None:
-        """Report at a deadline."""
-        if not self._lane.expect(deadline, self):
-            self.fire(deadline)
-
-    def fire(self, deadline: int) -> None:
-        """Schedule `finish` for the end of the epoch."""
-        self._touch()
-
-    def finish(self, now: int) -> None:
-        """Prepare for a deadline at the next tick."""
-        super().finish(now)
-        if now + 1 in self._waiting.by_deadline:
-            self._lane.prepare(now + 1, self)
-
     def awaiting(self, time: int) -> Iterator[Operator]:
-        by_slot = {operator.slot: operator for operator in self.operators}
-        for deadline in (time, time + 1):  # for the one after it something is prepared
-            for run, _ in self._waiting.by_deadline.get(deadline, ()):
-                yield from [by_slot[slot] for slot in slots_of(run.mask)] if run.mask else ()
+        for run, _ in self._waiting.by_deadline.get(time, ()):
+            yield from [self._owners[slot] for slot in slots_of(run.mask)] if run.mask else ()
 
     def _emit(self, now: int, whole: Iterable[Run]) -> None:
         policies = self._policies

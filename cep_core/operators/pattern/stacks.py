@@ -73,8 +73,6 @@ class Stack:
 class ActiveStacks(SharedRuns):
     """Sequences of one shape by active instance stacks, partitioned by the equivalence tests."""
 
-    kind = "pattern_match"
-
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
         self._shape = cast(Matching, first.definition).shape

@@ -242,9 +242,9 @@ def test_sub_queries_publish_the_innermost_first() -> None:
     with pytest.raises(QueryError, match="'\\)' is expected here, not 'PUBLISH'"):
         prepared(text)
     found = prepared(text.replace("((FROM", "(FROM (FROM"))
-    assert [name for name, _ in found.inner] == ["A", "B", "C"]
+    assert list(found.inner) == ["A", "B", "C"]
     assert found.publishes == "D"
-    sub_a, sub_b, sub_c = (inner for _, inner in found.inner)
+    sub_a, sub_b, sub_c = found.inner.values()
     assert isinstance(sub_c, Sequence)
     assert sub_c.left is sub_a
     assert sub_c.right is sub_b

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given
 
-from cep_core.algebra import MOST_DISJUNCTS
+from cep_core.algebra.normal_form import MOST_DISJUNCTS
 from tests.examples import examples, until
 from tests.oracle.formulas import holds
 from tests.oracle.queries import Formula

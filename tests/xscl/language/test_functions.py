@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from cep_core.algebra import text_of
+from cep_core.algebra.untyped import text_of
 from cep_core.decimals import BoundedDecimal
 from tests.examples import examples
 from xscl.language.functions import FUNCTIONS, OPERANDS, Value, canonical_url, number

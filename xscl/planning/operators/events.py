@@ -80,8 +80,6 @@ class EventColumns(NamedTuple):
 class Attributes(SlotWiseMOp):
     """The same columns for the streams of one channel; the slots stay the same."""
 
-    kind = "attributes"
-
     def __init__(
         self,
         first: Wanted,
@@ -146,8 +144,6 @@ class CompositeLayout(NamedTuple):
 class Collect(SlotWiseMOp):
     """The same layout for the streams of one channel; the slots stay the same."""
 
-    kind = "collect"
-
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=True)
         self._parts, self._aggregates = cast(CompositeLayout, first.definition)
@@ -183,7 +179,6 @@ def document_number(stream: int, second: int) -> int:
 class Instants(SlotWiseMOp):
     """A calendar, by the number of its stream."""
 
-    kind = "instants"
     single = True
 
     def __init__(self, first: Wanted, number: int) -> None:
@@ -246,7 +241,6 @@ class Records:
 class Record(SlotWiseMOp):
     """Streams of documents as streams of events of one schema; the slots stay the same."""
 
-    kind = "record"
     single = True
 
     def __init__(self, first: Wanted, number: int, records: Records) -> None:

@@ -64,22 +64,18 @@ class XPathScan(MOp):
     counts these documents.
     """
 
-    kind = "xpath_scan"
-
     def __init__(self, first: Wanted, number: int, streams: Counter[str]) -> None:
         super().__init__(first, number)
         self.output = self._output = Channel(False)
         self._streams = streams
 
     def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
+        operator = super().add(wanted)
         self._streams[_stream(operator)] += 1
         return operator
 
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
+        super().remove(operator)
         self._streams[_stream(operator)] -= 1
 
 
@@ -298,7 +294,6 @@ class CandidatePort(Port):
 class TemplateJoin(MOp):
     """The joins of one template; an operator is a row of its R_T."""
 
-    kind = "template_join"
     joins = True
 
     def __init__(self, first: Wanted, number: int, joins: Joins, split: int) -> None:
@@ -309,9 +304,8 @@ class TemplateJoin(MOp):
         self._by_qid: dict[int, Operator] = {}
 
     def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
+        operator = super().add(wanted)
         operator.joined = len(wanted.inputs) > 1 or any(one.joined for one in wanted.inputs)
-        self.operators[operator] = None
         definition = _definition(operator)
         self._by_qid[definition.qid] = self._joins.operators[definition.qid] = operator
         for source, stream in zip(wanted.inputs, definition.streams, strict=True):
@@ -322,10 +316,9 @@ class TemplateJoin(MOp):
         return operator
 
     def remove(self, operator: Operator) -> None:
+        super().remove(operator)
         definition = _definition(operator)
-        del self.operators[operator]
         del self._by_qid[definition.qid], self._joins.operators[definition.qid]
-        self._output.release(operator.slot)
         for source, stream in zip(operator.wanted.inputs, definition.streams, strict=True):
             if stream is not None:
                 self._joins.detach(source)

@@ -55,7 +55,6 @@ class Refinement(NamedTuple):
 class Refine(SoleMOp):
     """One predicate's residual part over the joins of its disjuncts."""
 
-    kind = "refine"
     joins = True
 
     def __init__(
