@@ -119,9 +119,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(
-    scope="session",
-    params=[False, pytest.param(True, marks=pytest.mark.slow)],
-    ids=["own", "real"],
+    scope="session", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["own", "real"]
 )
 def corpus(request: pytest.FixtureRequest) -> Corpus:
     """The project's own data, and real data where that lies beside the repository."""

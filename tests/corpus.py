@@ -1,4 +1,4 @@
-"""Data for tests: feeds, lists of feeds, prices and documents.
+"""Data for tests: feeds, lists of feeds and documents.
 
 `tests/data` is part of the project: files made by hand after real ones, for every clone.  Real data
 is no part of it; where it lies beside the repository, the same tests run over it too.  Otherwise
@@ -22,7 +22,6 @@ _OF_OURS = {
     "real-feeds": "feeds",
     "rss-sync-open": "snapshots",
     "opml": "opml",
-    "ticks-crypto": "ticks",
     "xml-docs": "documents",
 }
 """The folders of real data, and the folders of our own that are made after them."""

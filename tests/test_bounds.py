@@ -261,11 +261,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "`Retry-After` of a receiver": (endpoint.LONGEST_WAIT / 3_600,),
     "matches in a message": (message.TOGETHER,),
     "bytes of a message": (message.LARGEST, message.CUT, message.LINES),
-    "deliveries at the same time": (
-        send_slots.HEALTHY,
-        send_slots.FAILING,
-        send_slots.SAME_HOST,
-    ),
+    "deliveries at the same time": (send_slots.HEALTHY, send_slots.FAILING, send_slots.SAME_HOST),
     "endpoints, and secret addresses": (endpoints.MOST,),
     "mailed codes": (mail.CODES, mail.TRIES),
     "a secret after its rotation": (endpoints.OVERLAP / HOUR,),

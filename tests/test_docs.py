@@ -70,9 +70,7 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 
 
 @pytest.mark.parametrize(
-    "page",
-    [page for page in DECISIONS if page.name != "README.md"],
-    ids=lambda path: path.stem,
+    "page", [page for page in DECISIONS if page.name != "README.md"], ids=lambda path: path.stem
 )
 def test_a_decision_has_its_four_parts(page: Path) -> None:
     _, *decisions = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)

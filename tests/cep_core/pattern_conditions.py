@@ -79,12 +79,9 @@ def _aggregated(function: str, events: Sequence[Happened], squares: bool = False
     if not proper:
         return None
     total = sum(proper)
-    return {
-        "SUM": total,
-        "AVG": total / len(proper),
-        "MIN": min(proper),
-        "MAX": max(proper),
-    }[function]
+    return {"SUM": total, "AVG": total / len(proper), "MIN": min(proper), "MAX": max(proper)}[
+        function
+    ]
 
 
 def is_proper(value: Any) -> bool:

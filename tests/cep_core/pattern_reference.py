@@ -522,10 +522,7 @@ class Search:
         stopped = any(
             self._stops(at, stop, one)
             for stop, begun in way.until
-            for one in (
-                *(self._events if begun else ()),
-                event,
-            )
+            for one in (*(self._events if begun else ()), event)
             if one is event or (at.last is not None and at.last < one.t1 < event.t1)
         )
         return self._takes(base, way, event) and not stopped

@@ -410,8 +410,7 @@ def companies(draw: st.DrawFn, language: str = "sase", plain: bool = False) -> C
     number = choose.number(5, 8) + 4 * plain
     kinds = (*[kind for one in first.shown for kind in one.types], *TYPES)
     events = sorted(
-        [event(choose, at, choose.of(*kinds)) for at in range(number)],
-        key=lambda one: one.t1 or 0,
+        [event(choose, at, choose.of(*kinds)) for at in range(number)], key=lambda one: one.t1 or 0
     )
     lives = [(0, number + 1)]
     for one in made:
@@ -541,16 +540,7 @@ def program(
     partition = (writer.tested,) if writer.tested and not lacking else ()
     query = Query(
         Chain(tuple(part for _, part in parts)),
-        *(
-            window,
-            inclusive,
-            mark,
-            simultaneous,
-            policy,
-            target,
-            partition,
-            reads,
-        ),
+        *(window, inclusive, mark, simultaneous, policy, target, partition, reads),
         writer.accepts,
     )
     return written(writer, tuple(parts), query)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from cep_core import algebra
 from cep_core.algebra import expressions
-from cep_core.algebra.expressions import FUNCTIONS, And, Column, Expression, Function, walk
+from cep_core.algebra.expressions import FUNCTIONS, And, Column, Expression, walk
 from cep_core.algebra.patterns import is_plain
 from cep_core.decimals import BoundedDecimal
 from cep_core.events import VALUES, Event, Row
@@ -65,8 +65,6 @@ class World(NamedTuple):
     """The input of an evaluation: streams, a query's constants, and its place in time."""
 
     streams: Mapping[str, Sequence[Seen]]
-    parameters: Sequence[Any] = ()
-    functions: Mapping[str, Function] = FUNCTIONS
     latenesses: Mapping[str, int] | None = None  # of the streams
     lateness: int = 0  # of the query's ordered operators
     registered: int = 0
@@ -74,22 +72,11 @@ class World(NamedTuple):
     items: Mapping[int, Any] = {}  # of the tuples that an `Every` goes through
 
 
-def evaluate(
-    node: algebra.Node,
-    streams: Mapping[str, Sequence[Row]],
-    parameters: Sequence[Any] = (),
-    functions: Mapping[str, Function] = FUNCTIONS,
-) -> list[Row]:
-    """Return the bag of rows of an expression over finished streams."""
-    return [seen.row for seen in _rows(node, _finished(streams, parameters, functions))]
-
-
 def results(
     node: algebra.Node,
     inputs: Sequence[Input],
     registered: int = 0,
     latenesses: Mapping[str, int] | None = None,
-    functions: Mapping[str, Function] = FUNCTIONS,
 ) -> list[Seen]:
     """Return the results of a query that is registered before arrival number ``registered``.
 
@@ -110,7 +97,7 @@ def results(
         clocks.append(clock)
     late = latenesses or {}
     lateness = max((late.get(name, 0) for name in streams_of(node)), default=0)
-    world = World(streams, (), functions, late, lateness, registered, clocks)
+    world = World(streams, late, lateness, registered, clocks)
     return _since(_rows(node, world), registered)
 
 
@@ -144,15 +131,6 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
 
 
 # -- operators -------------------------------------------------------------------------------
-
-
-def _finished(
-    streams: Mapping[str, Sequence[Row]],
-    parameters: Sequence[Any],
-    functions: Mapping[str, Function],
-) -> World:
-    seen = {name: [Seen(row) for row in rows] for name, rows in streams.items()}
-    return World(seen, parameters, functions)
 
 
 def _rows(node: algebra.Node, world: World) -> list[Seen]:
@@ -550,8 +528,6 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return row[VALUES + index]
         case expressions.Constant(constant):
             return constant
-        case expressions.Parameter(number):
-            return world.parameters[number]
         case expressions.Duration():
             return second[1] - (second if first is None else first)[0]
         case expressions.Time(side, edge):
@@ -579,7 +555,7 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return _applied(lambda a, b: _computed(symbol, a, b), operands)
         case expressions.Call(name, arguments):
             operands = [value(one, first, second, world) for one in arguments]
-            return _applied(world.functions[name].call, operands)
+            return _applied(FUNCTIONS[name].call, operands)
         case (
             expressions.Compare()
             | expressions.And()

@@ -181,26 +181,26 @@ def row_value(choose: Choice, kind: type) -> Any:
     return choose.of(*proper) if choose.often(8) else choose.of(*options)
 
 
-def event(choose: Choice, streams: Sequence[Declared], times: int = 12) -> Event:
+def event(choose: Choice, streams: Sequence[Declared]) -> Event:
     """Return an event: a point, an interval, or of two streams."""
     stream = choose.of(streams[0], *streams)
     names: str | tuple[str, ...] = stream.name
     if stream.channel and choose.seldom(4):
         names = tuple(one.name for one in streams if one.channel == stream.channel)
-    t1 = choose.number(0, times)
+    t1 = choose.number(0, 12)
     t0 = t1 - choose.of(0, 0, 0, 1, 3)
     values = tuple([row_value(choose, kind) for kind in stream.schema.types])
     return Event(names, values, t0, t1)
 
 
 def arrivals(
-    choose: Choice, streams: Sequence[Declared], largest: int, late: int = 0, times: int = 12
+    choose: Choice, streams: Sequence[Declared], largest: int, late: int = 0
 ) -> list[Event]:
     """Return events, at least half of the largest number, in an order of arrival."""
     return in_order(
         choose,
         streams,
-        [event(choose, streams, times) for _ in range(choose.number(largest // 2, largest))],
+        [event(choose, streams) for _ in range(choose.number(largest // 2, largest))],
         late,
     )
 
@@ -481,9 +481,7 @@ def scanned(choose: Choice, sources: Sequence[Node]) -> Node:
 
 
 def part_types(
-    parts: Sequence[algebra.Part],
-    components: Sequence[algebra.Component],
-    inputs: Sequence[Node],
+    parts: Sequence[algebra.Part], components: Sequence[algebra.Component], inputs: Sequence[Node]
 ) -> list[type]:
     """Return the types of the parts of a plain sequence."""
     return [
@@ -642,12 +640,10 @@ def changed(
 KINDS = (*("select", "sequence", "iterate", "join", "aggregate", "absence", "pattern_match"),)
 
 
-def another(
-    choose: Choice, streams: Sequence[Declared], known: Sequence[Node], kind: str | None
-) -> Node:
+def another(choose: Choice, streams: Sequence[Declared], known: Sequence[Node]) -> Node:
     """Return a query: new, or one that shares something with a known one."""
-    if not known and (kind or choose.often(2)):
-        return plain(choose, streams, kind or choose.of(*KINDS))
+    if not known and choose.often(2):
+        return plain(choose, streams, choose.of(*KINDS))
     if not known or choose.seldom(5):
         return node(choose, streams)
     one = choose.of(*known)
@@ -709,11 +705,10 @@ def otherwise(choose: Choice, source: Node) -> Node:
 class Queries:
     """The queries of a program while it is made: those that are live, and what they publish."""
 
-    def __init__(self, choose: Choice, streams: Sequence[Declared], kind: str | None) -> None:
+    def __init__(self, choose: Choice, streams: Sequence[Declared]) -> None:
         self.added = 0
         self._choose = choose
         self._streams = streams
-        self._kind = kind
         self._known: list[Node] = []
         self._live: list[Register] = []
 
@@ -725,7 +720,7 @@ class Queries:
         streams = [*self._streams, *published]
         names = {one.name for one in streams}
         known = [one for one in self._known if set(streams_of(one)) <= names]
-        made = another(self._choose, streams, known, self._kind)
+        made = another(self._choose, streams, known)
         self.added += 1
         publish = f"P{self.added}" if self._choose.seldom(4) else None
         step = Register(f"q{self.added}", made, publish)
@@ -750,55 +745,30 @@ def streams_of(source: Node) -> set[str]:
 
 
 @st.composite
-def programs(
-    draw: st.DrawFn,
-    *,
-    latenesses: Sequence[int] = (0,),
-    late: int = 0,
-    events: int = 20,
-    times: int = 12,
-    changes: bool = True,
-    restores: bool = False,
-    kind: str | None = None,
-) -> Program:
-    """Return a program; with ``changes`` queries come and go and the clock is set midway.
-
-    With a ``kind`` of KINDS the first query is such an operator over simple inputs.
-    """
+def programs(draw: st.DrawFn, *, latenesses: Sequence[int] = (0,), late: int = 0) -> Program:
+    """Return a program: queries come and go, the clock is set, the engine is restored midway."""
     choose = Choice(draw)
     streams = declared(choose, latenesses)
-    queries = Queries(choose, streams, kind)
+    queries = Queries(choose, streams)
     steps: list[Step] = [queries.add() for _ in range(choose.number(1, 4))]
     batch: list[Event] = []
-    for one in arrivals(choose, streams, events, late, times):
+    for one in arrivals(choose, streams, 20, late):
         batch.append(one)
         happens = choose.number(0, 15)
         if happens < 8:
             continue
         steps.append(Push(tuple(batch)))
         batch = []
-        if restores and happens == 15:
+        if happens == 15:
             steps.append(Restore())
-        if changes and happens in (10, 11, 12) and queries.added < 6:
+        if happens in (10, 11, 12) and queries.added < 6:
             steps.append(queries.add())
-        if changes and happens == 13:
+        if happens == 13:
             steps += queries.removed()
-        if changes and happens == 14:
+        if happens == 14:
             steps.append(Advance((one.t1 or 0) + choose.number(-1, 3)))
     steps.append(Push(tuple(batch)))
     return Program(streams, tuple(steps))
-
-
-@st.composite
-def reordered_programs(draw: st.DrawFn) -> tuple[Program, Program]:
-    """Return a program twice: the same events in two orders that keep the latenesses."""
-    program = draw(programs(latenesses=(0, 2, 4), events=16, changes=False))
-    choose = Choice(draw)
-    registered = [step for step in program.steps if isinstance(step, Register)]
-    pushed = [step.events for step in program.steps if isinstance(step, Push)]
-    events = [event for batch in pushed for event in batch]
-    reordered = Push(tuple(in_order(choose, program.streams, events)))
-    return program, replace(program, steps=(*registered, reordered))
 
 
 # -- for the reader of a failure -------------------------------------------------------------

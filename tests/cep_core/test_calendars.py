@@ -33,9 +33,7 @@ EXPRESSIONS = st.builds(
     st.sampled_from(["*", "*", "SUN", "MON-FRI", "0,7", "*/3"]),
 )
 STARTS = st.builds(
-    lambda change, offset: change + offset,
-    st.sampled_from(CHANGES),
-    st.integers(-100_000, 100_000),
+    lambda change, offset: change + offset, st.sampled_from(CHANGES), st.integers(-100_000, 100_000)
 )
 
 

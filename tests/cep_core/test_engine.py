@@ -155,29 +155,6 @@ def test_an_absence_in_words() -> None:
 # -- what is refused, what is reported -----------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        (Event("Stok", ("IBM", 1.0), 1), "there is no stream Stok; did you mean Stock?"),
-        (Event("Stock", ("IBM",), 1), "1 values for the 2 attributes (Name str, Price float)"),
-        (Event("Stock", ("IBM", "1"), 1), "Price is '1', not of type float"),
-        (Event("Stock", ("IBM", True), 1), "Price is True, not of type float"),
-        (Event("Stock", ("IBM", 1.0), 5, 4), "its interval [5, 4] is none"),
-        (Event("Stock", ("IBM", 1.0), 1.5), "its times are not integers"),  # type: ignore[arg-type]  # wrong on purpose
-        (Event((), ("IBM", 1.0), 1), "it names no stream"),
-    ],
-)
-def test_an_event_that_does_not_fit_is_reported_and_disturbs_nothing(
-    event: Event, reason: str
-) -> None:
-    core = engine()
-    core.register("all", STREAM)
-    out = core.push([quote("IBM", 1.0, 1), event, quote("IBM", None, 2)])  # type: ignore[arg-type]  # wrong on purpose
-    assert [m.event.t1 for m in out] == [1, 2]
-    assert [(one.event, one.reason) for one in core.rejected] == [(event, reason)]
-    assert core.stats()["rejected"] == 1
-
-
 YEAR_9999 = 253_402_300_800
 
 

@@ -78,10 +78,7 @@ def by_atoms(node: Expression, binary: bool) -> code.CompiledCondition:
 
 
 @settings(max_examples=tried(40))
-@given(
-    binary=st.booleans(),
-    data=st.data(),
-)
+@given(binary=st.booleans(), data=st.data())
 def test_finds_what_trying_each_finds(binary: bool, data: st.DataObject) -> None:
     shapes = PredicateShapes(FUNCTIONS)
     nodes = data.draw(st.lists(predicates(binary), min_size=1, max_size=24))
@@ -121,13 +118,3 @@ def test_a_predicate_of_too_many_disjuncts_stays_whole() -> None:
         )
     )
     assert normal_form(wide) == [(wide,)]
-
-
-def test_nulls_and_nan_enter_no_index() -> None:
-    shapes = PredicateShapes(FUNCTIONS)
-    index: PredicateIndex[int] = PredicateIndex()
-    equal = defined(shapes, Compare("=", Column(2, 0), Constant(None)), False)
-    for number in range(20):
-        index.add(equal, number)
-    assert index.find(None, (0, 0, 0, None, 1)) == []
-    assert index.find(None, (0, 0, 0, NAN, 1)) == []

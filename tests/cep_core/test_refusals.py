@@ -366,6 +366,11 @@ class Shy(str):
     ("event", "reason"),
     [
         (Event("S", (1, 10**5000, 1.0), 1), "3 values for the 2 attributes (x int, y int)"),
+        (Event("SS", (1, 1), 1), "there is no stream SS; did you mean S?"),
+        (Event("S", (1, True), 1), "y is True, not of type int"),
+        (Event("S", (1, 1), 5, 4), "its interval [5, 4] is none"),
+        (Event("S", (1, 1), 1.5), "its times are not integers"),  # type: ignore[arg-type]  # wrong on purpose
+        (Event((), (1, 1), 1), "it names no stream"),
         (Event("S", (1, [10**5000]), 1), "y is a value of type list, not of type int"),
         (Event("S", ("a" * 500, 1), 1), f"x is '{'a' * 79}..., not of type int"),
         (Event("S", (Shy("a"), 1), 1), "x is a value of type Shy, not of type int"),
@@ -383,8 +388,9 @@ class Shy(str):
 def test_no_event_makes_push_raise(event: Any, reason: str | None) -> None:
     core = engine()
     core.register("all", S)
-    core.push([event, Event("S", (2, 2), 2)])
-    assert core.counts["events"] == (1 if reason else 2)
+    core.push([Event("S", (2, None), 1), event, Event("S", (2, 2), 2)])
+    assert core.counts["events"] == (2 if reason else 3)
+    assert core.stats()["rejected"] == bool(reason)
     assert [one.reason.startswith(reason or "") for one in core.rejected] == [True] * bool(reason)
 
 

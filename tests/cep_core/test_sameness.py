@@ -59,9 +59,7 @@ TWO = Constant(2)
 
 
 @pytest.mark.parametrize("make", [projected])
-def test_queries_whose_constants_are_equal_but_not_the_same(
-    make: Callable[[Any], al.Node],
-) -> None:
+def test_queries_whose_constants_are_equal_but_not_the_same(make: Callable[[Any], al.Node]) -> None:
     for order in permutations(range(len(NUMBERS)), 2):
         core = engine()
         for place in order:

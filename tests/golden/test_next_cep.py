@@ -149,7 +149,7 @@ def test_a_large_one_after_exactly_twelve_hours_is_within_them() -> None:
 
 def test_a_transaction_of_another_size_ends_the_detection_that_of_another_card_does_not() -> None:
     events = [
-        *(pay("a", 10, 0), pay("b", 500, 1), pay("a", 150, 2), pay("a", 20, 3), pay("a", 300, 4)),
+        *(pay("a", 10, 0), pay("b", 500, 1), pay("a", 150, 2), pay("a", 20, 3), pay("a", 300, 4))
     ]
     assert run(FRAUD, events, t=TRANSACTION) == []
 

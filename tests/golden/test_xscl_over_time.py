@@ -198,11 +198,7 @@ def test_example_7_with_direct_references() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("ex7", FORWARDED)
         made = [match.xml() for match in (*engine.push(RUMOR), *engine.flush())]
-    assert made == [
-        b'<hop n="1">T3</hop>',
-        b'<hop n="2">T4</hop>',
-        b'<hop n="3">T6</hop>',
-    ]
+    assert made == [b'<hop n="1">T3</hop>', b'<hop n="2">T4</hop>', b'<hop n="3">T6</hop>']
 
 
 # -- Table 4.3 -----------------------------------------------------------------------------------

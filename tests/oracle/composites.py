@@ -48,16 +48,7 @@ from typing import assert_never
 from tests.oracle.formulas import Scope, choices, holds, number_of
 from tests.oracle.numbers import Number
 from tests.oracle.patterns import embeddings
-from tests.oracle.queries import (
-    Expression,
-    Fold,
-    FollowedBy,
-    Formula,
-    Join,
-    Next,
-    Query,
-    blocks,
-)
+from tests.oracle.queries import Expression, Fold, FollowedBy, Formula, Join, Next, Query, blocks
 from tests.oracle.steps import Block
 from tests.oracle.trees import Node
 

@@ -10,14 +10,8 @@ from lxml import etree
 
 from tests.examples import examples
 from tests.oracle.patterns import embeddings
-from tests.oracle.queries import (
-    Case,
-    blocks,
-)
-from tests.oracle.steps import (
-    NAMESPACES,
-    Block,
-)
+from tests.oracle.queries import Case, blocks
+from tests.oracle.steps import NAMESPACES, Block
 from tests.oracle.trees import read
 from tests.strategies.joins import cases, queries
 

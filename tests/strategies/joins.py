@@ -17,9 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import strategies as st
 from lxml import etree
 
-from tests.oracle.queries import (
-    And as AllOf,
-)
+from tests.oracle.queries import And as AllOf
 from tests.oracle.queries import (
     Case,
     Comparison,

@@ -55,16 +55,7 @@ from tests.oracle.queries import (
     Var,
     leaves,
 )
-from tests.oracle.steps import (
-    Axis,
-    Block,
-    Comparator,
-    Compare,
-    Condition,
-    Exists,
-    Path,
-    Step,
-)
+from tests.oracle.steps import Axis, Block, Comparator, Compare, Condition, Exists, Path, Step
 from tests.oracle.trees import Node, string_value
 from tests.strategies.joins import Draw, two_bounds
 

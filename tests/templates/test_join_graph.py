@@ -12,39 +12,12 @@ def sides(*parents: int | None) -> list[Node]:
     return [Node(LEFT, parent) for parent in parents]
 
 
-def test_leaves_without_a_join_are_dropped_and_inner_nodes_contracted() -> None:
-    # left a(b(c, d), e) with c = x; right x
-    nodes = (*sides(None, 0, 1, 1, 0), Node(RIGHT, None))
-    reduced, kept = minor(JoinGraph(nodes, (Edge(2, 5),)))
-    assert kept == (2, 5)
-    assert reduced == JoinGraph((Node(LEFT, None), Node(RIGHT, None)), (Edge(0, 1),))
-    assert list(reduced.pairs) == [(0, 0), (1, 1)]
-
-
 def test_the_least_common_ancestor_is_kept_and_what_is_above_it_dropped() -> None:
     # left r(a(b, c(d))) with b = x, d = y; right z(x, y)
     nodes = (*sides(None, 0, 1, 1, 3), Node(RIGHT, None), Node(RIGHT, 5), Node(RIGHT, 5))
     reduced, kept = minor(JoinGraph(nodes, (Edge(2, 6), Edge(4, 7))))
     assert kept == (1, 2, 4, 5, 6, 7)
     assert [node.parent for node in reduced.nodes] == [None, 0, 0, None, 3, 3]
-
-
-def test_an_inner_node_with_a_join_of_its_own_stays() -> None:
-    nodes = (*sides(None, 0), Node(RIGHT, None), Node(RIGHT, 2))
-    reduced, kept = minor(JoinGraph(nodes, (Edge(0, 2), Edge(1, 3))))
-    assert kept == (0, 1, 2, 3)
-    assert list(reduced.pairs) == [(0, 0), (0, 1), (2, 2), (2, 3)]
-
-
-def test_a_node_that_the_match_names_stays() -> None:
-    nodes = (Node(LEFT, None, output=True), Node(LEFT, 0), Node(RIGHT, None, output=True))
-    reduced, kept = minor(JoinGraph(nodes, (Edge(1, 2),)))
-    assert kept == (0, 1, 2)
-    assert reduced.nodes[0].output
-
-
-def test_a_side_without_joins_keeps_its_top() -> None:
-    assert minor(JoinGraph(tuple(sides(None, 0, 0))))[1] == (0,)
 
 
 @st.composite

@@ -10,13 +10,7 @@ import pytest
 
 from templates.evaluators import in_memory
 from templates.model.conjunctive_query import in_time, in_time_sql
-from templates.model.join_graph import (
-    FOLLOWED_BY,
-    INFINITE,
-    JOIN,
-    SYMMETRIC_JOIN,
-    TemporalRelation,
-)
+from templates.model.join_graph import FOLLOWED_BY, INFINITE, JOIN, SYMMETRIC_JOIN, TemporalRelation
 from templates.state.value_joins import measures_of
 
 SPANS = [(start, end) for start in range(5) for end in range(start, 5)]

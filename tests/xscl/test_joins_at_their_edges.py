@@ -1,4 +1,4 @@
-"""One history in which each edge of a join's definition decides, by every way of joining.
+"""One history in which each edge of an operator's definition decides, by every way of joining.
 
 The properties draw such histories now and then; here every run has them.
 """
@@ -6,36 +6,26 @@ The properties draw such histories now and then; here every run has them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 import xscl
 from templates.state import value_joins
 from tests.joining import in_database
-from tests.oracle.evaluation import matches
-from tests.oracle.queries import (
-    And,
-    Comparison,
-    Doc,
-    Event,
-    Expression,
-    FollowedBy,
-    Formula,
-    Join,
-    Push,
-    Query,
-    Subscribe,
-    Subscription,
-    Var,
-)
+from tests.oracle import queries as lang
+from tests.oracle.evaluation import replay
+from tests.oracle.queries import Comparison, Decorated, FollowedBy, Join, Var
 from tests.oracle.steps import Block, Compare, Exists, Step
 from tests.oracle.steps import Path as PatternPath
 from tests.xscl.engine.player import pushed
 
 WINDOW, LATE = 3, 2
+Found: TypeAlias = tuple[tuple[str, ...], int, int]
+"""The documents of a match, its begin and its end."""
 
 
 def block(name: str, *, least: int | None = None, stream: str = "S") -> Block:
@@ -45,24 +35,58 @@ def block(name: str, *, least: int | None = None, stream: str = "S") -> Block:
     return Block(stream, Step("descendant", "a", name, (*bound, *limit)))
 
 
-def compared(tag: str, operator: str = "=") -> Formula:
+def compared(tag: str, operator: str = "=") -> lang.Formula:
     """Return a comparison of the children of one name."""
-    assert operator in ("=", "!=")
     return Comparison(operator, Var(f"x{tag}"), Var(f"y{tag}"))  # type: ignore[arg-type]
 
 
+def fold(*, longest: bool = False) -> lang.Fold:
+    """Return runs of rising `c` with one `b`."""
+    left, right = (
+        Block("S", Step("child", "a", None, (Exists(Step("child", "b", b)), rising)))
+        for b, rising in (("g", Exists(Step("child", "c", "k_1"))), ("h", RISING))
+    )
+    same, more = (
+        Comparison("=", Decorated(2, "h"), Decorated(1, "g")),
+        Comparison(">", Decorated(2, "k"), Decorated(0, "k")),
+    )
+    return lang.Fold(left, right, same, more, (), longest)
+
+
+RISING = Exists(Step("child", "c", "k"))
 X, Y = block("x"), block("y")
-QUERIES: dict[str, Expression] = {
-    "followed by": FollowedBy(X, Y, compared("b"), WINDOW),
-    "join": Join(X, Y, compared("b"), WINDOW),
-    "symmetric join": Join(X, Y, compared("b"), WINDOW, symmetric=True),
-    "symmetric, between bounds": Join(X, Y, compared("b"), WINDOW, lower=1, symmetric=True),
-    "join of two streams": Join(X, block("y", stream="R"), compared("b"), WINDOW),
-    "without end": FollowedBy(X, Y, compared("b")),
-    "two equalities": FollowedBy(X, Y, And((compared("b"), compared("c"))), WINDOW),
-    "an inequality": Join(X, Y, And((compared("b"), compared("c", "!="))), WINDOW),
-    "a condition": Join(X, block("y", least=2), compared("b"), WINDOW),
+SAME = compared("b")
+JOINS: dict[str, lang.Expression] = {
+    "followed by": FollowedBy(X, Y, SAME, WINDOW),
+    "followed by, between bounds": FollowedBy(X, Y, SAME, 4, lower=2),
+    "followed by, from a bound on": FollowedBy(X, Y, SAME, None, lower=3),
+    "join": Join(X, Y, SAME, WINDOW),
+    "join, between bounds": Join(X, Y, SAME, WINDOW, lower=-1),
+    "join, before": Join(X, Y, SAME, -1, lower=-3),
+    "symmetric join": Join(X, Y, SAME, WINDOW, symmetric=True),
+    "symmetric, between bounds": Join(X, Y, SAME, WINDOW, lower=1, symmetric=True),
+    "join of two streams": Join(X, block("y", stream="R"), SAME, WINDOW),
+    "without end": FollowedBy(X, Y, SAME),
+    "two equalities": FollowedBy(X, Y, lang.And((SAME, compared("c"))), WINDOW),
+    "an inequality": Join(X, Y, lang.And((SAME, compared("c", "!="))), WINDOW),
+    "a condition": Join(X, block("y", least=2), SAME, WINDOW),
 }
+ABSENCES: dict[str, lang.Expression] = {
+    "not": FollowedBy(X, Y, SAME, WINDOW, negated=True),
+    "not, between bounds": FollowedBy(X, Y, SAME, 4, negated=True, lower=2),
+}
+OVER_TIME: dict[str, lang.Expression] = {
+    "else": FollowedBy(X, Y, SAME, WINDOW, otherwise=True),
+    "else, between bounds": FollowedBy(X, Y, SAME, 4, otherwise=True, lower=2),
+    "outer": Join(X, Y, SAME, 1, otherwise="both"),
+    "outer, between bounds": Join(X, Y, SAME, 2, lower=-1, otherwise="both"),
+    "left": Join(X, block("y", stream="R"), SAME, 2, lower=1, otherwise="left"),
+    "right": Join(X, block("y", least=2), SAME, -1, lower=-3, otherwise="right"),
+    "next": lang.Next(X, Y, SAME),
+    "fold": fold(),
+    "longest fold": fold(longest=True),
+}
+QUERIES = JOINS | ABSENCES | OVER_TIME
 ARRIVED = (  # time, `b`, `c`
     (0, "u", 1),
     (3, "u", 1),  # at the end of the window of the first
@@ -76,14 +100,14 @@ ARRIVED = (  # time, `b`, `c`
     (9, "v", 3),
 )
 DOCUMENTS = [
-    Doc(streams, f"d{number}", time, f"<a><b>{b}</b><c>{c}</c></a>".encode())
+    lang.Doc(streams, f"d{number}", time, f"<a><b>{b}</b><c>{c}</c></a>".encode())
     for number, (time, b, c) in enumerate(ARRIVED, start=1)
     for streams in (("S", "R") if number % 4 == 0 else ("S",),)
 ]
 LATENESS = {"S": LATE, "R": LATE}
-EVENTS: tuple[Event, ...] = (
-    *(Subscribe(Subscription(name, Query(one))) for name, one in QUERIES.items()),
-    *map(Push, DOCUMENTS),
+EVENTS: tuple[lang.Event, ...] = (
+    *(lang.Subscribe(lang.Subscription(name, lang.Query(one))) for name, one in QUERIES.items()),
+    *map(lang.Push, DOCUMENTS),
 )
 
 
@@ -104,32 +128,78 @@ WAYS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 
 @pytest.fixture(scope="module")
-def expected() -> dict[str, Counter[tuple[str, ...]]]:
+def expected() -> dict[str, Counter[Found]]:
     """The matches of the oracle, by subscription."""
-    found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in QUERIES}
-    for name, documents, _ in matches(EVENTS, LATENESS):
-        found[name][documents] += 1
+    found: dict[str, Counter[Found]] = {name: Counter() for name in QUERIES}
+    for (name, documents, _), rows in replay(EVENTS, LATENESS).items():
+        found[name][documents, rows[0].t0, rows[0].t1] += 1
     assert all(found.values())
     return found
+
+
+def subscribed(path: Path | None, names: Sequence[str], **kept: xscl.Retention) -> xscl.Engine:
+    """Return an engine, which has some of the queries unless it has been opened before."""
+    engine = xscl.Engine(path, **kept)  # type: ignore[arg-type]  # no other argument
+    if not engine.subscriptions:
+        for stream, lateness in LATENESS.items():
+            engine.stream(stream, lateness=lateness)
+        engine.subscribe_many((name, lang.Query(QUERIES[name]).text()) for name in names)
+    return engine
+
+
+def found_in(engine: xscl.Engine, names: Sequence[str]) -> dict[str, Counter[Found]]:
+    """Return the matches of an engine, by subscription."""
+    return {
+        name: Counter((one.documents, one.t0, one.t1) for one in engine.matches(name))
+        for name in names
+    }
 
 
 @pytest.mark.parametrize("size", [1, len(DOCUMENTS)], ids=["one by one", "one batch"])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_of_joining_keeps_every_edge(
-    expected: dict[str, Counter[tuple[str, ...]]], way: str, size: int
+    expected: dict[str, Counter[Found]], way: str, size: int
 ) -> None:
-    """All queries at once, and each alone: then what no other query needs is not even made."""
-    alone = [(name,) for name in QUERIES if size > 1]
-    for names in [tuple(QUERIES), *alone]:
-        found = {name: Counter[tuple[str, ...]]() for name in names}
-        with WAYS[way](), xscl.Engine() as engine:
-            for stream, lateness in LATENESS.items():
-                engine.stream(stream, lateness=lateness)
-            engine.subscribe_many((name, Query(QUERIES[name]).text()) for name in names)
+    """All queries at once, and joins alone: then what no other query needs is not even made."""
+    for names in [tuple(QUERIES), *((name,) for name in JOINS if size > 1)]:
+        with WAYS[way](), subscribed(None, names) as engine:
             for first in range(0, len(DOCUMENTS), size):
-                for match in engine.push([pushed(one) for one in DOCUMENTS[first:][:size]]):
-                    found[match.subscription][tuple(match.documents)] += 1
-        assert found == {name: expected[name] for name in names}
+                engine.push([pushed(one) for one in DOCUMENTS[first:][:size]])
+            engine.flush()
+            assert found_in(engine, names) == {name: expected[name] for name in names}
+
+
+def test_a_restart_after_each_document_keeps_every_edge(
+    expected: dict[str, Counter[Found]], tmp_path: Path
+) -> None:
+    for one in DOCUMENTS:
+        with subscribed(tmp_path / "state.sqlite", [*QUERIES]) as engine:
+            engine.push(pushed(one))
+    with subscribed(tmp_path / "state.sqlite", [*QUERIES]) as engine:
+        engine.flush()
+        assert found_in(engine, [*QUERIES]) == expected
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_why_agrees_at_every_edge(expected: dict[str, Counter[Found]], name: str) -> None:
+    """A side that is absent is written as `-`."""
+    ids = [one.id for one in DOCUMENTS]
+    pairs = [(one, other) for one in ids for other in ids if name not in ABSENCES]
+    query = QUERIES[name]
+    if isinstance(query, FollowedBy) and (query.negated or query.otherwise):
+        pairs += [(one, "-") for one in ids]
+    elif isinstance(query, Join):
+        pairs += [(one, "-") for one in ids if query.otherwise in ("both", "left")]
+        pairs += [("-", one) for one in ids if query.otherwise in ("both", "right")]
+    matched = {documents for documents, _, _ in expected[name]}
+    with subscribed(None, [name], retention=xscl.Retention.of(history="1 d")) as engine:
+        engine.push([pushed(one) for one in DOCUMENTS])
+        engine.flush()
+        for pair in pairs:
+            if pair[0] == pair[1]:
+                continue
+            answer = engine.why(name, *pair)
+            assert answer.matched == (tuple(one for one in pair if one != "-") in matched), pair
 
 
 @pytest.mark.parametrize("reopened", [False, True])

@@ -49,10 +49,7 @@ def found(query: str, lateness: int = 0) -> list[int]:
         (f"S//a[./k->p] NEXT{{p = q AND {LASTED}}} T//b[./k->q]", [12]),
         ("S//a[./due->p] FOLLOWED BY{time(q) >= xs:dateTime(p), 2 d} T//b->q", LATER),
         ("S//a[./due->p] FOLLOWED BY{q = '1' AND time(q) < p, 2 d} T//b[./k->q]", []),
-        (
-            'S//a->p JOIN{time(q) > xs:dateTime("2025-12-01T12:00:00Z"), 2 d} T//b->q',
-            [48],
-        ),
+        ('S//a->p JOIN{time(q) > xs:dateTime("2025-12-01T12:00:00Z"), 2 d} T//b->q', [48]),
         (f"S//a[./k->p] NOT FOLLOWED BY{{p = q AND {LASTED}, 2 d}} T//b[./k->q]", []),
         (f"S//a[./k->p] FOLLOWED BY{{p = q AND {LASTED}, 2 d}} T//b[./k->q] ELSE", LATER),
         (

@@ -31,6 +31,14 @@ VALUES = [
     ("2026-01-02", "2026-01-02T00:00:01Z", True),
     ("Mon, 05 Jan 2026 00:00:00 GMT", "Fri, 09 Jan 2026 00:00:00 GMT", True),
     ("2026-01-02", "5", False),
+    ("n/a", "INF", False),
+    ("1,5", "1E3", False),
+    ("-2", "-1", True),
+    ("Mon, 05 Jan 2026 00:00:00 GMT", "2026-01-02", False),
+    ("Ben", "ann", True),
+    ("2026-01-02", "ann", True),
+    ("", "ann", True),
+    (" b", "a", True),
 ]
 LEFT, RIGHT = "o//o[./k->k][./v->a]", "i//i[./k->m][./v->b]"
 KEYED = [
@@ -45,10 +53,7 @@ KEYED = [
     f"{LEFT} NEXT{{k = m AND b > a}} {RIGHT}",
     f"{LEFT} FOLD{{$1.k = $2.m AND $1.a < $2.b, $.n < 9, $.n + 1 AS n}} {RIGHT}",
 ]
-WITHOUT_KEY = [
-    "o//v->a FOLLOWED BY{a < b, 3 d} i//v->b",
-    "o//v->a NEXT{a < b} i//v->b",
-]
+WITHOUT_KEY = ["o//v->a FOLLOWED BY{a < b, 3 d} i//v->b", "o//v->a NEXT{a < b} i//v->b"]
 
 
 def document(stream: str, name: str, at: int, key: int, value: str) -> Document:

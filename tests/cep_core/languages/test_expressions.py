@@ -156,11 +156,7 @@ def test_what_is_wrong_is_refused(condition: str, message: str, hint: str | None
         ),
         ("SELECT n FROM s /* WINDOW", "this comment does not end", "it ends with */"),
         ("SELECT s.n FROM s NEXT s", "there is no attribute s.n", "write n_1 or n"),
-        (
-            "SELECT n FROM s NEXT{s.n = n} s",
-            "there is no attribute s.n",
-            "write $1.n or $2.n",
-        ),
+        ("SELECT n FROM s NEXT{s.n = n} s", "there is no attribute s.n", "write $1.n or $2.n"),
         (
             "SELECT $1.n FROM s NEXT s",
             "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN",

@@ -26,13 +26,6 @@ def test_literals_are_numbered_alike(pieces: list[str]) -> None:
     assert [token.literal for token in found] == list(range(len(values)))
 
 
-def test_texts_that_differ_in_literals_and_space_have_one_shape() -> None:
-    one, first, _ = split("FILTER{x_1 = 5 AND  y = 'a'}(S)\nNEXT{DUR <= 10 min} T", 1)
-    two, second, _ = split("FILTER{x_1 = 7 AND y = 'b\nc'}(S) NEXT{DUR <= 2 h} T", 1)
-    assert one == two
-    assert (first, second) == ((5, "a", 600), (7, "b\nc", 7200))
-
-
 @pytest.mark.parametrize("before", ["WITHIN ", "window  ", "@", "@ "])
 @pytest.mark.parametrize("unit", ["", " s"])
 def test_a_window_of_nothing_is_a_shape_of_its_own(before: str, unit: str) -> None:
@@ -49,20 +42,6 @@ def test_quotes_as_papers_print_them() -> None:
     for unended in ("\u2018a'", "\u201ca", "\u2018"):
         with pytest.raises(QueryError, match="line 1, column 1: this string does not end"):
             tokens(unended, 1)
-
-
-def test_kinds_of_literals_are_part_of_the_shape() -> None:
-    shapes = {split(f"x = {literal}", 1)[0] for literal in ("5", "5.0", "'5'", "5 s")}
-    assert len(shapes) == 4
-
-
-def test_the_published_name_is_not_part_of_the_shape() -> None:
-    one = split("SELECT * FROM S PUBLISH first", 1)
-    two = split("SELECT * FROM S PUBLISH second", 1)
-    assert one[0] == two[0]
-    assert (one[2], two[2]) == ("first", "second")
-    assert split("SELECT * FROM (SELECT * FROM S PUBLISH inner)", 1)[2] is None
-    assert split("SELECT 'x PUBLISH y' AS z FROM S", 1)[2] is None
 
 
 @pytest.mark.parametrize("end", ["", ";", " ;", ";  ", "\n ; \n"])

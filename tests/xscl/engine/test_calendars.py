@@ -56,12 +56,6 @@ def declared(engine: xscl.Engine, lateness: int = 0) -> xscl.Engine:
     return engine
 
 
-def subscribe(engine: xscl.Engine, **history: bool) -> None:
-    """Subscribe to all queries."""
-    for name, (language, text) in QUERIES.items():
-        engine.subscribe(name, text, language=language, **history)
-
-
 def found(engine: xscl.Engine) -> list[tuple[object, ...]]:
     """Return the matches of an engine, in an order of their own."""
     matches = engine.matches()

@@ -9,13 +9,7 @@ import pytest
 
 import xscl
 from templates.state.join_state import PUSHES
-from xscl.errors import (
-    SqlError,
-    StoreError,
-    StreamCycle,
-    StreamInUse,
-    StreamsTooDeep,
-)
+from xscl.errors import SqlError, StoreError, StreamCycle, StreamInUse, StreamsTooDeep
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 SHARED = (
@@ -230,9 +224,7 @@ def test_what_is_made_of_an_update_is_an_update(engine: xscl.Engine) -> None:
 # -- SQL, explain, the store ---------------------------------------------------------------
 
 
-def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(
-    engine: xscl.Engine,
-) -> None:
+def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(engine: xscl.Engine) -> None:
     engine.stream("S", lateness=1000)
     engine.subscribe("reader", "P//a->x JOIN{x=y, 10} P//a->y")
     with pytest.raises(StreamInUse, match="'P'"):

@@ -46,9 +46,7 @@ def test_intermediate_rows_are_bound_by_the_nodes(
     assert max(made) <= 5 * same
 
 
-def test_a_document_with_very_many_bindings_stops_no_push(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_document_with_very_many_bindings_stops_no_push(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST", 1_000)  # which all pairs of its bindings exceed
     body = "".join(f"<b>{n}</b><c>{n}</c>" for n in range(40))
     with xscl.Engine() as engine:

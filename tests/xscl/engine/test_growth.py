@@ -40,11 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 
 def test_status_counts_by_window(home: DataDirectory) -> None:
-    with (
-        home.hold("test"),
-        Engine(home.database) as engine,
-        closing(engine.connect()) as store,
-    ):
+    with home.hold("test"), Engine(home.database) as engine, closing(engine.connect()) as store:
         found = StatusReader(store, home, engine=engine).now()
     # The fifth and the sixth came in the last day; what has come now is no instance yet.
     assert found["windows"] == [

@@ -108,35 +108,27 @@ def documents_of(case: Case) -> list[Document]:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "ordered"))
+@pytest.mark.parametrize(
+    "kind", usually(KINDS, "ordered", "published", "published in time", "mixes")
+)
 def test_a_history_makes_no_difference(kind: str) -> None:
-    @examples(3)
-    @given(KINDS[kind], st.integers(0, 12), st.booleans())
-    def property_holds(case: Case, late: int, early: bool) -> None:
+    """Whatever the slices in which it is read, and whatever arrives meanwhile.
+
+    A published document is numbered after its batch, and belongs between its documents.
+    """
+
+    @examples(4)
+    @given(KINDS[kind], st.integers(0, 12), st.booleans(), st.integers(0, 3), st.integers(0, 5))
+    def property_holds(case: Case, late: int, early: bool, size: int, meanwhile: int) -> None:
         names = [case.subscriptions[late % len(case.subscriptions)].name]
-        expected = found_from_the_first(case, names)
         try:
-            found, _ = found_with_history(case, names, late, early)
+            expected = found_with_history(case, names, late, early)
+            with slices_of(size or 1_000):
+                found = found_with_history(case, names, late, early, meanwhile)
         except StreamInUse:  # its reader is there, and keeps less
             reject()
         assert found == expected
-
-    property_holds()
-
-
-@pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "published", "published in time"))
-def test_the_size_of_slices_makes_no_difference(kind: str) -> None:
-    """A published document is numbered after its batch, and belongs between its documents."""
-
-    @examples(5)
-    @given(KINDS[kind], st.integers(4, 12), st.integers(1, 3))
-    def property_holds(case: Case, late: int, size: int) -> None:
-        names = [case.subscriptions[-1].name]
-        expected = found_from_the_first(case, names)
-        with slices_of(size):
-            found, _ = found_with_history(case, names, late, early=False)
-        assert found == expected
+        assert found[0] == found_from_the_first(case, names)
 
     property_holds()
 
@@ -211,23 +203,6 @@ def test_a_history_of_events_has_nothing_that_was_not_published(change: str) -> 
         }
     assert times["events"] <= times["documents"]
     assert (6_000, 7_000) in times["documents"]
-
-
-@pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
-def test_what_arrives_during_a_backfill_makes_no_difference(kind: str) -> None:
-    @examples(3)
-    @given(KINDS[kind], st.integers(0, 8), st.integers(1, 5), st.booleans())
-    def property_holds(case: Case, late: int, meanwhile: int, early: bool) -> None:
-        names = [case.subscriptions[late % len(case.subscriptions)].name]
-        try:
-            expected = found_with_history(case, names, late, early)
-            found = found_with_history(case, names, late, early, meanwhile)
-        except StreamInUse:  # its reader is there, and keeps less
-            reject()
-        assert found == expected
-
-    property_holds()
 
 
 EVENTS = {

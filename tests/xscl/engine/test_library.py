@@ -80,7 +80,7 @@ def test_matches_of_a_subscription() -> None:
         first = engine.push([document(time) for time in (1, 2)])
         engine.push(document(3))
         assert [match.documents for match in engine.matches("twice")] == [
-            *(("d1", "d2"), ("d1", "d3"), ("d2", "d3")),
+            *(("d1", "d2"), ("d1", "d3"), ("d2", "d3"))
         ]
         assert len(engine.matches("twice", after=first[-1])) == 2
         with pytest.raises(xscl.UnknownSubscription):
@@ -110,9 +110,7 @@ def test_an_engine_shows_what_it_has() -> None:
         assert repr(engine) == "<xscl.Engine in memory: 1 subscription>"
 
 
-def test_matches_in_sql_have_the_values_of_their_variables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_matches_in_sql_have_the_values_of_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     with xscl.Engine() as engine:
         engine.subscribe("twice", "S//r[./k->x] FOLLOWED BY{x=y, 9 s} S//r[./k->y][./v->v]")
         engine.subscribe("one", "SELECT DISTINCT * FROM S//r[./k->x]")

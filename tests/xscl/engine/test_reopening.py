@@ -150,12 +150,7 @@ def prepared(path: Path) -> Engine:
         *(("push", ""), ("purge", "next")),
     ]
 )
-@example(
-    [
-        *(("subscribe", name) for name in ("next", *OVER_TIME)),
-        *(3 * [("push", "")]),
-    ]
-)
+@example([*(("subscribe", name) for name in ("next", *OVER_TIME)), *(3 * [("push", "")])])
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept, opened = Path(folder) / "kept.sqlite", Path(folder) / "opened.sqlite"

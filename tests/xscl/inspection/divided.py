@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from feeds.documents import Document
-from templates.registry.registry import UNDESIGNATED
+from tests.xscl.spark.bucket_executors import EngineWithExecutors
 from xscl.documents.retention import Retention
-from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.engine.facade import Engine
-from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote_bindings import compute_bindings, texts_of
-from xscl.spark.designation import designated
 
 SECOND = 1_000_000
 STATE = ("R_bin", "R_doc", "R_docTS")
@@ -24,19 +16,12 @@ Rows = set[tuple[object, ...]]
 
 
 class Divided:
-    """Both engines; `elsewhere` are the names of what executors evaluate, or None for all."""
+    """Both engines; executors evaluate the joins that they can."""
 
     def __init__(
-        self,
-        elsewhere: Collection[str] | None = None,
-        *,
-        lateness: int = 0,
-        history: int | None = None,
-        folder: Path | None = None,
+        self, *, lateness: int = 0, history: int | None = None, folder: Path | None = None
     ) -> None:
-        self._elsewhere = elsewhere
         self._folder = folder
-        self._numbers = FIRST
         self._open()
         for engine in self.engines:
             engine.retain(Retention(history=history))
@@ -44,8 +29,10 @@ class Divided:
                 engine.stream(stream, lateness=lateness * SECOND)
 
     def _open(self) -> None:
-        paths = [self._folder and self._folder / name for name in ("one.sqlite", "divided.sqlite")]
-        self.one, self.divided = self.engines = [Engine(path) for path in paths]
+        one, divided = (
+            self._folder and self._folder / name for name in ("one.sqlite", "divided.sqlite")
+        )
+        self.one, self.divided = self.engines = Engine(one), EngineWithExecutors(divided)
 
     def reopen(self) -> None:
         """Restart both engines."""
@@ -62,46 +49,10 @@ class Divided:
     def subscribe(self, name: str, query: str) -> None:
         for engine in self.engines:
             engine.subscribe(name, query)
-        if self._elsewhere is None or name in self._elsewhere:
-            with self.divided.transactions.change() as state:
-                qid = state.subscriptions[name].qid
-                leads = designated(state.registry, [qid], lambda: ())
-                assert leads
-                state.registry.designate(leads)
 
     def push(self, documents: Sequence[Document]) -> None:
-        """Push documents to both engines, to one with what executors find in them."""
-        position = self.one.state.position
-        self.one.push(documents)
-        registry = self.divided.state.registry
-        here = [row for qid, row in registry.rows().items() if registry.lead(qid) == UNDESIGNATED]
-        pairs = registry.pairs.described(sorted({pair for row in here for pair in row.pairs}))
-        automaton = Automaton()
-        automaton.install([pair for pair in pairs if not is_leaf(pair)])
-        portion = compute_bindings(automaton, texts_of(documents))
-        numbers = range(self._numbers, self._numbers + len(documents))
-        self._numbers += len(documents)
-        ids = (str(one.id) for one in documents)
-        results = self._results(position, dict(zip(ids, numbers, strict=True)))
-        found = ExecutorResults(np.array(numbers), portion, results, ())
-        self.divided.ingest.push(documents, evaluated=found)
-
-    def _results(self, position: int, new: dict[str, int]) -> pa.Table:
-        """Return the new results of joins in the one engine, as executors number documents.
-
-        `new` are the numbers of new documents by id; others have those of the divided engine.
-        """
-        found = self.one.sql(
-            "SELECT r.qid, d1.given AS doc1, d2.given AS doc2, r.nodes,"
-            " CASE WHEN d1.doc < d2.doc THEN d1.ts ELSE d2.ts END AS ts"
-            " FROM state.result r JOIN state.document d1 ON d1.doc = r.doc1"
-            f" JOIN state.document d2 ON d2.doc = r.doc2 WHERE position > {position} AND qid > 0"
-        ).to_pylist()
-        known = self.divided.sql("SELECT given, doc FROM state.document").to_pylist()
-        numbers = {row["given"]: row["doc"] for row in known} | new
-        for row in found:
-            row["doc1"], row["doc2"] = numbers[row["doc1"]], numbers[row["doc2"]]
-        return pa.Table.from_pylist(found, schema=RESULTS)
+        for engine in self.engines:
+            engine.push(documents)
 
     def expect_equal(self) -> dict[str, Rows]:
         """Return the rows of all relations of joins, which are equal in both engines.

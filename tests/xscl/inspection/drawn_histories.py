@@ -96,6 +96,9 @@ class History:
                 engine = self.reopen(engine)
             elif deed == "look":
                 yield engine
+            elif deed == "fail":
+                with suppress(_Broken), engine.transactions.change():
+                    raise _Broken
             else:
                 self._change(engine, deed)
         self.steps.extend(map(_described, documents))
@@ -166,7 +169,11 @@ class History:
                 engine.edit(name, paused=not known.is_paused)
 
 
-_DEEDS = ("replace", "unsubscribe", "edit", "pause", "flush", "advance", "reopen", "look")
+class _Broken(Exception):
+    """A change that fails: the engine reads its state again."""
+
+
+_DEEDS = ("replace", "unsubscribe", "edit", "pause", "flush", "advance", "reopen", "look", "fail")
 
 
 def _described(one: xscl.Document) -> str:

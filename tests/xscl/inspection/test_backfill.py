@@ -140,16 +140,6 @@ def test_it_joins_later_documents_with_earlier_ones(tmp_path: Path) -> None:
         ]
 
 
-def test_a_second_history_does_not_repeat_the_times_of_documents() -> None:
-    with Engine() as engine:
-        engine.subscribe("keeper", KEEPER)
-        engine.subscribe("first", SHARING)
-        engine.push([Document("S", f"d{n}", n, b"<e><k>1</k></e>") for n in range(3)])
-        before = engine.sql("SELECT * FROM R_docTS ORDER BY ALL")
-        engine.subscribe("second", SHARING.replace("1 d", "2 d"), since=10)
-        assert engine.sql("SELECT * FROM R_docTS ORDER BY ALL") == before
-
-
 DERIVED = "S//e->a[./k->x] FOLLOWED BY{%s-case(x) = y, 1 d} S//e->b[./k->y]"
 
 
@@ -178,20 +168,9 @@ def test_derived_nodes_of_the_past_have_numbers_of_their_own(
     assert found == [("lower", "d1", "d2"), ("upper", "d1", "d3"), ("upper", "d2", "d3")]
 
 
-def test_there_is_nothing_before_the_first_document() -> None:
-    with Engine() as engine:
-        engine.subscribe("q", SHARING, since="7 d")
-        assert engine.matches() == []
-        engine.push([item(1, 1, "a"), item(2, 2, "a")])
-        assert [m.documents for m in engine.matches()] == [("d1", "d2")]
-
-
 @pytest.mark.parametrize(
     ("query", "since", "error", "message"),
-    [
-        (SHARING, "7 y", QueryError, "not a unit of time"),
-        (SHARING, -1, XsclError, "no time back"),
-    ],
+    [(SHARING, "7 y", QueryError, "not a unit of time"), (SHARING, -1, XsclError, "no time back")],
 )
 def test_what_is_refused(
     query: str, since: str | int, error: type[XsclError], message: str

@@ -42,7 +42,6 @@ class Case:
     """Documents and registrations in their order; some joins are elsewhere."""
 
     steps: Sequence[Sequence[Document] | str]
-    elsewhere: frozenset[str]
     lateness: int
     history: int | None
 
@@ -68,7 +67,6 @@ def cases(draw: st.DrawFn) -> Case:
             steps.append(batch)
     return Case(
         steps,
-        draw(st.frozensets(st.sampled_from([*QUERIES]), min_size=2)),
         draw(st.sampled_from((0, 2))),
         draw(st.sampled_from((None, 0))),
     )
@@ -80,7 +78,7 @@ def test_the_rows_are_those_of_one_engine() -> None:
     counts = Counter[str]()
 
     def property_holds(case: Case) -> None:
-        with Divided(case.elsewhere, lateness=case.lateness, history=case.history) as both:
+        with Divided(lateness=case.lateness, history=case.history) as both:
             for step in case.steps:
                 if isinstance(step, str):
                     both.subscribe(step, (QUERIES | HERE)[step])

@@ -112,15 +112,9 @@ def test_an_answer_for_programs() -> None:
             "S//book[./year > 2000]",
             "S//book matches, but not with [./year > 2000]: '1998' and '2000'",
         ),
-        (
-            "S//book[contains(./author, 'x')]",
-            "S//book matches, but there is no /author in it",
-        ),
+        ("S//book[contains(./author, 'x')]", "S//book matches, but there is no /author in it"),
         ("S//book[not(./title)]", "S//book matches, but not with [not(./title)]"),
-        (
-            "S//book/*[. = '1998'][. = 'Feeds']",
-            "no node of S//book/* meets all conditions at once",
-        ),
+        ("S//book/*[. = '1998'][. = 'Feeds']", "no node of S//book/* meets all conditions at once"),
     ],
 )
 def test_a_pattern_fails_with_the_longest_prefix_that_matches(block: str, near: str) -> None:

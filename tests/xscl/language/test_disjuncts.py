@@ -1,23 +1,14 @@
-"""Disjunctive normal form: worked cases, and equal truth under every assignment."""
+"""Disjunctive normal form: its limit; `test_residual` has its truth."""
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import permutations
-
 import pytest
-from hypothesis import given
 
 from cep_core.algebra.normal_form import MOST_DISJUNCTS
-from tests.examples import examples, until
-from tests.oracle.formulas import holds
-from tests.oracle.queries import Formula
-from tests.strategies.language import Side, predicates
-from tests.xscl.shredding.test_residual import nodes_of, parsed
+from tests.xscl.shredding.test_residual import parsed
 from xscl.errors import QueryError
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import disjuncts
-from xscl.shredding.conditions.residual import compiled
 
 
 def query(predicate: str) -> str:
@@ -75,32 +66,3 @@ def test_more_are_refused_at_the_sign_that_makes_them(predicate: str, sign: str)
         "subscribe to the alternatives one by one, "
         "or move conditions on one document into its block"
     )
-
-
-# -- Equal truth -----------------------------------------------------------------------------
-
-
-@pytest.mark.hypothesis
-def test_the_truth_value_is_kept_and_nothing_is_said_twice() -> None:
-    seen: Counter[str] = Counter()
-
-    @given(predicates())
-    @examples(100, all_of_them=True)
-    def check(drawn: tuple[Formula, list[Side]]) -> None:
-        formula, sides = drawn
-        form = disjuncts(parsed(formula.text()))
-        row = nodes_of(sides)
-        literals = {one for disjunct in form for one in disjunct}
-        truth = {one: compiled(one.atom).holds(row) is one.positive for one in literals}
-        scope = {name: node for _, nodes in sides for name, node in nodes.items()}
-        assert any(all(map(truth.get, disjunct)) for disjunct in form) is holds(formula, scope)
-        for one, other in permutations(form, 2):
-            assert not set(one) <= set(other)
-        assert all(len(set(disjunct)) == len(disjunct) for disjunct in form)
-        seen["several"] += len(form) > 1
-        seen["longer"] += any(len(disjunct) > 1 for disjunct in form)
-        seen["complement"] += any(not one.positive for one in literals)
-
-    check()
-    until(lambda: min(seen["several"], seen["longer"], seen["complement"]) > 5, check)
-    assert min(seen["several"], seen["longer"], seen["complement"]) > 5

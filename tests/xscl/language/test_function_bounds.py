@@ -162,11 +162,12 @@ def test_every_choice_of_many_values_is_too_much() -> None:
     assert matches(query, text, text) == []
 
 
-def test_candidates_of_a_document_share_a_budget() -> None:
+def test_candidates_of_a_document_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.planning.operators.refine.DOCUMENT", 0.25)  # of what one may take
     query = (
         "S//r->a[./t->t][./k->k] FOLLOWED BY{t = u AND replace(l, 'a', 'b') != k, 1 d}"
         " S//r->b[./t->u][./k->l]"
     )
-    texts = [f"<r><t>x</t><k>{number}{'a' * 60_000}</k></r>" for number in range(11)]
+    texts = [f"<r><t>x</t><k>{number}{'a' * 3_000}</k></r>" for number in range(11)]
     found = matches(query, *texts)  # the last one has ten candidates, and steps for eight
     assert len(found) == sum(range(9)) + 8 + 8

@@ -126,10 +126,7 @@ def dates(text: str) -> tuple[Value, ...]:
     return tuple(apply(name, text) for name in names)
 
 
-@given(
-    st.datetimes(datetime(1901, 1, 1), datetime(2200, 1, 1)),
-    st.integers(-14 * 60, 14 * 60),
-)
+@given(st.datetimes(datetime(1901, 1, 1), datetime(2200, 1, 1)), st.integers(-14 * 60, 14 * 60))
 def test_parts_are_those_that_are_written_in_every_zone_and_spelling(
     moment: datetime, east: int
 ) -> None:

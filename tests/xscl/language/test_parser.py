@@ -9,29 +9,24 @@ import pytest
 
 from tests.examples import usually
 from tests.golden import messages
-from tests.xscl.language.queries import PAIR, TABLE_6_2, VALID
+from tests.xscl.language.queries import PAIR, VALID
 from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import limits
+from xscl.language.normalform import normalise
 from xscl.language.parser import parse, parse_block, parse_window
 from xscl.language.syntax import (
     And,
     Block,
     Compare,
-    Comparison,
-    Constant,
-    Embedded,
     Exists,
-    FollowedBy,
     Join,
     NameTest,
     Not,
     Or,
     Path,
-    Predicate,
     Step,
     StreamExpression,
     TextMatch,
-    VariablePath,
     Window,
 )
 from xscl.language.unparse import unparse
@@ -48,25 +43,6 @@ def child(local: str, variable: str | None = None) -> Exists:
 
 def expression(text: str) -> StreamExpression:
     return parse(text).expression
-
-
-def test_q1_of_table_6_2() -> None:
-    book = name("book", child("author", "x2"), child("title", "x3"), variable="x1", deep=True)
-    blog = name("blog", child("author", "x5"), child("title", "x6"), variable="x4", deep=True)
-    pairs = (("x2", "x5"), ("x3", "x6"))
-    predicate: Predicate = And(
-        tuple(Comparison("=", VariablePath(a), VariablePath(b)) for a, b in pairs)
-    )
-    assert expression(TABLE_6_2["Q1"]) == FollowedBy(
-        Block("S", (book,)), Block("S", (blog,)), predicate, Window(600_000_000, "min")
-    )
-
-
-def test_a_quote_after_a_name_belongs_to_it() -> None:
-    query = expression(TABLE_6_2["Q3"])
-    assert isinstance(query, FollowedBy)
-    assert isinstance(query.right, Block)
-    assert query.right.steps[0].variable == "x4'"
 
 
 @pytest.mark.parametrize("text", VALID.values(), ids=list(VALID))
@@ -135,21 +111,6 @@ def test_durations() -> None:
     assert parse_window(" 10 ") == 10
 
 
-def test_prefixes_of_the_query_hold_in_the_constructor() -> None:
-    query = parse('NAMESPACE p = "urn:u" SELECT <p:a>{x/p:b}</p:a> FROM S//p:a->x')
-    assert query.select is not None
-    assert query.select.name == "{urn:u}a"
-    (embedded,) = query.select.children
-    assert isinstance(embedded, Embedded)
-    assert embedded.path.steps[0].test == NameTest("b", "urn:u")
-
-
-def test_constants_and_calls_in_predicates() -> None:
-    join = expression(PAIR.format("JOIN{x < -4}"))
-    assert isinstance(join, Join)
-    assert join.predicate == Comparison("<", VariablePath("x"), Constant(-4.0))
-
-
 # -- Errors --------------------------------------------------------------------------------
 
 
@@ -159,6 +120,13 @@ def test_messages(query: str, message: str) -> None:
         parse(query)
     assert str(caught.value) == message
     assert caught.value.source == query
+
+
+@pytest.mark.parametrize(("query", "message"), messages("normal_form_errors"))
+def test_messages_of_what_can_be_read_but_has_no_meaning(query: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        normalise(parse(query), query)
+    assert str(caught.value) == message
 
 
 def test_what_is_not_supported_is_told_apart() -> None:

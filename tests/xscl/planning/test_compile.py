@@ -11,19 +11,11 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.oracle.queries import Case
-from tests.strategies.language import (
-    chains,
-    functions,
-    mixes,
-    ordered,
-    published,
-    residuals,
-)
+from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, split
-from xscl.language.parser import parse, parse_block
-from xscl.language.unparse import unparse
+from xscl.language.parser import parse_block
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
 from xscl.subscriptions.streams import StreamDefinitions
 
@@ -119,33 +111,6 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert shapes.prepare(query) == plan_of(compile_query(query))
 
 
-TOKENS = (
-    *("a", "Q", "x1", "1", "5", ".", " ", "\n", "=", "<", ">", ",", "+", "*", "-", "->", "[./"),
-    *('"', '"k"', '"= 5]"', '""', "]", ")", "(", "}", "{", "and", "or", "&", "/", "$", ":", "\0"),
-    *('="k"]', '< "m")', "= 5]", "*2 +", ', "n")'),
-)
-
-
-@pytest.mark.hypothesis
-def test_what_hides_nothing_is_split_like_any_other_text() -> None:
-    """A comment at the end has the text read with all that may hide something."""
-    seen = [0, 0]
-
-    @examples(200)
-    @given(st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
-    def check(text: str) -> None:
-        whole, hidden = split(text), split(f"{text}|--")
-        assert whole is not None
-        assert hidden is not None
-        seen[len(whole[1]) > 0] += 1
-        *pieces, last = hidden[0].pieces
-        assert last.endswith("|--")
-        assert whole == (hidden[0]._replace(pieces=(*pieces, last[:-3])), hidden[1])
-
-    check()
-    assert seen[True] * 3 > sum(seen), "a third has constants"
-
-
 def test_what_is_refused_is_refused_for_its_own_reason() -> None:
     with pytest.raises(QueryError) as refused:
         QueryPlans(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
@@ -160,34 +125,6 @@ def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str)
         shapes.prepare(form.format(f"u{k}", f"v{k}", f"w{k}", n=k + 20, m=k + 100))
         counts.append(len(counting.compiled))
     assert counts == [1, 3, 3, 3]  # the first, and the shape in either order of its marks
-
-
-def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
-    shapes = QueryPlans(compile_query)
-    form = 'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y'
-    one, other = (shapes.prepare(form.format(*each)) for each in (("k", "l"), ("l", "k")))
-    assert one.definitions == other.definitions
-
-
-@given(
-    text=st.sampled_from(
-        (
-            "S//a[./b = '{0}']/c",
-            'S//a[contains(./b, "{0}")][./c < {n}]/d',
-            'S//a[./b[./f = "{0}"]]/c[./g[./h[. < {n}]]]/d',
-            'S//a[./b = "{0}" or (./c = "{1}" and not(./d > {n}))]//@e',
-            'S//a[./b = "it\'s {n}"][./c = {n}]/d | lower-case(.)',
-        )
-    ),
-    values=constants(),
-)
-def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, object]) -> None:
-    block = parse_block(filled(text, values))
-    derived = block.steps[-1].derived
-    again = filled(text, values).split(" | ", maxsplit=1)[0]
-    read = parse(again).expression
-    assert unparse(parse_block(unparse(block))) == unparse(block)
-    assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
 
 
 def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:

@@ -128,10 +128,7 @@ def test_folds_above_what_differs_share_their_m_op() -> None:
                 item(5),
             ]
         )
-        assert delivered(found) == {
-            ("q7", ("d1", "d2", "d3")),
-            ("q7", ("d1", "d2", "d4")),
-        }
+        assert delivered(found) == {("q7", ("d1", "d2", "d3")), ("q7", ("d1", "d2", "d4"))}
 
 
 def test_conditions_of_a_block_are_operators_of_one_scan() -> None:

@@ -21,7 +21,7 @@ from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import substrings
-from xscl.shredding.conditions.atoms import demanded, plan
+from xscl.shredding.conditions.atoms import plan
 from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.substrings import SubstringIndex
@@ -40,43 +40,10 @@ def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
     return sorted(zip(*rows.values(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("text", "proof"),
-    [
-        ("[./b = 'x']", True),
-        ("[./b[./c = 'x']]", True),
-        ("[./b[./c][./d = 'x']]", False),
-        ("[./b]", True),
-        ("[./b/c]", False),
-        ("[./b > 3]", True),
-        ("[./b < 'x']", True),
-        ("[./b != 'x']", False),
-        ("[contains(./b, 'x')]", True),
-        ("[./b[contains(., 'x')]]", True),
-        ("[./b[contains(./c, 'x')]]", False),
-        ("[starts-with(., 'x')]", True),
-        ("[contains(., '')]", True),
-        ("[not(./b)]", False),
-        ("[./text()]", False),
-    ],
-)
-def test_what_is_a_proof(text: str, proof: bool) -> None:
-    (condition,) = conditions(text)
-    assert demanded(condition).proof is proof
-
-
 def test_the_sharpest_comes_first() -> None:
     text = "[./price > 3][./isbn][contains(./t, 'w')][./c = 'x'][starts-with(./t, 'v')]"
     kinds = [lookup.atoms[0].question.kind for lookup in plan(conditions(text))]
     assert kinds == ["=", "starts-with", "contains", "child", ">"]
-
-
-def test_bounds_on_both_sides_are_one_interval() -> None:
-    (lookup,) = plan(conditions("[./p > 3][./p >= 4][./p < 9][./p <= 9]"))
-    assert [atom.constant for atom in lookup.atoms] == [Interval(4.0, False, 9.0, True)]
-    assert sorted(lookup.proves) == [0, 1, 2, 3]
-    (lookup,) = plan(conditions("[./p > 9][./p < 3]"))  # of two nodes, one may be each
-    assert [atom.constant for atom in lookup.atoms] == [Interval(9.0, True, 3.0, True)]
 
 
 # -- What is tried -------------------------------------------------------------------------
@@ -223,26 +190,6 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
 # -- Words and intervals -------------------------------------------------------------------
 
 
-def test_words_come_and_go() -> None:
-    source = Random(1)
-    alphabet = "ab\U0001f600é"
-    for recent in (1, 4, 32):
-        words = SubstringIndex()
-        live: set[str] = set()
-        for _ in range(400):
-            word = "".join(source.choices(alphabet, k=source.randint(1, 4)))
-            if word in live:
-                live.remove(word)
-                words.remove(word)
-            else:
-                live.add(word)
-                words.add(word)
-            if source.random() < 0.3 * recent / 32 + 0.1:
-                text = "".join(source.choices(alphabet, k=source.randint(0, 12)))
-                assert words.within(text) == {word for word in live if word in text}
-        assert len(words) == len(live)
-
-
 def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
     original = SubstringIndex._build
@@ -259,18 +206,6 @@ def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(words._built) <= 6
     assert sum(built) <= 5_000 * 16
     assert len(built) <= 5_000 / substrings.RECENT
-
-
-def test_words_at_rest_are_one_automaton() -> None:
-    words = SubstringIndex()
-    for number in range(1_700):
-        words.add(f"w{number};")
-        if number % 90 == 0:
-            words.within("")
-    assert (len(words._built), len(words._recent)) == (2, 79)
-    found = [words.within("w7; w1699; w1700;") for _ in range(1_702)]
-    assert all(one == {"w7;", "w1699;"} for one in found)
-    assert (len(words._built), words._recent) == (1, [])
 
 
 def test_intervals_are_those_that_numbers_keep() -> None:

@@ -90,7 +90,7 @@ def test_the_owner_is_shown_what_was_not_evaluated() -> None:
             ]
         ).matches
         assert {(one.subscription, one.documents[0]) for one in found} == {
-            *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1")),
+            *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1"))
         }
         (number,) = kept.queries.unevaluated("number")
         assert (number.expression, number.documents, number.latest) == (FAILS, 2, "d3")
@@ -110,7 +110,7 @@ def test_the_latest_expressions_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         tallies.note(document, [NotEvaluated(expression, "why")] * 2)
         tallies.count(lambda docs: {doc: f"d{doc}" for doc in docs})
     assert [tuple(one) for one in tallies.of("abc")] == [
-        *(("a", 2, "d2", "why"), ("c", 1, "d3", "why")),
+        *(("a", 2, "d2", "why"), ("c", 1, "d3", "why"))
     ]
 
 

@@ -26,9 +26,7 @@ def unfiltered(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     pattern.FORMS._known.clear()
 
 
-def test_needed_names_are_never_stricter_than_the_condition(
-    unfiltered: pytest.MonkeyPatch,
-) -> None:
+def test_needed_names_are_never_stricter_than_the_condition(unfiltered: pytest.MonkeyPatch) -> None:
     random = Random(5)
     cases = Cases(random)
     conditions: list[str] = []

@@ -57,7 +57,7 @@ def batch(*rows: tuple[Any, ...], text: bool = False, names: str = "stream id ts
 def test_chosen_columns_are_those_of_documents() -> None:
     schema = schema_of(f"other int, {DDL}")
     assert checked_columns(schema) == [
-        *("stream AS stream", "id AS id", "unix_micros(ts) AS ts", "xml AS xml"),
+        *("stream AS stream", "id AS id", "unix_micros(ts) AS ts", "xml AS xml")
     ]
     schema = schema_of("CLOCK timestamp, number int, xml string, ts int, id string, Stream string")
     assert checked_columns(schema)[2:] == [
@@ -102,10 +102,7 @@ def test_documents_stay_as_they_are() -> None:
 def test_a_text_is_utf8_whatever_it_declares() -> None:
     text = '<?xml version="1.0" encoding="ISO-8859-1"?><a>grüß</a>'
     documents, _ = documents_of(batch(("S", "a", 0, text), ("S", "b", 0, "<a/>"), text=True))
-    assert documents["xml"].to_pylist() == [
-        '<?xml version="1.0"?><a>grüß</a>'.encode(),
-        b"<a/>",
-    ]
+    assert documents["xml"].to_pylist() == ['<?xml version="1.0"?><a>grüß</a>'.encode(), b"<a/>"]
     documents, _ = documents_of(batch(("S", "a", 0, text.encode("latin-1"))))
     assert documents["xml"].to_pylist() == [text.encode("latin-1")]
 

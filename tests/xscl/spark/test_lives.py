@@ -5,7 +5,11 @@ They are those of `bucket_executors`, in this process; now and then they lose th
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,14 +17,18 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples, usually
-from tests.oracle.queries import Case
+from tests.oracle.queries import Case, subscribed_first
+from tests.strategies.joins import cases
 from tests.strategies.language import KINDS
 from tests.xscl.engine.player import CUTS, Delivered, Player
 from tests.xscl.engine.test_refused_queries import QUERIES, documents, refuse
+from tests.xscl.inspection.drawn_histories import History
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
-from tests.xscl.spark.lives import MS, Step, led, lives
+from tests.xscl.spark.lives import MS, Step, led, shown
 from xscl.documents.retention import Retention
 
+KEPT = Retention.of(history="30000 d")
+"""Executors keep documents that an engine alone would not, and so a history has more."""
 BUCKETS = st.sampled_from((1, 4, 64))
 PAIR = "S//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
 OTHER = "P//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
@@ -65,7 +73,7 @@ STORIES: dict[str, list[Step]] = {
         ("retain", Retention(history=None)),
         subscribed("first", OTHER),
         pushed(1),
-        ("broken", pushed(2, 3)[1], "stored", 1, 99, False),
+        ("broken", pushed(2, 3)[1], "stored", 1, 99),
         subscribed("later", PAIR, since=1 * MS),
         subscribed("shared", OTHER, since=1 * MS),
         ("push", [], 99),
@@ -76,7 +84,7 @@ STORIES: dict[str, list[Step]] = {
         subscribed("pair", PAIR),
         subscribed("other", OTHER),
         pushed(1),
-        ("broken", pushed(2, 3)[1], "joined", 2, 1, False),
+        ("broken", pushed(2, 3)[1], "joined", 2, 1),
         pushed(4),
         ("open", True),
         pushed(5),
@@ -126,24 +134,41 @@ STORIES: dict[str, list[Step]] = {
 
 
 @pytest.mark.hypothesis
-@examples(8)
-@given(lives(), BUCKETS, st.booleans())
-def test_a_life_with_executors_shows_what_one_without_them_shows(
-    steps: list[Step], buckets: int, in_file: bool
+@examples(12)
+@given(st.integers(0, 10_000), BUCKETS, st.booleans())
+def test_a_history_with_executors_shows_what_one_without_them_shows(
+    number: int, buckets: int, in_file: bool
 ) -> None:
-    alone = led(steps, with_executors=False, in_file=in_file)
-    assert alone == led(steps, with_executors=True, in_file=in_file, buckets=buckets)
+    alone = shown_in(number, in_file, xscl.Engine)
+    assert alone == shown_in(number, in_file, partial(EngineWithExecutors, buckets=buckets))
+
+
+def shown_in(number: int, in_file: bool, make: Callable[..., xscl.Engine]) -> list[Any]:
+    """Return the matches in the course of a history, in an engine that is opened again midway."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.sqlite" if in_file else None
+
+        def reopen(engine: xscl.Engine) -> xscl.Engine:
+            engine.close()
+            return make(path)
+
+        engine, seen = make(path, retention=KEPT), list[Any]()
+        for current in History(number, reopen=reopen if in_file else None).play(engine):
+            seen.append(shown((engine := current).matches()))
+        engine.close()
+        return seen
 
 
 @pytest.mark.hypothesis
-@examples(4)
-@given(lives(registers=False), BUCKETS, st.sampled_from((1, 3)))
+@examples(12)
+@given(st.one_of(cases(), KINDS["chains"]), CUTS, BUCKETS, st.sampled_from((1, 3)))
 def test_results_are_bounded_as_those_of_an_engine(
-    steps: list[Step], buckets: int, bound: int
+    case: Case, cuts: list[bool], buckets: int, bound: int
 ) -> None:
     """An engine may count results with documents from before a row, which nobody sees."""
-    alone = led(steps, with_executors=False, in_file=False, bound=bound)
-    assert alone == led(steps, with_executors=True, in_file=False, bound=bound, buckets=buckets)
+    first = Case(subscribed_first(case.subscriptions, case.documents), case.lateness)
+    alone = played(first, cuts, xscl.Engine(result_bound=bound))
+    assert alone == played(first, cuts, EngineWithExecutors(buckets=buckets, result_bound=bound))
 
 
 @pytest.mark.parametrize("buckets", [1, 16])
@@ -164,8 +189,8 @@ def test_results_of_several_buckets_are_bounded_together(buckets: int) -> None:
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_shows_the_same(story: str) -> None:
-    alone = led(STORIES[story], with_executors=False, in_file=True)
-    assert alone == led(STORIES[story], with_executors=True, in_file=True)
+    alone = led(STORIES[story], with_executors=False)
+    assert alone == led(STORIES[story], with_executors=True)
 
 
 def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:

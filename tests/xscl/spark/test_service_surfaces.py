@@ -9,14 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import (
-    Running,
-    eventually,
-    filling,
-    ok,
-    serving,
-    token_of,
-)
+from tests.xscl.service.conftest import Running, eventually, filling, ok, serving, token_of
 from tests.xscl.service.test_metrics import figures
 from xscl.errors import XsclError
 from xscl.ingestion import pipeline

@@ -112,12 +112,7 @@ def test_page_is_the_filter_of_all(
     prefix=st.sampled_from(["", "", "ch", "d", "no"]),
 )
 def test_page_of_several_is_the_filter_of_all(
-    kept: Kept,
-    names: set[str],
-    start: tuple[int, int],
-    limit: int,
-    newest_first: bool,
-    prefix: str,
+    kept: Kept, names: set[str], start: tuple[int, int], limit: int, newest_first: bool, prefix: str
 ) -> None:
     names = {name for name in names if name.startswith(prefix)}
 

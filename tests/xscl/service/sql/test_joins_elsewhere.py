@@ -28,9 +28,8 @@ VIEWERS = (THE_OPERATOR, Account(1, ""), HER, Account(3, ""))
 
 @pytest.fixture(scope="module")
 def sql() -> Iterator[list[UserSql]]:
-    """The SQL of one engine, and of one that leaves all joins but one to executors."""
-    elsewhere = QUERIES.keys() - {"_2.hers"}
-    with Divided(elsewhere) as both, UserSql(both.one) as one, UserSql(both.divided) as divided:
+    """The SQL of one engine, and of one that leaves joins to executors."""
+    with Divided() as both, UserSql(both.one) as one, UserSql(both.divided) as divided:
         for name, query in QUERIES.items():
             both.subscribe(name, query)
         for first in (1, 7):
