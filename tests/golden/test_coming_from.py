@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cep_core import Event
-from tests.cep_core.engines import engine_of
-from tests.golden.test_published_patterns import ATTRIBUTES, GUIDE, TABLES, in_sase
+from tests.golden.test_published_patterns import GUIDE, TABLES, found_by
 
 EVERY = "a1 a2 b1 b2"
 MANY = "a1 a2 a3 a4"
@@ -154,30 +152,8 @@ OF_THE_STREAM = ("strict s x", "AT '0 9 * * MON' t", "AT '*/20 * * * * *' t")
 
 def found(language: str, text: str, events: str) -> list[list[str]]:
     """Return the matches as labels."""
-    one = "one stream: " in text or "s a" in text
-    core = engine_of(["s"] if one else [*"ABCDNP", "Start"], ATTRIBUTES)
-    query = in_sase(text) if language == "sase" else f"SELECT * FROM {text}"
-    query = f"EVENT {text}" if language == "sase" and "SEQ(s " in text else query
-    core.register("q", query, language)
-    given, labels = [], set()
-    for at, word in enumerate(events.split()):
-        label, _, key = word.partition(":")
-        label, _, number = label.partition("=")
-        values = (label[0], label, int(number) if number else None, key or None)
-        stream = "s" if one else "Start" if label == "start" else label[0].upper()
-        if word != ".":
-            labels.add(label)
-            given.append(Event(stream, values, at))
-    matches = [*core.push(given), *core.advance(len(events.split()) + 100_000)]
-    return sorted(
-        sorted(
-            one
-            for value in event.values
-            for one in (value if isinstance(value, tuple) else [value])
-            if one in labels
-        )
-        for _, event in matches
-    )
+    whole = {"sase": f"EVENT {text}" if "SEQ(s " in text else text, "eql": f"SELECT * FROM {text}"}
+    return found_by(whole[language], events, later=100_000)
 
 
 @pytest.mark.parametrize(
