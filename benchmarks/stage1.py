@@ -63,7 +63,6 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
     "parse": (MarkupCache, "read"),
-    "skeleton": (shred, "skeleton"),
     "shape": (shred, "shape_of"),
     "index": (shape_batch.ShapeBatch, "find"),
     "texts": (shape_batch.ShapeBatch, "texts"),

@@ -127,11 +127,23 @@ def test_why_tells_the_order_of_a_pair() -> None:
             assert f"ask for {asked[1]} and {asked[0]}" in failing.nearest
 
 
-def test_a_longest_run_is_shown_and_explained_when_it_has_ended() -> None:
-    def entry(hours: int, value: int) -> xscl.Document:
-        text = f"<e><k>u</k><v>{value}</v></e>"
-        return xscl.Document("S", f"u{hours}", hours * H, text.encode())
+def entry(hours: int, value: int, name: str = "u") -> xscl.Document:
+    text = f"<e><k>u</k><v>{value}</v></e>"
+    return xscl.Document("S", f"{name}{hours}", hours * H, text.encode())
 
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_one_of_simultaneous_documents_may_continue_a_run(names: str) -> None:
+    both = [entry(3, 9 if name == "a" else 1, name) for name in names]
+    with xscl.Engine() as engine:
+        engine.subscribe("q", RISING)
+        engine.push([entry(1, 5), entry(2, 6), *both, entry(4, 9)])
+        engine.flush()
+        found = sorted(one.documents for one in engine.matches("q"))
+    assert found == [("b3", "u4"), ("u1", "a3"), ("u2", "a3")]
+
+
+def test_a_longest_run_is_shown_and_explained_when_it_has_ended() -> None:
     def failing(*documents: str) -> str:
         edges = engine.why("q", *documents).edges
         return "; ".join(str(one.nearest) for one in edges if not one.holds)
