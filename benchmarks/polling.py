@@ -19,10 +19,9 @@ from benchmarks.feed_bodies import bodies
 from benchmarks.harness import Benchmark, Options, Panel, Row, require_equal
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PollSettings, poll_now
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
 NAME = "polling"
 SEED = 29

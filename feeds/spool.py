@@ -17,6 +17,9 @@ deleted after they were consumed, and segments that somebody gave up (`Spool.ski
 number without a file is a lost segment, and one whose bytes are not what was written is a damaged
 one.  Consumers stop at both.
 
+A consumer writes a note of the last segment that it has consumed after the commit of each batch,
+without synchronising it: after a crash of the machine it is an earlier one, never a later one.
+
 A segment without documents is a *beat*: it says what time it was between the
 documents before it and those after it.
 """
@@ -24,6 +27,7 @@ documents before it and those after it.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -503,17 +507,14 @@ class Spool:
         found: list[int] = []
         absent: list[SegmentRange] | None = None
         for file, stop in self._spans(after, end):
-            if absent is None:
-                absent = self._absent()
+            absent = self._absent() if absent is None else absent
             first, last = max(file.first, after + 1), stop if file.is_torn else min(stop, file.last)
-            numbers: Iterable[int] = range(first, last + 1)
-            if hidden := [(a, b) for a, b in absent if a <= last and first <= b]:
-                numbers = [
-                    number
-                    for number in numbers
-                    if not any(a <= number <= b for a, b in hidden) or self._is_sound(number)
-                ]
-            found += numbers
+            hidden = [(a, b) for a, b in absent if a <= last and first <= b]
+            found += [
+                number
+                for number in range(first, last + 1)
+                if not any(a <= number <= b for a, b in hidden) or self._is_sound(number)
+            ]
             if limit is not None and len(found) >= limit:
                 break
         return found[:limit]
@@ -715,3 +716,35 @@ def _extract(file: SpoolFile, after: int, last: int) -> Extract:
     end = file.size if file.is_torn else max(ends, default=0)
     name = f"{max(file.first, after + 1):012d}{SUFFIX}"
     return Extract(name, file.path, HEADER if begin else b"", begin, end)
+
+
+CONSUMED = "consumed"
+
+_FORM = re.compile(rb"([0-9]{20})\n")
+
+
+# -- The note of the last segment that was consumed ----------------------------------------
+
+
+def note_consumed(spool: Path, segment: int) -> None:
+    """Write that a segment was consumed; a disk that is full or fails leaves the last note."""
+    with suppress(OSError):
+        descriptor = os.open(spool / CONSUMED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(descriptor, b"%020d\n" % segment, 0)
+        finally:
+            os.close(descriptor)
+
+
+def noted(spool: Path) -> int:
+    """Return the last segment that was noted, 0 without a note that can be read."""
+    try:
+        found = _FORM.fullmatch((spool / CONSUMED).read_bytes())
+    except OSError:
+        return 0
+    return 0 if found is None else int(found[1])
+
+
+def drop_note(spool: Path) -> None:
+    """Forget the note, for a store that is known to be an earlier one."""
+    (spool / CONSUMED).unlink(missing_ok=True)

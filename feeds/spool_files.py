@@ -234,21 +234,15 @@ def read_batch(image: memoryview) -> pa.RecordBatch:
 
 def batch_of(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
     """The documents as columns."""
-    size = sum(len(document.xml) for document in documents)
+    given = DocumentColumns.of(documents)
+    size = sum(map(len, given.xml))
     if size > MAX_BYTES:
         raise SpoolError(
-            f"{len(documents)} documents of {size} bytes are too much for one segment "
+            f"{len(given)} documents of {size} bytes are too much for one segment "
             f"(the limit is {MAX_BYTES} bytes); append them in several parts"
         )
-    columns = (
-        [list(document.streams) for document in documents],
-        [document.id for document in documents],
-        [document.timestamp for document in documents],
-        [arrived] * len(documents),
-        [document.history for document in documents],
-        [document.origin for document in documents],
-        [document.xml for document in documents],
-    )
+    times = (given.timestamps, [arrived] * len(given))
+    columns = (given.streams, given.ids, *times, given.history, given.origins, given.xml)
     try:
         arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMA, strict=True)]
     except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:

@@ -55,7 +55,6 @@ import xscl.planning.operators.refine as refine
 import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
-import xscl.polling.feed_admission as feed_admission
 import xscl.polling.feed_poller as poller
 import xscl.polling.feed_repository as feed_repository
 import xscl.polling.hubs as hubs
@@ -138,7 +137,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
         *(names.LONGEST_NAME, names.LONGEST_STREAM, accounts.LONGEST_USER),
         *(names.LONGEST_LABEL, document_validation.LONGEST_ID),
     ),
-    "tags, and characters": (feed_admission.MOST_TAGS, feed.LONGEST_HEADER),
+    "tags, and characters": (feed_repository.MOST_TAGS, feed.LONGEST_HEADER),
     "rows of a page": (1_000,),
     "end of the service": (termination.DEADLINE, termination.DEADLINE + 1),
     "a text in a line of the log": (logs._LONGEST,),

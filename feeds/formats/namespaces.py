@@ -6,10 +6,6 @@ from typing import Final
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
 ATOM_03: Final = "http://purl.org/atom/ns#"
-CONTENT: Final = "http://purl.org/rss/1.0/modules/content/"
-DC: Final = "http://purl.org/dc/elements/1.1/"
-DCTERMS: Final = "http://purl.org/dc/terms/"
-FEEDBURNER: Final = "http://rssnamespace.org/feedburner/ext/1.0"
 ITUNES: Final = "http://www.itunes.com/dtds/podcast-1.0.dtd"
 MEDIA: Final = "http://search.yahoo.com/mrss/"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -18,8 +14,6 @@ RSS_090: Final = (
     "http://channel.netscape.com/rdf/simple/0.9/",
 )
 RSS_10: Final = "http://purl.org/rss/1.0/"
-SYNDICATION: Final = "http://purl.org/rss/1.0/modules/syndication/"
-XHTML: Final = "http://www.w3.org/1999/xhtml"
 XML: Final = "http://www.w3.org/XML/1998/namespace"
 
 ITUNES_NAMES: Final = (ITUNES, "http://www.itunes.com/DTDs/Podcast-1.0.dtd")
@@ -29,26 +23,23 @@ MEDIA_NAMES: Final = (MEDIA, MEDIA.rstrip("/"), "http://www.rssboard.org/media-r
 WELL_KNOWN: Final = {
     "atom": ATOM,
     "atom10": ATOM,
-    "content": CONTENT,
-    "dc": DC,
-    "dcterms": DCTERMS,
-    "feedburner": FEEDBURNER,
+    "content": "http://purl.org/rss/1.0/modules/content/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "feedburner": "http://rssnamespace.org/feedburner/ext/1.0",
     "georss": "http://www.georss.org/georss",
     "itunes": ITUNES,
     "media": MEDIA,
     "rdf": RDF,
     "slash": "http://purl.org/rss/1.0/modules/slash/",
-    "sy": SYNDICATION,
+    "sy": "http://purl.org/rss/1.0/modules/syndication/",
     "thr": "http://purl.org/syndication/thread/1.0",
     "wfw": "http://wellformedweb.org/CommentAPI/",
-    "xhtml": XHTML,
+    "xhtml": "http://www.w3.org/1999/xhtml",
 }
 """What publishers mean by a prefix that they forgot to declare."""
 
-_EXACT = frozenset(
-    {CONTENT, DC, DCTERMS, FEEDBURNER, RDF, RSS_10, SYNDICATION, XHTML, ATOM, ATOM_03}
-    | {*ITUNES_NAMES, *MEDIA_NAMES, *RSS_090}
-)
+_EXACT = frozenset({*WELL_KNOWN.values(), ATOM_03, RSS_10, *ITUNES_NAMES, *MEDIA_NAMES, *RSS_090})
 
 
 def known_name(written: str) -> str | None:

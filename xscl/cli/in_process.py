@@ -29,11 +29,10 @@ from xscl.engine.ingest import PushResult
 from xscl.ingestion.data_directory import DataDirectory, clear_executors
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import read_header
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow, late_items, prepare
 from xscl.polling.feed_list import outlines_of
 from xscl.polling.feed_poller import PollSettings, poll_now, try_first
-from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, ticks
 from xscl.polling.new_items import parts
 from xscl.server.in_process import ADDRESS, InProcess
 from xscl.server.in_process import opened as opened_installation

@@ -94,9 +94,6 @@ class ListenerReader:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
         key = (*query.key, place, self.position)
-        known = self._cached.get(key)
-        if known is not None:
-            return known
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read, query, place, key)
 

@@ -14,7 +14,6 @@ from typing import Protocol
 from xscl.delivery.message import (
     Message,
     in_messages,
-    message_of_story,
     messages_of,
     whole_groups,
 )
@@ -70,31 +69,6 @@ def following(
         limit *= 4
     end = whole[-1].position if whole and page.more else page.end
     return MessagePage(tuple(messages_of(whole, grouped=grouped, html=html)), end)
-
-
-def grown_stories(
-    pages: MatchLog,
-    subscription: str,
-    after: int,
-    *,
-    once: bool,
-    history: bool,
-    backfilled: bool,
-    limit: int = PAGE,
-    html: bool = False,
-) -> MessagePage:
-    """Return the stories of a subscription that have grown after a position, as messages.
-
-    With `once` each is there at its first growth only.  `history` and `backfilled` growth is left
-    out unless it is wanted.
-    """
-    page = StoryLog(pages).grown(subscription, after, limit, history=history, backfilled=backfilled)
-    messages = tuple(
-        message_of_story(story, story.growth, html=html)
-        for story in page.stories
-        if story.growth is not None and (story.growth.is_first or not once)
-    )
-    return MessagePage(messages, page.end)
 
 
 def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:

@@ -81,12 +81,15 @@ class Credentials:
 
     def change(self, wanted: Mapping[str, Hidden]) -> None:
         """Set the secrets of some feeds by key."""
+        changed: dict[str, Hidden] = {}
         with self._mutex:
-            changed = {
-                key: _following(one, self._kept[key]) if key in self._kept else one
-                for key, one in wanted.items()
-                if _without_before(self._kept.get(key, {})) != one
-            }
+            for key, one in wanted.items():
+                last = {n: value for n, value in self._kept.get(key, {}).items() if n != BEFORE}
+                if last != one:  # what is replaced stays until the feed's row is written
+                    replaced = {
+                        n: last[n] for n in ADDRESSES if last.get(n) not in (None, one.get(n))
+                    }
+                    changed[key] = one | ({BEFORE: replaced} if replaced else {})
             if changed:
                 self._replace(self._kept | changed)
 
@@ -117,16 +120,6 @@ def hidden(feed: Feed) -> Hidden:
     if feed.headers:
         found |= {"headers": [list(header) for header in feed.headers], "given_for": feed.given_for}
     return found
-
-
-def _following(one: Hidden, last: Hidden) -> Hidden:
-    """Return secrets with the addresses that they replace, until the feed's row is written."""
-    replaced = {n: last[n] for n in ADDRESSES if n in last and last[n] != one.get(n)}
-    return one | {BEFORE: replaced} if replaced else one
-
-
-def _without_before(one: Hidden) -> Hidden:
-    return {name: value for name, value in one.items() if name != BEFORE}
 
 
 _SHARED: WeakValueDictionary[Path, Credentials] = WeakValueDictionary()

@@ -10,8 +10,7 @@ from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
 from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, title_of
-from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
 _ATTRIBUTES = dict.fromkeys(LEAVES, str)  # of items, as languages of events read them
 

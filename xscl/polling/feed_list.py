@@ -23,8 +23,7 @@ from xscl.polling.feed import (
     split_user,
     tag_name,
 )
-from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
 ImportOutcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
 """`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""

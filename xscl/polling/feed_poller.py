@@ -57,9 +57,8 @@ from xscl.polling.feed_repository import (
     PollRecord,
     ticks,
 )
-from xscl.polling.hubs import Hubs, unlease
+from xscl.polling.hubs import HubCallbacks, Hubs, unlease
 from xscl.polling.new_items import by_time, new_items, parts
-from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.time_format import SECOND
 
 LONGEST_WAIT = 60

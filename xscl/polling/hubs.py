@@ -3,11 +3,17 @@
 A lease is asked for after a poll has found a hub, and again when three quarters of it are over.
 The hub confirms by a request to the callback.  Its row is written before the hub is asked, as a hub
 may confirm before it answers.  What a hub sends makes the feed's poll due, which alone takes items.
+
+The secret part of a callback's address, and the secret of its signatures, are made from one random
+key of this installation (`xscl.polling.credentials`), the feed, its hub and its topic.  Tables have
+the hash of the first only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,9 +21,9 @@ from typing import Any
 from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
 from feeds.http.connection import RequestSettings
+from xscl.polling.credentials import Credentials, InstallationKey
 from xscl.polling.feed import LEAST_EVERY, SECOND
 from xscl.polling.feed_repository import FeedRepository, HubLease
-from xscl.polling.websub_callbacks import HubCallbacks, digest
 from xscl.store.queries import feeds as stored
 from xscl.store.queries.rows import delete_rows, update_rows
 
@@ -40,6 +46,43 @@ _NOTE = 200  # characters of what a hub says
 
 UNCONFIRMED = "the hub has not confirmed the subscription"
 ENDED = "the lease has ended and was not renewed"
+
+
+PATH = "/websub/"
+"""Path of callbacks below the public address of the service."""
+
+TOKEN = re.compile(r"[0-9a-f]{64}")
+"""The form of the secret part of a callback's address."""
+
+KEPT_AS = "websub"  # among the credentials; the key of no feed
+
+
+class HubCallbacks:
+    """The callbacks of a service with a public address."""
+
+    def __init__(self, public: str, credentials: Callable[[], Credentials]) -> None:
+        """`credentials` are those of the installation, read when the first callback is made."""
+        self._public = public.rstrip("/")
+        self._key = InstallationKey(KEPT_AS, credentials)
+        self.known: frozenset[str] = frozenset()
+        """The hashes of the callbacks that have a lease: their requests may have large bodies."""
+
+    def token(self, key: str, hub: str, topic: str) -> str:
+        """Return the secret part of the callback for a feed at its hub."""
+        return self._key.digest_of("callback", key, hub, topic)
+
+    def address(self, token: str) -> str:
+        """Return the address of a callback."""
+        return f"{self._public}{PATH}{token}"
+
+    def secret(self, token: str) -> str:
+        """Return the secret of the signatures for a callback."""
+        return self._key.digest_of("secret", token)
+
+
+def digest(token: str) -> str:
+    """Return the hash by which a callback is known."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Hubs:

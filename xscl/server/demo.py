@@ -20,10 +20,9 @@ from typing import Any
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory, DataDirectoryError
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.app import ServiceSettings

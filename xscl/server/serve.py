@@ -55,7 +55,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_commands import prepare
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository, heard_until, ticks
-from xscl.polling.websub_callbacks import HubCallbacks
+from xscl.polling.hubs import HubCallbacks
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App, ServiceSettings
 from xscl.service.listen_address import expect_free

@@ -24,7 +24,7 @@ from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.websub_callbacks import HubCallbacks
+from xscl.polling.hubs import HubCallbacks
 from xscl.service.accounts import THE_OPERATOR, Accounts, Usage
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network, is_loopback

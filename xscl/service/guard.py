@@ -25,7 +25,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.errors import Stopping
-from xscl.polling.websub_callbacks import PATH, digest
+from xscl.polling.hubs import PATH, digest
 from xscl.service.app import App, ServiceSettings
 from xscl.service.client_address import client_of, is_trusted, peer_of
 from xscl.service.connection_limit import attach

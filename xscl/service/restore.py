@@ -31,9 +31,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from feeds.errors import SegmentDamaged, SegmentGone, SpoolError
-from feeds.spool import Spool
+from feeds.spool import Spool, drop_note, noted
 from feeds.spool_files import LAST_SEGMENT
-from feeds.spool_note import drop_note, noted
 from xscl.atomic_files import synchronise
 from xscl.delivery.endpoint import NO_ADDRESS, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
@@ -46,7 +45,7 @@ from xscl.plurals import counted
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import mark_lost_secrets, ticks
-from xscl.polling.websub_callbacks import KEPT_AS as CALLBACKS
+from xscl.polling.hubs import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
 from xscl.service.name_bounds import long_names
 from xscl.service.names import owner

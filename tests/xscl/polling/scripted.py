@@ -15,10 +15,9 @@ from feeds.spool import Spool
 from tests.thread_server import listening
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PolledFeed, PollSettings, poll_now
-from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, ItemCounts, feed_row
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -17,8 +17,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import Feed, FeedsError
-from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
 URL = "https://ann:pwqvxz@a.example/f?token=t0kenqvxz&page=1"
 ADDRESS = "https://a.example/f?token=t0kenqvxz&page=1"

@@ -13,9 +13,8 @@ from xscl.engine.facade import Engine
 from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import Feed, FeedsError
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import allow_late, follow, prepare
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 from xscl.polling.new_items import item_hash, new_items
 
 

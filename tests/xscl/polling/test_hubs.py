@@ -14,7 +14,7 @@ from xscl.polling import hubs
 from xscl.polling.credentials import NAME, Credentials, secrets_in
 from xscl.polling.feed import Feed
 from xscl.polling.feed_repository import HubLease
-from xscl.polling.websub_callbacks import PATH, TOKEN, HubCallbacks
+from xscl.polling.hubs import PATH, TOKEN, HubCallbacks
 
 HUB = "https://hub.example/"
 TOPIC = "https://a.example/feed"

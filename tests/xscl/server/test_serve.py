@@ -27,10 +27,9 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.status import StatusReader, status
 

@@ -19,7 +19,7 @@ from xscl.errors import XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM
 from xscl.polling.feed import LONGEST_HEADER, FeedsError, check_name, tag_name, title_of
-from xscl.polling.feed_admission import MOST_TAGS
+from xscl.polling.feed_repository import MOST_TAGS
 from xscl.service.registrations import RegistrationsError, read_export
 from xscl.service.restore import restore
 from xscl.store.store_errors import BackupError

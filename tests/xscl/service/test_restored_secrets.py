@@ -20,9 +20,8 @@ from xscl.delivery.outbox.endpoints import NO_CODE, Endpoints
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import FeedRepository, HubLease
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, HubLease
 from xscl.service.accounts import Accounts
 from xscl.service.tokens import Tokens
 

@@ -29,8 +29,7 @@ from xscl.engine import backup as backup_module
 from xscl.engine.backup import Backup, back_up, read_backup
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
-from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, FeedRequest
 from xscl.service import restore as restore_module
 from xscl.service.restore import accept, restore
 from xscl.store.store import Store

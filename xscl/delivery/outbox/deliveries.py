@@ -33,13 +33,14 @@ from xscl.delivery.endpoint import (
     SendFailed,
     SendOutcome,
 )
-from xscl.delivery.message import Message
-from xscl.delivery.message_reader import PAGE, MessagePage, following, grown_stories
+from xscl.delivery.message import Message, message_of_story
+from xscl.delivery.message_reader import PAGE, MessagePage, following
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
 from xscl.engine.facade import Engine
+from xscl.engine.story_log import StoryLog
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.event_loop import EventLoop
 from xscl.language.names import owner_number
@@ -342,17 +343,21 @@ class Deliveries:
         )
 
     def _stories(self, endpoint: Endpoint, after: int, limit: int) -> MessagePage:
+        """Return the stories that have grown; of a channel that tells them once, the new ones."""
         channel = endpoint.channel
-        return grown_stories(
-            self._pages,
+        page = StoryLog(self._pages).grown(
             endpoint.subscription,
             after,
-            once=channel.tells_once,
+            limit,
             history=channel.history,
             backfilled=channel.backfilled,
-            limit=limit,
-            html=channel.has_html,
         )
+        messages = tuple(
+            message_of_story(story, story.growth, html=channel.has_html)
+            for story in page.stories
+            if story.growth is not None and (story.growth.is_first or not channel.tells_once)
+        )
+        return MessagePage(messages, page.end)
 
     async def _deliver(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int

@@ -29,10 +29,9 @@ from xscl.polling.feed import (
     check_url,
     read_header,
 )
-from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
-from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, feed_row
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, HubLease, ItemCounts, feed_row
 from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App

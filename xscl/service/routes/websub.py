@@ -16,8 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from feeds.http.websub import is_signed
 from xscl.limiter import TooManyConcurrent
 from xscl.polling.feed_repository import FeedRepository, HubLease
-from xscl.polling.hubs import confirm, delivered, deny
-from xscl.polling.websub_callbacks import PATH, TOKEN, HubCallbacks, digest
+from xscl.polling.hubs import PATH, TOKEN, HubCallbacks, confirm, delivered, deny, digest
 from xscl.service.app import App
 from xscl.service.dependencies import TheApp
 from xscl.service.problems import Problem, not_found
