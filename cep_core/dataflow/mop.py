@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.dataflow.channels import Channel, Members, Port
@@ -91,6 +92,9 @@ class Operator:
             found |= dict.fromkeys(pending)
 
 
+_depth = attrgetter("depth")
+
+
 class MOp(ABC):
     """A multi-operator: a label, its operators by output slot, and its depth in the plan."""
 
@@ -102,16 +106,15 @@ class MOp(ABC):
     _wires: Sequence[Wire] = ()  # of the first inputs
 
     def __init__(self, first: Wanted, number: int) -> None:
-        self.kind = first.kind
-        self.number = number
-        self.depth = 1 + max(one.depth for one in first.inputs)
+        self.label = f"{first.kind}#{number}"  # in plans and messages
+        self.depth = 1 + max(map(_depth, first.inputs))
         self.operators: dict[Operator, None] = {}
         self.seconds = 0.0  # spent in batches and ends of epochs, for those who look at the plan
 
     @property
-    def label(self) -> str:
-        """The name of the m-op in plans and messages."""
-        return f"{self.kind}#{self.number}"
+    def kind(self) -> str:
+        """The kind of the m-op's operators, as its label has it."""
+        return self.label.partition("#")[0]
 
     def accepts(self, wanted: Wanted) -> bool:
         """Return True if the m-op can implement one more operator of its key."""

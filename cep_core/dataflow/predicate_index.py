@@ -9,7 +9,7 @@ enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.dataflow.predicates import (
@@ -25,7 +25,7 @@ Target = TypeVar("Target")
 _Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
 
 
-class IndexPlace(NamedTuple):
+class EntryPlace(NamedTuple):
     """The position of a disjunct's entry in an index."""
 
     part: EntryLayout
@@ -62,7 +62,8 @@ class PredicateIndex(Generic[Target]):
 
         If it fails the index is as it was.
         """
-        self.enter(places_of(definition, target))
+        for place in places_of(definition, target):
+            self._enter(place)
         self.definitions[target] = definition
         self._several += len(definition.shape.disjuncts) > 1
 
@@ -70,7 +71,8 @@ class PredicateIndex(Generic[Target]):
         """Remove a target."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        self.drop(places_of(definition, target))
+        for place in places_of(definition, target):
+            self._drop(place)
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
         """Return the targets whose predicate holds for (a, b), in no particular order."""
@@ -86,17 +88,7 @@ class PredicateIndex(Generic[Target]):
                 found += part.scan(_satisfied(held, operator, value), a, b)
         return list(dict.fromkeys(found)) if self._several else found
 
-    def enter(self, places: Iterable[IndexPlace]) -> None:
-        """Enter a target at its places."""
-        for place in places:
-            self._enter(place)
-
-    def drop(self, places: Iterable[IndexPlace]) -> None:
-        """Remove a target from its places."""
-        for place in places:
-            self._drop(place)
-
-    def _enter(self, place: IndexPlace) -> None:
+    def _enter(self, place: EntryPlace) -> None:
         if place.range is not None:
             name = (place.range.column, place.range.operator, place.part)
             held = self._ranges.setdefault(name, _Sorted([], []))
@@ -110,7 +102,7 @@ class PredicateIndex(Generic[Target]):
         bucket = self._tables[place.columns][1].setdefault(place.key, {})
         bucket.setdefault(place.part, []).append(place.entry)
 
-    def _drop(self, place: IndexPlace) -> None:
+    def _drop(self, place: EntryPlace) -> None:
         if place.range is not None:
             name = (place.range.column, place.range.operator, place.part)
             held = self._ranges[name]
@@ -134,12 +126,12 @@ def _no_value(row: Row) -> None:
     """Return the key of what no index answers."""
 
 
-def places_of(definition: BoundPredicate, target: object) -> list[IndexPlace]:
+def places_of(definition: BoundPredicate, target: object) -> list[EntryPlace]:
     """Return where the disjuncts of a target belong; one that can never hold belongs nowhere.
 
     Whatever has to be compiled is compiled here: entering and dropping only change tables.
     """
-    found: list[IndexPlace] = []
+    found: list[EntryPlace] = []
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
         columns: tuple[int, ...] = ()
@@ -160,7 +152,7 @@ def places_of(definition: BoundPredicate, target: object) -> list[IndexPlace]:
             chosen = None
         part = shape.part(number, frozenset(answered))
         entry = (*[constants[slot] for slot in part.slots], target)
-        found.append(IndexPlace(part, entry, columns, key, chosen))
+        found.append(EntryPlace(part, entry, columns, key, chosen))
     return found
 
 

@@ -37,7 +37,6 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.algebra.normal_form import Junction, NumberedAtom, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
-from cep_core.algebra.patterns import conjunction
 from cep_core.dataflow import code
 from cep_core.dataflow.code import CompiledCondition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
@@ -172,13 +171,6 @@ class PredicateShape:
     def always(self) -> bool:
         """True if the predicate holds for every row."""
         return any(not disjunct.literals for disjunct in self.disjuncts)
-
-    @cached_property
-    def static(self) -> PredicateShape:
-        """What the only disjunct asks of side 2 alone; TRUE of several."""
-        only = self.disjuncts[0] if len(self.disjuncts) == 1 else IndexedDisjunct((), True)
-        found = [one for one, read in zip(only.literals, only.reads, strict=True) if read <= {2}]
-        return PredicateShape(conjunction(found), True, self.functions)
 
     @cached_property
     def keys(self) -> tuple[Callable[[Row], Any], ...]:

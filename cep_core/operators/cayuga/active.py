@@ -1,23 +1,33 @@
 """The AN-index: which states that have instances may be concerned by a right row.
 
-One for each right stream and lane.  It is a predicate index of what the states' filter predicates
-ask of the right row alone, and lists active states only (Hong 2009, section 4.5.3).  States of any
-depth may share it: a row that is made in an epoch never meets a right row of that epoch.
+One for each right stream and lane.  It hashes the static equalities of the states' filter
+predicates and lists active states only (Hong 2009, section 4.5.3).  States of any depth may share
+it: a row that is made in an epoch never meets a right row of that epoch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
-from cep_core.algebra.expressions import TRUE
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Operator, Wire
-from cep_core.dataflow.predicate_index import IndexPlace, PredicateIndex, places_of
-from cep_core.dataflow.predicates import BoundPredicate, BoundShape, PredicateShape
+from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import Row
 
-_EACH_ROW = BoundShape(PredicateShape(TRUE, False, {}), ())
+
+class IndexPlace(NamedTuple):
+    """The position of a state in the AN-index: columns of the right row, and their values.
+
+    Without columns each right row concerns the state.
+    """
+
+    columns: tuple[int, ...]
+    key: Hashable
+
+
+EACH_ROW = IndexPlace((), None)
 
 
 class ActiveIndex:
@@ -32,8 +42,8 @@ class ActiveIndex:
         self.wire = Wire(Port(self, self.receive), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
-        self._active: dict[Any, None] = {}
-        self._index: PredicateIndex[Any] = PredicateIndex()
+        # of active states, by columns: their value in a row, and the states by it
+        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
 
     @property
     def right(self) -> Operator:
@@ -46,11 +56,14 @@ class ActiveIndex:
         """The name for messages: that of the states."""
         return ", ".join(state.label for state in list(self.states)[:3])
 
-    def places(self, state: Any, filter: BoundPredicate | None) -> list[IndexPlace]:
-        """Return where a state with a filter predicate lies; None: each row concerns it."""
-        if filter is None or not self.indexed:
-            return places_of(_EACH_ROW, state)
-        return places_of(BoundShape(filter.shape.static, filter.constants), state)
+    def place(self, filter: BoundPredicate) -> IndexPlace:
+        """Return where a state with a filter predicate lies."""
+        shape, constants = filter
+        if not self.indexed or len(shape.disjuncts) != 1 or not shape.disjuncts[0].equalities:
+            return EACH_ROW
+        columns, slots, _ = zip(*shape.disjuncts[0].equalities, strict=True)
+        values = tuple([constants[slot] for slot in slots])
+        return IndexPlace(columns, values if len(values) > 1 else values[0])
 
     def attend(self, state: Any, right: Operator) -> None:
         """Attach a state to the right stream."""
@@ -68,22 +81,34 @@ class ActiveIndex:
             self._right = None
 
     def activate(self, state: Any) -> None:
-        """Enter a state that has got instances."""
-        if state not in self._active:
-            self._active[state] = None
-            self._index.enter(state.places)
+        """Enter a state that has instances; it may have been entered before."""
+        columns, key = state.place
+        if columns and not is_proper(key, len(columns) > 1):
+            return  # nothing equals a null or NaN: no row concerns the state
+        if columns not in self._tables:
+            self._tables[columns] = (values_of(columns) if columns else _no_value, {})
+        self._tables[columns][1].setdefault(key, {})[state] = None
 
     def deactivate(self, state: Any) -> None:
-        """Remove a state without instances."""
-        if state in self._active:
-            del self._active[state]
-            self._index.drop(state.places)
+        """Remove a state without instances; it may have been removed before."""
+        columns, key = state.place
+        table = self._tables[columns][1] if columns in self._tables else {}
+        states = table.get(key)
+        if states is not None:
+            states.pop(state, None)
+            if not states:
+                del table[key]
 
     def receive(self, row: Row, members: Members) -> None:
         """Pass a right row to the states that it may concern."""
-        for state in self._index.find(None, row):
-            state.match(row)
+        for value_of, table in self._tables.values():
+            for state in table.get(value_of(row), ()):
+                state.match(row)
 
     def entries(self) -> int:
         """Count the states that it lists."""
-        return len(self._active)
+        return sum(len(states) for _, table in self._tables.values() for states in table.values())
+
+
+def _no_value(row: Row) -> None:
+    """Return the key of states that each row concerns."""

@@ -175,7 +175,7 @@ class AggregateMOp(OrderedMOp):
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
-        self.kind = "aggregate"
+        self.label = f"aggregate#{number}"
         self._wires = [Wire(Port(self, self.receive), self._lane)]
         self._shares: dict[Aggregation, Share] = {}
         self._arrived: list[tuple[Row, Members]] = []

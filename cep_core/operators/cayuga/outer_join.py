@@ -28,7 +28,7 @@ from cep_core.dataflow.channels import Members, members_of, slots_of, without_sl
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SlotWiseMOp, Wanted
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
-from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.cayuga.active import EACH_ROW, ActiveIndex
 
 _LEFT, _RIGHT = 0, 1
 _ANSWERED = 2
@@ -76,7 +76,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         # A row of which no partner comes later is kept only if it may come out alone.
         self._keeps = upper >= 0 or definition.alone[0], lower <= 0 or definition.alone[1]
         # A right row that is kept concerns it whatever its values.
-        self.places = active.places(self, None if self._keeps[_RIGHT] else definition.filter)
+        self.place = EACH_ROW if self._keeps[_RIGHT] else active.place(definition.filter)
         shape, self._constants = definition.filter
         self._holds, self._keys = shape.holds, shape.keys
         width = [one.wanted.width for one in reversed(first.inputs)]

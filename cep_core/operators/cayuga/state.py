@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.text import counted
@@ -39,7 +38,6 @@ from cep_core.dataflow.mop import (
     SlotWiseMOp,
     Wanted,
 )
-from cep_core.dataflow.predicate_index import IndexPlace
 from cep_core.dataflow.predicates import (
     BoundColumns,
     BoundPredicate,
@@ -66,7 +64,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         right = first.inputs[1]
         self.depth = right.depth + 1
         self.active = index
-        self._filter = filter
+        self.place = index.place(filter)
+        self._listens = False
         self._constants = filter.constants
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
@@ -87,14 +86,12 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if not self.operators:
             self.active.leave(self)
 
-    @cached_property
-    def places(self) -> list[IndexPlace]:
-        """Where the state lies in the AN-index."""
-        return self.active.places(self, self._filter)
-
     def _attend(self) -> None:
         """Listen to right rows while there are instances."""
-        (self.active.activate if self._kept.count else self.active.deactivate)(self)
+        listens = self._kept.count > 0
+        if listens is not self._listens:
+            self._listens = listens
+            (self.active.activate if listens else self.active.deactivate)(self)
 
     def instances(self) -> int:
         return self._kept.count
@@ -200,6 +197,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         """Return the instances that a right row meets, and note that they are met."""
         if row[2] < self._since:
             return []
+        if self._guard is not None and not self._guard(None, row, self._constants):
+            return []
         key = None if self._right_key is None else self._right_key(row)
         group = self._kept.groups.get(key)
         if group is None:
@@ -223,8 +222,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def indexes(self) -> str:
         """Describe what the indexes answer."""
         found = []
-        if equal := [one for place in self.places for one in place.columns]:
-            found.append(f"AN-index on {counted(len(equal), 'equality', 'equalities')}")
+        if equal := len(self.place.columns):
+            found.append(f"AN-index on {counted(equal, 'equality', 'equalities')}")
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
         if self._bounds:
@@ -236,27 +235,28 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def _read(self, filter: BoundPredicate, index: ActiveIndex) -> None:
         """Split the filter into what the indexes answer and what is left to test."""
         shape = filter.shape
+        self._guard: code.CompiledCondition | None = None
         self._worthy: code.CompiledCondition | None = None
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
-        self.joined: tuple[int, ...] | None = None  # columns of the AI-index
         # (place in an instance, how long after it)
         self._bounds = _bounds_of(shape.disjuncts, self._constants)
         self._last_of = _last_of(self._bounds)
         if shape.joins and index.instance_index:
-            self.joined, right = zip(*shape.joins, strict=True)
-            self._left_key = key_function(self.joined)
+            left, right = zip(*shape.joins, strict=True)
+            self._left_key = key_function(left)
             self._right_key = values_of(right)  # finds no null or NaN
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return
         disjunct = shape.disjuncts[0]
-        reads = list(enumerate(disjunct.reads))
-        answered = frozenset(n for n, read in reads if read <= {2} and index.indexed)
+        answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
         if index.instance_index:
+            reads = list(enumerate(disjunct.reads))
+            newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
             older = frozenset(n for n, read in reads if read == {1})
-            self._worthy = shape.some(older)
-            answered |= older.union(disjunct.joins.values())
+            self._guard, self._worthy = shape.some(newer), shape.some(older)
+            answered |= newer.union(older, disjunct.joins.values())
         self._scan = shape.instances(answered)
 
 
