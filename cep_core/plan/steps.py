@@ -15,15 +15,12 @@ from cep_core import algebra
 from cep_core.algebra import Node, sources_of
 from cep_core.algebra.expressions import (
     Column,
-    Compare,
     Constant,
     Expression,
     Parameter,
-    Time,
     rewrite,
 )
 from cep_core.algebra.pattern_tree import Absent, trees_in
-from cep_core.algebra.patterns import conjunction
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import (
@@ -49,7 +46,6 @@ _ORDERED = ("sequence", "iterate", "pattern_match", *_ABSENT)
 
 
 _NAMELESS = Schema((), ())
-_FOLLOWS = Compare("<", Time(1, "end"), Time(2, "begin"))
 _KINDS = {
     kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Node)
 }
@@ -224,9 +220,9 @@ class _Writer:
         return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
 
     def _absence(self, node: algebra.Absence) -> Define:
-        filter = self._predicate(conjunction((_FOLLOWS, node.predicate)), True)
-        window, (paired, moment) = self._window(node.window, 1), (node.otherwise, node.moment)
-        return lambda p: OuterPairs(filter(p), 1, window(p), (True, False), paired, moment)
+        filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
+        pairs, moment = node.otherwise, node.moment
+        return lambda p: OuterPairs(filter(p), 1, window(p), (True, False), pairs, True, moment)
 
     def _outer(self, node: algebra.OuterJoin) -> Define:
         filter, alone = self._predicate(node.predicate, True), node.alone
