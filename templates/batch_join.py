@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.bound.bounded_answers import BoundedAnswers, Touched
+from templates.bound.bounded_answers import UNCOUNTED, BoundedAnswers, Touched
 from templates.columns.columns import (
     Column,
     Columns,
@@ -24,18 +24,17 @@ from templates.columns.columns import (
     unpack,
     with_valued,
 )
-from templates.evaluators import Evaluator, arrow_table
-from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, Views
+from templates.evaluators import Evaluator, SmallBatch, arrow_table
+from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, BatchView, Views
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded, grouped
 from templates.registry.members import TemplateRows
 from templates.registry.registry import Registry
-from templates.state.batch_documents import BatchDocuments, KeptState
 from templates.state.stored_state import StoredState
-from templates.state.value_joins import Dense, Driven, HeavyBatch, Pass
+from templates.state.value_joins import BatchDocuments, Dense, Driven, KeptState, Pass
 
 if TYPE_CHECKING:
-    from templates.registry.text_edges import TextEdges
+    from templates.text.text_comparisons import TextEdges
 
 SHOWN = 100_000
 """Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
@@ -91,8 +90,8 @@ class BatchJoin:
     """One batch through all templates.
 
     `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
-    templates' queries, `of_one` those of documents that are joined one by one.  With a `part` the
-    value joins of its values drive, so that at least the results that need these are found.
+    templates' queries, `of_one` those that may have very many answers.  With a `part` the value
+    joins of its values drive, so that at least the results that need these are found.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class BatchJoin:
         times: pa.Table,
         *,
         evaluator: Evaluator,
-        of_one: Evaluator,
+        of_one: SmallBatch,
         most: int,
         apart: Apart | None = None,
         part: ValuePart | None = None,
@@ -113,12 +112,10 @@ class BatchJoin:
         self.out: dict[int, list[Columns]] = {}
         self._registry = registry
         self.bindings = bindings
-        self._evaluator = evaluator
-        self._of_one = of_one
         self._apart = apart
         self._part = part
-        self._bounded = BoundedAnswers(self.documents, most)
-        self._one_by_one = False
+        self._bounded = BoundedAnswers(self.documents, evaluator, of_one, most)
+        self._answers = 0  # rows of all R_out
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
     def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
@@ -128,9 +125,10 @@ class BatchJoin:
             now = perf_counter()
             members.seconds += now - before
             before = now
+            self._answers += len(columns["qid"])
+            if self._answers > UNCOUNTED:
+                columns = self._bounded.within(members.template.graph, columns)
             if len(columns["qid"]):
-                if self._one_by_one:
-                    self._bounded.count(members.template.graph, columns)
                 self.out.setdefault(members.template.number, []).append(columns)
 
     def found(self) -> tuple[pa.Table, list[Cut]]:
@@ -156,7 +154,7 @@ class BatchJoin:
         reached = self._registry.firing.reached(pairs, two_sided=False)
         touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
         if touched:
-            self.take(self._bounded.filtered(self._evaluator, touched, self.columns))
+            self.take(self._bounded.answers(touched, BatchView(self.columns)))
 
     # -- Two sides: R_vj -------------------------------------------------------------------
 
@@ -172,36 +170,20 @@ class BatchJoin:
             usable = np.logical_or.reduce((usable, *sides))
         if not usable.any():
             return
-        filtered, over = dict(self.out), dict(self._bounded.over)
-        bindings, first = self.columns, int(self.documents.columns["doc"].min())
-        try:
-            for views in (FORWARD, BACKWARD) if back else (FORWARD,):
-                self._pass(views, bindings, usable, first)
-        except HeavyBatch:  # both documents of a pair are joined when the later one comes
-            self.out, self.made = filtered, {}
-            self._bounded = BoundedAnswers(self.documents, self._bounded.most, over)
-            self._one_by_one = True
-            self._evaluator = self._of_one  # a plan costs more than the rows of one document
-            for doc in distinct(bindings["doc"][usable]).tolist():
-                of_one = usable & (bindings["doc"] == doc)
-                for views in (FORWARD, BACKWARD):
-                    self._pass(views, bindings, of_one, doc, older=True)
+        for views in (FORWARD, BACKWARD) if back else (FORWARD,):
+            self._pass(views, usable)
 
-    def _pass(
-        self, views: str, bindings: Columns, usable: Column, first: int, *, older: bool = False
-    ) -> None:
-        back = views is BACKWARD
-        asked = self._registry.retention.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
-        batch = chosen(bindings, np.flatnonzero(usable & asked))
-        memory, times = self.documents.state.memory, self.documents.columns
+    def _pass(self, views: str, usable: Column) -> None:
+        back, times = views is BACKWARD, self.documents.columns
+        asked = self._registry.retention.joined(LEFT if back else RIGHT)[self.columns["pair"]] > 0
+        batch = chosen(self.columns, np.flatnonzero(usable & asked))
         half = Pass(
-            memory,
+            self.documents.state.memory,
             self._registry.retention.horizon(),
             times,
             back,
-            first,
+            int(times["doc"].min()),
             self.exceeding,
-            older,
             None if self._part is None else self._part.is_here,
         )
         texts = self._registry.texts
@@ -256,7 +238,7 @@ class BatchJoin:
             either = set(distinct(bindings["pair"]).tolist())
             live = [m for m in live if m.can_fire(left | either, right | either)]
         touched = _touched(live, distinct(joins["pairs"]))
-        self.take(self._bounded.answers(self._evaluator, touched, views))
+        self.take(self._bounded.answers(touched, views))
 
     def _answer_dense(self, dense: Dense) -> None:
         """Evaluate the templates over two documents of which no R_vj was made."""
@@ -275,7 +257,7 @@ class BatchJoin:
         (rank,) = self.documents.ranks(np.array([doc])).tolist()
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):
             for qid in members.any_of(edges)["qid"].tolist():
-                self._bounded.over[Cut(qid, rank)] = None
+                self._bounded.exceed(Cut(qid, rank))
 
     def exceeding(self, rank: int, edges: Column) -> Column:
         """Return a mask of value joins of which all rows of R_T exceed the bound with a newcomer.
@@ -297,7 +279,7 @@ def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
 
     They are in the order of results: by doc2, doc1, qid, and then the nodes.
     """
-    outputs = [i for i, node in enumerate(graph.nodes) if node.output]
+    outputs = graph.outputs
     names = ["doc2", "doc1", "qid", *(f"node{i + 1}" for i in outputs)]
     columns = [rows[name] for name in names]
     order = np.lexsort(columns[::-1])

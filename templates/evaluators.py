@@ -3,7 +3,8 @@
 A push of a few documents joins a handful of kept rows, for which DuckDB takes ten times as long as
 NumPy; for larger batches it is faster (docs/decisions/templates.md).  Queries read relations of a
 batch: R_vj, the bindings of its documents, and the rows of R_T that the batch touches.  They read
-nothing of `state.*`.
+nothing of `state.*`.  NumPy counts the rows of a join before it makes them, and gives up if there
+are too many.  DuckDB does not, so it gets no query that may have so many.
 
 Planning a join of n relations takes DuckDB about n ms, several times as long as joining the rows
 of a batch of 500 documents.  So each query is prepared once.  DuckDB plans a prepared statement
@@ -14,19 +15,20 @@ the store.  So the queries have a database of their own, in memory, to which rel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import MOST, Column, Columns, Index, TooManyRows, chosen, equal_rows
+from templates.columns import columns
+from templates.columns.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import (
     JOINS,
     R_VJ,
-    SEVERAL,
     ConjunctiveQuery,
+    PartViews,
     in_time,
     select,
 )
@@ -37,40 +39,25 @@ MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""
 
 
-class Evaluator(Protocol):
-    """Evaluates the conjunctive query of a template over some rows of its R_T.
-
-    The columns of R_out are qid, doc1, doc2, node1 ... noden (as numbered in the template), wl.
-    """
-
-    made: int
-    """Rows of R_out so far."""
-
-    def answers(
-        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
-    ) -> Columns:
-        """Return R_out over the relations that the template's query reads (`members.queries`)."""
-        ...
-
-
 class SmallBatch:
     """The evaluator over NumPy columns.
 
-    A join of more than `columns.MOST` pairs of rows is left to another evaluator.
+    A join of more than `columns.MOST` rows is left to another evaluator, unless it may have very
+    many.
     """
 
-    def __init__(self, otherwise: Evaluator) -> None:
+    def __init__(self, otherwise: ConjunctiveQueries) -> None:
         self.made = 0
         self._otherwise = otherwise
 
-    def answers(
-        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
-    ) -> Columns:
-        """Return R_out over the relations of a batch."""
+    def answers(self, members: TemplateRows, rows: Columns, views: PartViews) -> Columns:
+        """Return R_out over the views of a part of a batch; raises TooManyRows."""
         try:
-            found = _evaluate(members.queries[members.several], rows, relations)
+            found = _evaluate(members.query, rows, views.relations())
         except TooManyRows:
-            return self._otherwise.answers(members, rows, relations)
+            if views.may_be_many(members.template.graph):
+                raise
+            return self._otherwise.answers(members, rows, views)
         self.made += len(found["qid"])
         return found
 
@@ -91,7 +78,7 @@ def _evaluate(
         if atom.valued:
             relation = chosen(relation, relation["valued"])
         if rows is None:
-            which, rows = Index(registered[asked]).rows(relation[column], most=MOST)
+            which, rows = Index(registered[asked]).rows(relation[column], most=columns.MOST)
         else:
             shared = [(bound[name], relation[one]) for one, name in atom.binds if name in bound]
             ours, theirs = zip(*shared, strict=True)
@@ -127,14 +114,12 @@ class ConjunctiveQueries:
         self._planned: _PlannedQueries | None = None  # small batches need none
         self.lent: dict[str, Columns] = {}
 
-    def answers(
-        self, members: TemplateRows, rows: Columns, relations: Mapping[str, Columns]
-    ) -> Columns:
-        """Return R_out over the relations of a batch; raises EvaluationError."""
+    def answers(self, members: TemplateRows, rows: Columns, views: PartViews) -> Columns:
+        """Return R_out over the views of a part of a batch; raises EvaluationError."""
         try:
             if self._planned is None:
                 self._planned = _PlannedQueries()
-            for name, relation in relations.items():
+            for name, relation in views.relations().items():
                 if self.lent.get(name) is not relation:
                     self._planned.lend(name, _lendable(name, relation))
                     self.lent[name] = relation
@@ -148,9 +133,17 @@ class ConjunctiveQueries:
 
     def release(self) -> None:
         """Release the relations of a batch; the plans stay."""
-        self.lent.clear()
-        if self._planned is not None:
+        if self.lent and self._planned is not None:
             self._planned.release()
+        self.lent.clear()
+
+
+Evaluator: TypeAlias = SmallBatch | ConjunctiveQueries
+"""Evaluates the conjunctive query of a template over some rows of its R_T.
+
+`made` counts the rows of R_out so far.  Their columns are qid, doc1, doc2, node1 ... noden (as
+numbered in the template), wl.
+"""
 
 
 class _Holder:
@@ -178,7 +171,7 @@ class _PlannedQueries:
         self._connection.execute("SET enable_external_access = false")  # fixes `temp_directory`
         self._lent: dict[str, _Holder] = {}
         # The least recently used plan is the first.
-        self._statements: dict[tuple[JoinGraph, bool], tuple[str, duckdb.Statement]] = {}
+        self._statements: dict[JoinGraph, tuple[str, duckdb.Statement]] = {}
 
     def lend(self, name: str, table: pa.Table) -> None:
         """Lend a table under a name, in place of the former one.
@@ -200,11 +193,11 @@ class _PlannedQueries:
 
     def execute(self, members: TemplateRows, rows: pa.Table) -> Columns:
         """Evaluate the query of a template over rows of R_T."""
-        key = members.template.graph, members.several
+        key = members.template.graph
         planned = self._statements.pop(key, None)
         r_t = self._unused() if planned is None else planned[0]
         self.lend(r_t, rows)
-        statement = self._plan(members.queries[key[1]], r_t) if planned is None else planned[1]
+        statement = self._plan(members.query, r_t) if planned is None else planned[1]
         self._statements[key] = r_t, statement
         found = self._connection.execute(statement).fetchnumpy()
         return {name: np.asarray(column) for name, column in found.items()}
@@ -245,7 +238,7 @@ def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
 
 def _lendable(name: str, columns: Columns) -> pa.Table:
     """Return a relation in the form of queries: a binding without a value has no key."""
-    if name in (JOINS, SEVERAL):
+    if name == JOINS:
         return arrow_table(columns, R_VJ)
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
     return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})

@@ -45,7 +45,6 @@ RELATIONS: Mapping[str, pa.Schema] = {
             ("lower", pa.int64()),
             ("wl", pa.int64()),
             ("keep", pa.int64()),
-            ("apart", pa.bool_()),
             ("lead", pa.int8()),
         ]
     ),

@@ -41,8 +41,8 @@ import xscl.documents.consumed_offsets as consumed_offsets
 import xscl.documents.document_validation as document_validation
 import xscl.documents.retention as retention
 import xscl.engine.backfills as backfills
+import xscl.engine.backfills as histories
 import xscl.engine.disk_guard as disk_guard
-import xscl.engine.histories as histories
 import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
 import xscl.inspection.vocabulary as vocabulary

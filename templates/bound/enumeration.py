@@ -4,7 +4,7 @@ Two documents of 40 equal nodes each, joined by four value joins, have 40^4 answ
 so many are enumerated as show that they exceed the bound of results:
 
 1. Remove rows that no answer uses (semi-joins).
-2. Join the relations, giving up as soon as an intermediate result exceeds `CHUNK` rows.
+2. Join the relations, giving up as soon as an intermediate result exceeds `columns.MOST` rows.
 3. On giving up, split the domain of an output variable with several values, and answer each range
    until enough answers are known.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from templates.columns import columns
 from templates.columns.columns import (
     Column,
     Columns,
@@ -28,8 +29,6 @@ from templates.columns.columns import (
 )
 from templates.model.conjunctive_query import ConjunctiveQuery
 
-CHUNK = 100_000
-"""Rows of an intermediate result from which on a query is split."""
 WORK = 5_000_000
 """Rows that are joined for one group of answers at most: about a second.
 
@@ -157,11 +156,9 @@ def _join(left: Relation, right: Relation) -> dict[str, Column]:
     """Return the natural join of two relations; raises TooManyRows."""
     names = [name for name in left if name in right]
     if names:
-        ours, theirs = equal_rows(
-            [left[name] for name in names], [right[name] for name in names], CHUNK
-        )
+        ours, theirs = equal_rows([left[name] for name in names], [right[name] for name in names])
     else:
-        if _size(left) * _size(right) > CHUNK:
+        if _size(left) * _size(right) > columns.MOST:
             raise TooManyRows
         ours = np.repeat(np.arange(_size(left)), _size(right))
         theirs = np.tile(np.arange(_size(right)), _size(left))

@@ -85,8 +85,8 @@ def together(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-MOST = 1_000_000
-"""Pairs of rows from which on a join is left to the database."""
+MOST = 20_000
+"""Rows of an intermediate result above which a query is divided, or its answers are counted."""
 
 
 class TooManyRows(Exception):
@@ -171,13 +171,11 @@ def among(values: Column, present: Column) -> Column:
     return found
 
 
-def equal_rows(
-    left: Sequence[Column], right: Sequence[Column], most: float = MOST
-) -> tuple[Column, Column]:
+def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column, Column]:
     """Return the pairs of a row of `left` and a row of `right` that are equal in all columns.
 
     Raises:
-        TooManyRows: there are more than `most` of them.
+        TooManyRows: there are more than `MOST` of them.
     """
     size = len(left[0])
     codes, span = np.zeros(size + len(right[0]), dtype=np.int64), 1
@@ -186,7 +184,7 @@ def equal_rows(
         if span * width >= MOST_CODES:
             codes, span = _placed(codes)
         codes, span = codes * width + values, span * width
-    return Index(codes[size:]).rows(codes[:size], most=most)
+    return Index(codes[size:]).rows(codes[:size], most=MOST)
 
 
 MOST_CODES = 1 << 62

@@ -24,11 +24,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, Columns, chosen, numbered, steps
+from templates.columns.columns import (
+    Column,
+    Columns,
+    chosen,
+    grouped_counts,
+    pack,
+    steps,
+)
 from templates.model.join_graph import (
     MEASURES,
     OPERATORS,
@@ -62,10 +70,10 @@ each, which is what queries join by (`columns.pack`); `gap`, `lead` and `age` ar
 measures of `join_graph`.
 """
 
-JOINS, SEVERAL, BINDINGS, BATCH = "vj1", "several1", "others1", "batch_binding"
+JOINS, BINDINGS, BATCH = "vj1", "others1", "batch_binding"
 SIDES = ("left_binding", "right_binding")
-"""Names of relations: R_vj, what it has of documents with several value joins, all bindings of the
-documents that it joins, the bindings of a batch, and those of a left and a right document."""
+"""Names of relations: R_vj, all bindings of the documents that it joins, the bindings of a batch,
+and those of a left and a right document."""
 
 FORWARD, BACKWARD = "vj1", "vj2"
 """The names of R_vj of the first and of the second pass, to be read after a push."""
@@ -114,13 +122,9 @@ def key(number: int) -> str:
     return f"key{number + 1}"
 
 
-def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
-    """Return the query of a template with two sides over R_vj (Algorithm 4).
-
-    `several`: no row of R_T has two value joins that one row of R_vj can satisfy.
-    """
-    relation = SEVERAL if several and len(graph.equalities) > 1 else JOINS
-    atoms = (*_value_joins(graph, relation), *_others(graph))
+def over_views(graph: JoinGraph) -> ConjunctiveQuery:
+    """Return the query of a template with two sides over R_vj (Algorithm 4)."""
+    atoms = (*_value_joins(graph), *_others(graph))
     compared = tuple((sign, key(left), key(right)) for sign, left, right in _unequal(graph))
     return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
 
@@ -159,7 +163,7 @@ def _unequal(graph: JoinGraph) -> Iterator[tuple[str, int, int]]:
     return (("<>", edge.left, edge.right) for edge in graph.edges if edge.operator == UNEQUAL)
 
 
-def _value_joins(graph: JoinGraph, relation: str) -> Iterator[RelationAtom]:
+def _value_joins(graph: JoinGraph) -> Iterator[RelationAtom]:
     """Yield R_vj for each equality: it binds both nodes and those above them."""
     parents = {child: parent for parent, child in graph.pairs}
     valued: set[int] = set()
@@ -171,7 +175,7 @@ def _value_joins(graph: JoinGraph, relation: str) -> Iterator[RelationAtom]:
             binds += [(name, name) for name in ("doc1", "doc2", *MEASURES)]
         binds += [("key", key(end)) for end in (edge.left, edge.right) if end not in valued]
         valued |= {edge.left, edge.right}
-        yield RelationAtom(f"v{number}", relation, tuple(binds), ("pairs", f"e{number}"))
+        yield RelationAtom(f"v{number}", JOINS, tuple(binds), ("pairs", f"e{number}"))
 
 
 def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
@@ -227,6 +231,42 @@ def in_time_sql(measures: Mapping[str, str], row: str) -> str:
 # -- Views ----------------------------------------------------------------------------------
 
 
+IN_DATABASE = 100_000
+"""Answers of a row of R_T up to which a query is left to the database, which does not give up."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchView:
+    """The bindings of a batch, which templates with one side read."""
+
+    bindings: Columns
+
+    @property
+    def docs(self) -> Column:
+        """Each document, twice."""
+        return pack(self.bindings["doc"], self.bindings["doc"])
+
+    def relations(self) -> dict[str, Columns]:
+        """Return the only relation."""
+        return {BATCH: self.bindings}
+
+    def of(self, mask: Column) -> BatchView:
+        """Return the view of some bindings."""
+        return BatchView(chosen(self.bindings, mask))
+
+    def of_row(self, graph: JoinGraph, row: Columns) -> BatchView:
+        """Return the bindings of the pairs of one row of R_T."""
+        return self.of(_have(self.bindings["pair"], row, "p", len(graph.pairs)))
+
+    @cached_property
+    def _largest(self) -> Column:
+        return _largest(self.bindings, "doc", "pair")
+
+    def may_be_many(self, graph: JoinGraph) -> bool:
+        """Return True if one row of R_T may have more than `IN_DATABASE` answers."""
+        return bool((self._largest ** len(graph.pairs)).sum() > IN_DATABASE)
+
+
 @dataclass(frozen=True, eq=False)
 class Views:
     """The views of one part of a batch: R_vj, and all bindings of the documents that it joins.
@@ -237,35 +277,63 @@ class Views:
     joins: Columns
     bindings: Columns | None = None
 
-    @cached_property
-    def several(self) -> Columns:
-        """R_vj of the documents that have joins between at least two pairs of nodes.
-
-        A template with several joins reads no others, unless one of its rows of R_T may bind two
-        of its variables to the same node.
-        """
-        joins = self.joins
-        order = np.argsort(joins["docs"], kind="stable")
-        starts = steps(joins["docs"][order])
-        if not len(starts):
-            return joins
-        differ = np.zeros(len(starts), dtype=np.bool_)
-        for nodes in (joins["node1"][order], joins["node2"][order]):
-            differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
-        rows = order[differ[numbered(starts, len(order))]]
-        return chosen(joins, np.sort(rows))
-
-    def relations(self, *, several: bool) -> dict[str, Columns]:
-        """Return the relations that the query of a template reads, by name.
-
-        A query reads only one of both; `several` is computed when it is first read.
-        """
-        found = {SEVERAL: self.several} if several else {JOINS: self.joins}
+    def relations(self) -> dict[str, Columns]:
+        """Return the relations that the query of a template reads, by name."""
+        found = {JOINS: self.joins}
         return found if self.bindings is None else {**found, BINDINGS: self.bindings}
 
-    def of(self, docs: Column) -> Views:
-        """Return the views of some pairs of documents."""
-        return Views(chosen(self.joins, np.isin(self.joins["docs"], docs)), self.bindings)
+    @property
+    def docs(self) -> Column:
+        """Both documents of each row of R_vj, packed."""
+        return self.joins["docs"]
+
+    def of(self, mask: Column) -> Views:
+        """Return the views of some rows of R_vj."""
+        return Views(chosen(self.joins, mask), self.bindings)
+
+    def of_row(self, graph: JoinGraph, row: Columns) -> Views:
+        """Return the value joins of one row of R_T, between documents that are in time for it."""
+        has = _have(self.joins["pairs"], row, "e", len(graph.equalities))
+        return self.of(has & in_time(row, self.joins))
+
+    @cached_property
+    def _largest(self) -> Column:
+        return _largest(self.joins, "docs", "pairs")
+
+    @cached_property
+    def _largest_other(self) -> float:
+        assert self.bindings is not None
+        return float(_largest(self.bindings, "doc", "pair").max(initial=0))
+
+    def may_be_many(self, graph: JoinGraph) -> bool:
+        """Return True if one row of R_T may have more than `IN_DATABASE` answers.
+
+        The bound is the largest number of value joins of *equal* pairs of variables that two
+        documents have, to the power of the equalities.  All value joins of two documents in its
+        place were a bound that nearly every batch exceeded.  It is not computed where all rows
+        together have few combinations.
+        """
+        joins, free = len(self.joins["docs"]), len(graph.pairs) - len(graph.equal)
+        others = 1 if self.bindings is None else len(self.bindings["doc"])
+        if joins ** len(graph.equalities) * others**free <= IN_DATABASE:
+            return False
+        bound = self._largest ** len(graph.equalities)
+        return bool(bound.sum() * (self._largest_other**free if free else 1) > IN_DATABASE)
+
+
+PartViews: TypeAlias = BatchView | Views
+"""The views of one part of a batch, which can be divided by its documents."""
+
+
+def _have(column: Column, row: Columns, kind: str, places: int) -> Column:
+    """Return a mask of the values that one row of R_T has at some place of a kind."""
+    return np.isin(column, [row[f"{kind}{place}"][0] for place in range(places)])
+
+
+def _largest(relation: Columns, docs: str, pairs: str) -> Column:
+    """Return the most rows with equal pairs of variables of each document, or of two."""
+    groups, counts = grouped_counts(relation, docs, pairs)
+    return np.maximum.reduceat(counts, steps(groups[docs])).astype(np.float64)
 
 
 # -- SQL -------------------------------------------------------------------------------------

@@ -79,6 +79,11 @@ class JoinGraph:
         return any(node.side == RIGHT for node in self.nodes)
 
     @cached_property
+    def outputs(self) -> tuple[int, ...]:
+        """The nodes that matches name."""
+        return tuple(number for number, node in enumerate(self.nodes) if node.output)
+
+    @cached_property
     def compared(self) -> frozenset[int]:
         """The nodes with an edge."""
         return _ends(self.edges)
@@ -151,7 +156,7 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
 
 
 def _wanted(graph: JoinGraph) -> set[int]:
-    wanted = set(graph.compared) | {i for i, n in enumerate(graph.nodes) if n.output}
+    wanted = {*graph.compared, *graph.outputs}
     for side in {node.side for node in graph.nodes}:
         if not any(graph.nodes[i].side == side for i in wanted):
             wanted.add(graph.top(side))

@@ -12,7 +12,8 @@ in which of two pushes it appears.  So each such partner is a group of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -70,21 +71,23 @@ def bounded(
 
     `found` has the columns of groups; `cuts` are groups that were found to exceed it elsewhere.
     """
-    keys = [found[name].to_numpy() for name in GROUP]
-    order = np.lexsort(keys[::-1])
-    first = steps(*(key[order] for key in keys))
-    sizes = np.diff(first, append=len(order))
-    groups = zip(*(key[order[first]].tolist() for key in keys), strict=True)
+    groups, sizes, place = groups_of({name: found[name].to_numpy() for name in GROUP})
     every = dict.fromkeys(cuts)
-    above = np.fromiter(
-        (size > most or group in every for group, size in zip(groups, sizes, strict=True)),
-        np.bool_,
-        len(first),
+    above = np.array(
+        [size > most or group in every for group, size in zip(groups, sizes, strict=True)], np.bool_
     )
     if above.any():
-        large = order[first[above]]
-        every |= dict.fromkeys(map(Cut, *(key[large].tolist() for key in keys)))
-        stays = np.empty(len(order), np.bool_)
-        stays[order] = ~above[numbered(first, len(order))]
-        found = found.filter(pa.array(stays))
+        every |= dict.fromkeys(compress(groups, above))
+        found = found.filter(pa.array(~above[place]))
     return found, list(every)
+
+
+def groups_of(rows: Mapping[str, Column]) -> tuple[list[Cut], Column, Column]:
+    """Return the groups of some rows, the number of rows of each, and the place of each row's."""
+    keys = [rows[name] for name in GROUP]
+    order = np.lexsort(keys[::-1])
+    first = steps(*(key[order] for key in keys))
+    place = np.empty(len(order), np.int64)
+    place[order] = numbered(first, len(order))
+    groups = list(map(Cut, *(key[order[first]].tolist() for key in keys)))
+    return groups, np.diff(first, append=len(order)), place

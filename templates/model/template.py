@@ -90,65 +90,49 @@ def embedding(
 def _embedding(
     template: JoinGraph, minor: JoinGraph, variables: tuple[int, ...], ties: int
 ) -> tuple[int, ...] | None:
-    colours = refine(template), refine(minor)
-    if sorted(colours[0]) != sorted(colours[1]) or len(template.edges) != len(minor.edges):
+    wanted, offered = refine(template), refine(minor)
+    if sorted(wanted) != sorted(offered) or len(template.edges) != len(minor.edges):
         return None
-    neighbours = adjacency(template), adjacency(minor)
-    search = _Search(template, minor, variables, *colours, *neighbours, ties)
-    return search.extend((), frozenset())
+    ours, theirs = adjacency(template), adjacency(minor)
 
+    def fits(taken: tuple[int, ...], node: int) -> bool:
+        """Return True if a node may take the next position."""
+        at = len(taken)
+        if node in taken or wanted[at] != offered[node]:
+            return False
+        parent = template.nodes[at].parent
+        if (None if parent is None else taken[parent]) != minor.nodes[node].parent:
+            return False
+        return all(
+            ours[at].get(earlier, ()) == theirs[node].get(other, ())
+            for earlier, other in enumerate(taken)
+        )
 
-@dataclass(slots=True)
-class _Search:
-    template: JoinGraph
-    minor: JoinGraph
-    variables: Sequence[int]
-    wanted: Colours
-    offered: Colours
-    ours: Adjacency
-    theirs: Adjacency
-    ties: int
-
-    def extend(self, taken: tuple[int, ...], used: frozenset[int]) -> tuple[int, ...] | None:
+    def extended(taken: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the best completion of a partial embedding: depth first, variables in order."""
-        if len(taken) == len(self.template.nodes):
+        nonlocal ties
+        if len(taken) == len(template.nodes):
             return taken
-        fitting = [n for n in range(len(self.minor.nodes)) if self._fits(taken, n, used)]
-        fitting.sort(key=self.variables.__getitem__)
-        for _, equal in groupby(fitting, key=self.variables.__getitem__):
-            best = self._best(taken, used, list(equal))
+        fitting = [node for node, _ in enumerate(minor.nodes) if fits(taken, node)]
+        fitting.sort(key=variables.__getitem__)
+        for _, equal in groupby(fitting, key=variables.__getitem__):
+            best: tuple[int, ...] | None = None
+            for node in equal:
+                if best is not None:
+                    ties -= 1
+                    if ties < 0:
+                        break
+                found = extended((*taken, node))
+                if found is not None and (best is None or key(found) < key(best)):
+                    best = found
             if best is not None:
                 return best
         return None
 
-    def _best(
-        self, taken: tuple[int, ...], used: frozenset[int], candidates: list[int]
-    ) -> tuple[int, ...] | None:
-        best: tuple[int, ...] | None = None
-        for node in candidates:
-            if best is not None:
-                self.ties -= 1
-                if self.ties < 0:
-                    break
-            found = self.extend((*taken, node), used | {node})
-            if found is not None and (best is None or self._key(found) < self._key(best)):
-                best = found
-        return best
+    def key(found: tuple[int, ...]) -> list[int]:
+        return [variables[node] for node in found]
 
-    def _key(self, found: tuple[int, ...]) -> list[int]:
-        return [self.variables[node] for node in found]
-
-    def _fits(self, taken: tuple[int, ...], node: int, used: frozenset[int]) -> bool:
-        position = len(taken)
-        if node in used or self.wanted[position] != self.offered[node]:
-            return False
-        parent = self.template.nodes[position].parent
-        if (None if parent is None else taken[parent]) != self.minor.nodes[node].parent:
-            return False
-        ours, theirs = self.ours[position], self.theirs[node]
-        return all(
-            ours.get(earlier, ()) == theirs.get(other, ()) for earlier, other in enumerate(taken)
-        )
+    return extended(())
 
 
 @lru_cache(maxsize=4096)

@@ -35,21 +35,16 @@ FEW = 1_000
 
 PairNumbers: TypeAlias = "set[int]"
 RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T as columns: `TemplateRows.names`, and `apart`."""
+"""Rows of R_T as columns: `TemplateRows.names`."""
 
 
 class JoinRow(NamedTuple):
-    """One row of R_T: a distinct join.
-
-    `apart` says that no two of its value joins can hold between the same two
-    nodes, so that documents which match share at least two values.
-    """
+    """One row of R_T: a distinct join."""
 
     template: int
     pairs: tuple[int, ...]
     relation: TemporalRelation
     keep: int
-    apart: bool
 
 
 class TemplateRows:
@@ -76,35 +71,24 @@ class TemplateRows:
         self._asked = joins or pairs
         self.names = ("qid", *pairs, *joins, "op", "lower", "wl", "keep")
         self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
-        self._together = 0  # rows that are not `apart`
         self._dead = 0
         self._indexes: dict[str, Index] = {}
 
     @cached_property
-    def queries(self) -> tuple[ConjunctiveQuery, ConjunctiveQuery]:
-        """The conjunctive query of the template, and that over documents with `several` joins."""
+    def query(self) -> ConjunctiveQuery:
+        """The conjunctive query of the template."""
         graph = self.template.graph
-        if not graph.two_sided:
-            return over_batch(graph), over_batch(graph)
-        return over_views(graph), over_views(graph, several=True)
-
-    @property
-    def several(self) -> bool:
-        """True if the template's query reads only documents with several value joins."""
-        return len(self.template.graph.equalities) > 1 and not self._together
+        return over_views(graph) if graph.two_sided else over_batch(graph)
 
     # -- rows ------------------------------------------------------------------------------
 
     def add(self, rows: RowColumns) -> None:
         """Add rows; `count` has their pairs."""
-        apart = rows["apart"]
-        self._together += apart.count(False)
-        alive = [1] * len(apart)
+        alive = [1] * len(rows["qid"])
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
-    def remove(self, qid: int, row: JoinRow) -> None:
+    def remove(self, qid: int) -> None:
         """Remove a row."""
-        self._together -= not row.apart
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:

@@ -39,7 +39,7 @@ from templates.registry.members import JoinRow, RowColumns, TemplateIndex, Templ
 from templates.storage import RELATIONS, Storage, scan
 
 if TYPE_CHECKING:
-    from templates.registry.text_edges import TextEdges
+    from templates.text.text_comparisons import TextEdges
 
 UNDESIGNATED = -1
 """The designated equality of a row of R_T without one."""
@@ -92,16 +92,13 @@ class Registry:
         variables: Sequence[str],
         relation: TemporalRelation,
         lateness: int = 0,
-        *,
-        apart: bool = False,
     ) -> RowOfRT:
         """Register a join and return its place; `save` makes it durable.
 
         Reads of pairs and rows may omit it until `take_changed` or `save`.
 
         `reduced` is the join graph's minor, `variables` are the canonical
-        definitions of its nodes; `lateness` is in ticks;
-        `apart` is guaranteed by the caller, see `JoinRow`.
+        definitions of its nodes; `lateness` is in ticks.
         """
         numbers = [self.pairs.variable(one) for one in variables]
         template = self._template(reduced)
@@ -109,7 +106,7 @@ class Registry:
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
         numbered = tuple([self.pairs.pair(one) for one in ends])
-        row = JoinRow(template.number, numbered, relation, relation.keep(lateness), apart)
+        row = JoinRow(template.number, numbered, relation, relation.keep(lateness))
         placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
         return RowOfRT(template.number, placed_at, order)
@@ -130,7 +127,7 @@ class Registry:
         del self._qids[row]
         self._storage.discard("r_t", pa.table({"qid": [qid]}))
         members = self.members[row.template]
-        members.remove(qid, row)
+        members.remove(qid)
         self._count(members, _columns(members, [_stored(qid, row)]), -1)
         if members.two_sided:
             self.retention.shorten({pair: self._longest_keep(pair) for pair in row.pairs})
@@ -248,7 +245,7 @@ class Registry:
         self.retention.count(graph, columns, rows, by)
         if graph.text_joins:
             if self.texts is None:
-                from templates.registry.text_edges import TextEdges  # few queries compare texts
+                from templates.text.text_comparisons import TextEdges  # few queries compare texts
 
                 self.texts = TextEdges()
             self.texts.count(graph, rows, by)
@@ -315,10 +312,10 @@ class Registry:
     def _add_rows(self, members: TemplateRows, stored: pa.Table) -> None:
         pairs = stored["pairs"].combine_chunks().flatten().to_numpy()
         places = pairs.reshape(stored.num_rows, -1).T.tolist()
-        columns = stored.select(("qid", "op", "lower", "wl", "keep", "apart")).to_pydict()
+        columns = stored.select(("qid", "op", "lower", "wl", "keep")).to_pydict()
         qids = columns["qid"]
         relations = map(relation_of, columns["op"], columns["lower"], columns["wl"])
-        fields = (zip(*places, strict=True), relations, columns["keep"], columns["apart"])
+        fields = (zip(*places, strict=True), relations, columns["keep"])
         number = members.template.number
         rows = [JoinRow(number, *row) for row in zip(*fields, strict=True)]
         self._rows.update(zip(qids, rows, strict=True))
@@ -334,7 +331,7 @@ def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, .
     """Return a row of R_T with the columns of `RELATIONS`."""
     relation = row.relation
     bounds = relation.operator.number, relation.lower, relation.upper
-    return row.template, qid, row.pairs, *bounds, row.keep, row.apart, lead
+    return row.template, qid, row.pairs, *bounds, row.keep, lead
 
 
 def _columns(members: TemplateRows, stored: Iterable[tuple[object, ...]]) -> RowColumns:

@@ -10,9 +10,9 @@ each row of R_T only the *driving* value join is made from the slices, the one
 with the smallest slices.  The others are made between the documents that some
 driving one has joined.
 
-A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`), a
-part of its partners at a time, without the value joins that only joins over the bound of results
-need.  Two documents that alone have more than `PART` are *dense*: their R_vj is not made.
+A *heavy* document has more than `PART` driving value joins.  It is joined with a part of its
+partners at a time, without the value joins that only joins over the bound of results need.  Two
+documents that alone have more than `PART` are *dense*: their R_vj is not made.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from templates.columns.columns import (
     Column,
@@ -63,13 +64,6 @@ class Dense:
     edges: Column
 
 
-class HeavyBatch(Exception):
-    """A pass met a heavy document in a batch that is not joined document by document.
-
-    The caller discards the rows of the pass and joins the documents one by one, with `older`.
-    """
-
-
 Exceeding: TypeAlias = Callable[[int, Column], Column]
 """Returns a mask of value joins that the newcomer of a rank needs no more (bound of results)."""
 
@@ -94,7 +88,7 @@ class Pass:
 
     With `back` the batch is the left side, and the right side is the state before the document
     `first`.  Otherwise the batch is the right side, and the left side is the whole state, the batch
-    included; with `older` only the state before `first`.
+    included.
 
     What is not in the batch came before it, also with a higher number than `first`: composites and
     published documents of an engine that replays documents of another one.
@@ -108,7 +102,6 @@ class Pass:
     back: bool
     first: int
     exceeding: Exceeding
-    older: bool = False
     is_here: Callable[[Column], Column] | None = None
 
     def joins(
@@ -118,8 +111,6 @@ class Pass:
 
         `driving` selects the value joins that drive, given the weights of the batch's pairs of
         variables: the numbers of kept links with their values.
-
-        Raises HeavyBatch if the documents must be joined one by one.
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
@@ -162,15 +153,12 @@ class Pass:
         order = np.argsort(batch["doc"], kind="stable")
         starts = steps(batch["doc"][order])
         of_documents = np.add.reduceat(expected[order], starts)
-        if of_documents.max() > PART:
-            if not self.older:
-                raise HeavyBatch
-            yield from self._in_parts(batch, slices, rows, driven)
-            return
         last = ends(starts, len(order))
         for part in portions(of_documents, PART):  # the rows of a document stay together
             some = order[starts[part[0]] : last[part[-1]]]
-            yield from self._part(chosen(batch, some), slices[some], rows, driven)
+            is_heavy = of_documents[part[0]] > PART
+            joined = self._in_parts if is_heavy else self._part
+            yield from joined(chosen(batch, some), slices[some], rows, driven)
 
     def _part(
         self, ours: Columns, slices: Column, rows: Column, driven: Driven
@@ -199,8 +187,9 @@ class Pass:
         )
         which, at = spread(*distinct_slices.T)
         kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
-        older = self._precedes(kept["doc"])
-        which, at, kept = which[older], at[older], chosen(kept, older)
+        if self.back:
+            older = self._precedes(kept["doc"])
+            which, at, kept = which[older], at[older], chosen(kept, older)
         near = ours["pair"][first][which].astype(np.int64)
         far = kept["pair"].astype(np.int64)
         edges = pack(near, far) if self.back else pack(far, near)
@@ -224,12 +213,14 @@ class Pass:
     def unneeded(self, doc: int, ranks: Column, edges: Column) -> Column:
         """Return a mask of the value joins with a document that no row of R_T needs any more.
 
-        `ranks` are those of the partners; of later ones the document is not the newcomer.
+        `ranks` are those of the partners: of two documents the later one is the newcomer.
         """
         rank = int(self.times["rank"][np.searchsorted(self.times["doc"], doc)])
-        present = distinct(edges)
-        gone = among(edges, present[self.exceeding(rank, present)])
-        found: Column = gone & (ranks < rank)
+        newest, found = np.maximum(ranks, rank), np.zeros(len(edges), np.bool_)
+        for newcomer in distinct(newest).tolist():
+            own = newest == newcomer
+            present = distinct(edges[own])
+            found[own] = among(edges[own], present[self.exceeding(newcomer, present)])
         return found
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
@@ -310,7 +301,7 @@ class Pass:
         gap, bounds = measures["gap"], self.bounds
         wanted = (one["base"] != other["base"]) & (gap >= bounds.lower) & (gap <= bounds.upper)
         wanted &= measures["age"] <= bounds.keep
-        if self.back or self.older:
+        if self.back:
             wanted &= self._precedes(self.kept.rows(rows, ("doc",))["doc"])
         which, rows = which[wanted], rows[wanted]
         near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
@@ -349,3 +340,50 @@ def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
     They must be among them: another value would get the number of its neighbour.
     """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
+
+
+class KeptState(Protocol):
+    """The owner of the join state that a batch is joined with."""
+
+    @property
+    def memory(self) -> JoinState:
+        """The join state in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDocuments:
+    """Documents of a batch, by their times (R_docTSW, with its columns), beside the join state."""
+
+    times: pa.Table
+    columns: Columns
+    state: KeptState
+
+    def ranks(self, docs: Column) -> Column:
+        """Return the places of documents in the order of arrival.
+
+        It is -1 for documents that are neither in the batch nor kept.
+        """
+        numbers, place = np.unique(docs, return_inverse=True)
+        times = self.columns
+        here = among(numbers, times["doc"])
+        found = np.full(len(numbers), -1, np.int64)
+        found[here] = times["rank"][np.searchsorted(times["doc"], numbers[here])]
+        if not here.all():
+            found[~here] = self.state.memory.ranks(numbers[~here])
+        return found[place]
+
+    def bindings(self, docs: Column) -> Columns:
+        """Return all bindings of some documents."""
+        memory = self.state.memory
+        names = ("doc", "pair", "node1", "node2", "key", "valued")
+        return memory.rows(memory.of_documents(distinct(docs)), names)
+
+    def distance(self, left: int, right: int) -> Columns | None:
+        """Return what `in_time` reads of two documents; None: they are versions of one."""
+        memory = self.state.memory
+        rows = memory.of_documents(distinct(np.array([left, right])))
+        known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))
+        one, other = (chosen(known, np.flatnonzero(known["doc"] == d)[:1]) for d in (left, right))
+        if one["base"][0] == other["base"][0]:
+            return None
+        return {**measures_of(one, other), "doc1": one["doc"], "doc2": other["doc"]}

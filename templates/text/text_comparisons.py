@@ -8,12 +8,18 @@ the sets of words of two texts, which stand between spaces.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sized
+from collections import Counter
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
-from templates.model.join_graph import EXCHANGED
+import numpy as np
+
+from templates.columns.columns import Column, unpack
+from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
+from templates.registry.members import RowColumns, add
 
 TextRole: TypeAlias = Literal["whole", "part", "words"]
 """The role of a text in a comparison; texts of one role share an index."""
@@ -58,3 +64,59 @@ def text_operator(text: str) -> TextOperator:
         if bound
         else TextOperator(test, exchanged)
     )
+
+
+# -- Pairs of variables that are compared so --------------------------------------------------
+
+# The caller gives these pairs definitions of their own: a pair is in no equality, and has one
+# operator on one side.
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
+
+
+class TextEdges:
+    """The comparisons of texts of all rows of R_T, with the roles of their pairs of variables."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, int] = {}
+        self._far: tuple[dict[int, dict[int, str]], ...] = ({}, {})
+        self._roles: dict[TextRole, dict[int, int]] = {}
+
+    def count(self, graph: JoinGraph, rows: RowColumns, by: int) -> None:
+        """Add `by` (1 or -1) for each of some rows of a template."""
+        for place, edge in graph.text_joins.items():
+            for number, count in Counter(rows[f"e{place}"]).items():
+                self._count(number, edge.operator, by * count)
+
+    def _count(self, edge: int, operator: str, by: int) -> None:
+        before = self._rows.get(edge, 0)
+        add(self._rows, edge, by)
+        after = self._rows.get(edge, 0)
+        if before and after:
+            return
+        ends = [int(one) for one in unpack(edge)]
+        for side in (LEFT, RIGHT):
+            near, far = ends[side], ends[1 - side]
+            role = text_operator(operator).role(left=side == LEFT)
+            add(self._roles.setdefault(role, {}), near, 1 if after else -1)
+            if after:
+                self._far[side].setdefault(near, {})[far] = operator
+            else:
+                del self._far[side][near][far]
+
+    def far(self, near: int, side: int) -> Mapping[int, str]:
+        """Return the pairs that a pair on one side (`LEFT` or `RIGHT`) is compared with, and how.
+
+        By pair the operator of the edge.
+        """
+        return self._far[side].get(near, _NONE)
+
+    def near(self, pairs: Column, side: int) -> Column:
+        """Return a mask of the pairs that are compared on one side."""
+        known = [pair for pair, far in self._far[side].items() if far]
+        found: Column = np.isin(pairs, known)
+        return found
+
+    def of_role(self, role: TextRole) -> Mapping[int, int]:
+        """Return the pairs with a role."""
+        return self._roles.get(role, _NONE)

@@ -14,10 +14,9 @@ import numpy as np
 
 from templates.columns.columns import Column, Columns, among, distinct, pack, portions
 from templates.model.join_graph import LEFT, RIGHT
-from templates.registry.text_edges import TextEdges
 from templates.state.stored_state import StoredState
-from templates.state.value_joins import PART, HeavyBatch, Pass
-from templates.text.text_comparisons import text_operator
+from templates.state.value_joins import PART, Pass
+from templates.text.text_comparisons import TextEdges, text_operator
 from templates.text.text_index import Similar
 
 CHARACTERS = 20_000_000
@@ -42,10 +41,7 @@ class TextPass:
         return LEFT if self.half.back else RIGHT
 
     def joins(self, batch: Columns) -> Iterator[Columns]:
-        """Yield R_vj in parts; all rows between two documents are in the same part.
-
-        Raises HeavyBatch if the documents must be joined one by one.
-        """
+        """Yield R_vj in parts; all rows between two documents are in the same part."""
         which: list[Column] = [np.empty(0, np.int64)]
         keys: list[Column] = [np.empty(0, np.uint64)]
         size = 0
@@ -110,14 +106,12 @@ class TextPass:
         joined = np.flatnonzero(among(edges, distinct(np.concatenate([edges[:0], *every]))))
         which, rows, edges = which[joined], rows[joined], edges[joined]
         docs, counts = np.unique(batch["doc"][which], return_counts=True)
-        if counts.max(initial=0) <= PART:
-            yield self.half.made(batch, which, rows)
-        elif not self.half.older:
-            raise HeavyBatch
-        else:
-            for doc in docs.tolist():
-                own = np.flatnonzero(batch["doc"][which] == doc)
-                yield from self._in_parts(doc, batch, which[own], rows[own], edges[own])
+        heavy = docs[counts > PART]
+        light = ~among(batch["doc"][which], heavy)
+        yield self.half.made(batch, which[light], rows[light])
+        for doc in heavy.tolist():
+            own = np.flatnonzero(batch["doc"][which] == doc)
+            yield from self._in_parts(doc, batch, which[own], rows[own], edges[own])
 
     def _in_parts(
         self, doc: int, batch: Columns, which: Column, rows: Column, edges: Column

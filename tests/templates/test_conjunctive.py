@@ -27,7 +27,7 @@ def test_figure_6_7(form: str) -> None:
 
 def of(template: JoinGraph, form: str) -> str:
     if form == "views":
-        return select(over_views(template, several=True), "R_T")
+        return select(over_views(template), "R_T")
     kept = Base("R_bin", "R_doc", "R_docTS")
     return over_base(template, "R_T", kept, Base("R_binW", "R_docW", "R_docTSW"))
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import templates.bound.enumeration as enumeration
+import templates.columns.columns as columns
 from templates.bound.enumeration import Enumeration, Relation
 from tests.examples import examples
 
@@ -51,14 +52,14 @@ def test_there_are_all_answers_or_as_many_as_were_asked_for(
     case: tuple[list[dict[str, list[int]]], Enumeration], most: int, chunk: int
 ) -> None:
     relations, query = case
-    columns: list[Relation] = [
+    given: list[Relation] = [
         {name: np.array(column, np.int64) for name, column in one.items()} for one in relations
     ]
-    before, enumeration.CHUNK = enumeration.CHUNK, chunk
+    before, columns.MOST = columns.MOST, chunk
     try:
-        found = query.answer(columns, most)
+        found = query.answer(given, most)
     finally:
-        enumeration.CHUNK = before
+        columns.MOST = before
     assert not query.gave_up
     rows, every = [tuple(row) for row in found.tolist()], brute_force(relations, query)
     assert len(rows) == min(len(every), most)

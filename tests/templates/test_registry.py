@@ -33,25 +33,25 @@ UNLIKE = JoinGraph(
 )
 FILTER = JoinGraph((Node(0, None, True),))
 EVER = FOLLOWED_BY.within(None)
-JOINS: list[tuple[JoinGraph, str, TemporalRelation, bool]] = [
-    (TWO, "abcdef", JOIN.within(5), True),
-    (TWO, "abcdeg", FOLLOWED_BY.within(7), True),
-    (TWO, "abcdeg", FOLLOWED_BY.within(7), False),
-    (TWO, "abcdeg", relation_of(FOLLOWED_BY.number, 3, 7), True),
-    (TWO, "hbcdef", EVER, True),
-    (UNLIKE, "abcdef", FOLLOWED_BY.within(5), False),
-    (ONE, "af", FOLLOWED_BY.within(9), True),
-    (ONE, "ag", EVER, True),
-    (FILTER, "a", EVER, True),
-    (FILTER, "k", EVER, True),
+JOINS: list[tuple[JoinGraph, str, TemporalRelation]] = [
+    (TWO, "abcdef", JOIN.within(5)),
+    (TWO, "abcdeg", FOLLOWED_BY.within(7)),
+    (TWO, "abcdeg", FOLLOWED_BY.within(8)),
+    (TWO, "abcdeg", relation_of(FOLLOWED_BY.number, 3, 7)),
+    (TWO, "hbcdef", EVER),
+    (UNLIKE, "abcdef", FOLLOWED_BY.within(5)),
+    (ONE, "af", FOLLOWED_BY.within(9)),
+    (ONE, "ag", EVER),
+    (FILTER, "a", EVER),
+    (FILTER, "k", EVER),
 ]
 
 
 def built(storage: MemoryStorage, *, one_by_one: bool = False) -> tuple[Registry, list[int]]:
     registry = Registry(storage)
     qids = []
-    for graph, variables, relation, apart in (*JOINS, JOINS[0]):
-        placed = registry.add(graph, tuple(variables), relation, apart=apart)
+    for graph, variables, relation in (*JOINS, JOINS[0]):
+        placed = registry.add(graph, tuple(variables), relation)
         qids.append(placed.qid)
         if one_by_one:
             registry.save()
@@ -90,7 +90,6 @@ def of(members: TemplateRows) -> dict[str, object]:
     touched = members.touched(np.union1d(present, everything))
     return {
         "columns": members.columns,
-        "several": members.several,
         "touched": {name: column.tolist() for name, column in touched.items()},
     }
 
@@ -163,9 +162,9 @@ def test_a_replica_gets_and_loses_rows_as_the_registry_does() -> None:
     registry, replica = Registry(MemoryStorage()), Registry(MemoryStorage())
     qids: list[int] = []
 
-    def add(joins: list[tuple[JoinGraph, str, TemporalRelation, bool]]) -> None:
-        for graph, variables, relation, apart in joins:
-            placed = registry.add(graph, tuple(variables), relation, apart=apart)
+    def add(joins: list[tuple[JoinGraph, str, TemporalRelation]]) -> None:
+        for graph, variables, relation in joins:
+            placed = registry.add(graph, tuple(variables), relation)
             qids.append(placed.qid)
         registry.save()
         new = qids[-len(joins) :]

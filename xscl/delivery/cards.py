@@ -28,8 +28,7 @@ from xscl.shredding.nodes.tree import (
     string_value,
 )
 from xscl.store.store_errors import StoreUnavailable
-from xscl.subscriptions.document_source import host
-from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
+from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node, host
 
 LONGEST = 280
 """Maximum length of a value."""

@@ -4,6 +4,10 @@
     slices   a twin replays the kept documents; their witnesses join the state    (short locks)
     cut-over the twin catches up, the subscription takes over its state           (lock)
 
+The subscription takes over the results of the twin (`xscl.engine.twin`) at one position of the log,
+and the shared operators its state: that of joins, composites of inner joins, and rows of operators
+over time.
+
 Pushes go on between slices.  A crash before the cut-over leaves the registration, and the backfill
 begins again.  Backfills run one at a time: the operators over time of one that was registered
 earlier have their state before a later one shares them.
@@ -16,23 +20,33 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cep_core import is_calendar
+from templates.model.join_graph import INFINITE
 from templates.model.relations import Pair
+from xscl.documents.composite_events import composites_of
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.engine.batch_size import BatchSize
 from xscl.engine.disk_guard import is_faulty, is_full
-from xscl.engine.histories import adopt_results, adopt_state
+from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.replay import kept_documents, witnesses
 from xscl.planning.planned_subscriptions import is_leaf
+from xscl.store.queries.documents import earliest_time
 from xscl.store.queries.past import has_history
-from xscl.store.queries.rows import RowNumbers
+from xscl.store.queries.results import results_of
+from xscl.store.queries.rows import RowNumbers, rows_of
+from xscl.store.queries.witnesses import documents_of_pairs, pairs_from
 from xscl.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -73,6 +87,24 @@ RECHECK = 1.0
 """Seconds after which `serve` looks for backfills that nobody has asked for."""
 ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
+
+DAYS = "30 d"
+"""Time between the begin of a history and the engine's clock."""
+MATCHES = 1_000
+"""Maximum number of matches of a history: the newest ones."""
+DOCUMENTS = 100_000
+"""Maximum number of documents between the begin of a history and the registration."""
+SHARED = 0
+"""Binding of operators over time with a history: they are not shared with those without."""
+
+
+def bound_to(known: Iterable[Subscription], first: int) -> int:
+    """Return the binding of the operators over time of a subscription that begins with `first`.
+
+    It shares those of earlier histories, unless one of these began later than it does.
+    """
+    shorter = any(one.bound_to == SHARED and one.since > first for one in known)
+    return first if shorter else SHARED
 
 
 class Backfills:
@@ -272,7 +304,7 @@ class _Run:
             reached = begun.doc
             self._replay(store, one, one.since, reached, self._twins[:1])
             for twin in self._twins:
-                twin.advance(begun.clock, begun.doc)
+                twin.ingest.advance(begun.clock, begun.doc - 1)
             past = self._twin.state.position
             for _ in range(ROUNDS):
                 following = store.progress("next_doc")
@@ -293,14 +325,17 @@ class _Run:
         self, store: Store, own: Twin, one: Subscription, begun: Backfill
     ) -> None:
         """Find the matches among what feeds held when first polled, as `try` does."""
-        own.begin_own_time(store, begun.clock)
+        if any(map(is_calendar, own.reads)):
+            first = earliest_time(store, own.reads, since=one.since)
+            if first is not None:
+                own.ingest.occur(first, begun.clock)
         kept = kept_documents(store, own.reads, one.since, one.since, begun.doc)
         for docs in kept.slices(LARGEST_SLICE):
             if self._ending.is_set():
                 raise Stopping
             self._refuse_long(time.monotonic())
             own.replay(store, docs, own_time=True, in_order=False)
-        own.end_own_time(self._watermark, begun.clock)
+        own.ingest.flush(self._watermark, begun.clock)
 
     @property
     def _twins(self) -> Sequence[Twin]:
@@ -382,9 +417,166 @@ class _Run:
         for twin in self._twins:
             for docs in kept.slices(LARGEST_SLICE):
                 twin.replay(state.store, docs)
-            twin.advance(state.documents.clock, end)
+            twin.ingest.advance(state.documents.clock, end - 1)
         known = set(state.dataflow.core.plan.operators)
         state.registration.activate(one)
         fresh = state.dataflow.core.plan.operators.keys() - known
-        adopt_state(state, self._twin, self._twins[-1], one, fresh)
-        adopt_results(state, self._twin, self._own, one, past, most)
+        numbers = _numbered(state, self._twin, one)
+        _keep_composites(state, self._twin, numbers)
+        # Operators take the state over from the twin in own time if there is one: what feeds held
+        # may begin a sequence, or an absence that is not due yet.
+        over_time = self._twins[-1]
+        entries = (row["entry"] for row in rows_of(over_time.state.store, "core", order="number"))
+        state.dataflow.state_log.adopt(entries, over_time.operators(state, one), fresh)
+        self._adopt_results(state, one, past, most, numbers)
+
+    def _adopt_results(
+        self,
+        state: EngineState,
+        one: Subscription,
+        past: int,
+        most: int | None,
+        numbers: Mapping[int, int],
+    ) -> None:
+        """Take over the results of the twins, within a transaction at their clock.
+
+        Those up to the position `past` of the twin's log are the past.  Of these the newest `most`
+        are taken, if that is set, and of those among what feeds held when first polled.  `numbers`
+        are those of the twin's composites.
+        """
+        store = self._twin.state.store
+        for row in rows_of(store, "cut", order="doc"):
+            state.dataflow.cuts.adopt(row["qid"], row["doc"])
+        state.dataflow.cuts.save()
+        delivered = state.acknowledged == state.position
+        found = results_of(store, one.qid)
+        in_past = pc.less_equal(found["position"], past)
+        results = found.drop_columns(["position"])
+        _append(state, _newest(results.filter(in_past), most), numbers, one)
+        if self._own is not None:
+            state.composites.save()  # by which results of the twin are known
+            again = _newest(_in_own_time(state, one, self._own), most)
+            _append(state, again, _numbered_again(state, self._own, one), one)
+        if delivered:  # backfilled matches are read by `matches`, not delivered
+            state.acknowledged = state.position
+        backfilled = state.position
+        live = _append(state, results.filter(pc.invert(in_past)), numbers, one)
+        state.subscriptions.end_backfill(one, backfilled, live)
+        state.composites.save()
+        if one.stories:
+            state.stories.regroup(one.name)
+        if one.ordered:
+            state.registration.save_plan_state()
+        state.store.set_progress(
+            position=state.position, told=state.acknowledged, next_doc=state.documents.next
+        )
+
+
+# -- What a subscription takes over from its twins --------------------------------------------
+
+
+def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
+    """Return the results of history, except those that others would receive with it."""
+    sharers = state.subscriptions.by_qid[subscription.qid]
+    others = min((one.since for one in sharers if one is not subscription), default=INFINITE)
+    chosen = [
+        position
+        for position, parts in own.log.since().results()
+        if parts
+        and all(part.history for part in parts)
+        and min(part.first for part in parts) < others
+        and max(part.doc for part in parts) >= state.eviction.oldest
+    ]
+    found = results_of(own.state.store, subscription.qid)
+    chosen_rows = pc.is_in(found["position"], pa.array(chosen, pa.int64()))
+    return found.filter(chosen_rows).drop_columns(["position"])
+
+
+def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -> _Numbers:
+    """Return the numbers of composites of results in own time, with the clocks of arrival.
+
+    That of a result which exists keeps its number.
+    """
+    kept = composites_of(state.store, _in_results(state.store, subscription))
+    known = {(one.docs, one.nodes, one.values): number for number, one in kept.items()}
+    numbers = _Numbers()
+    theirs = own.state.store
+    for number, composite in composites_of(theirs, _in_results(theirs, subscription)).items():
+        if composite.rank > 0:
+            parts = state.documents.stored(set(composite.docs)).values()
+            composite = composite._replace(clock=max(parts, key=lambda one: one.rank).clock)
+        key = composite.docs, composite.nodes, composite.values
+        numbers[number] = known.get(key) or state.composites.number(composite)
+    return numbers
+
+
+class _Numbers(dict[int, int]):
+    """Numbers of documents and composites here by those of a twin."""
+
+    def __missing__(self, number: int) -> int:
+        return number
+
+
+def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
+    """Return the numbers of a twin's composites: known ones keep theirs."""
+    leaves = state.dataflow.subscribed.pairs(subscription)
+    bound = documents_of_pairs(state.store, leaves)
+    kept = np.concatenate((_in_results(state.store, subscription), bound))
+    known = {composite: number for number, composite in composites_of(state.store, kept).items()}
+    numbers = _Numbers()
+    for number, composite in composites_of(twin.state.store).items():
+        numbers[number] = known.get(composite) or state.composites.number(composite)
+    return numbers
+
+
+def _in_results(store: Store, subscription: Subscription) -> RowNumbers:
+    """Return the documents and composites in the results of a subscription."""
+    found = results_of(store, subscription.qid)
+    return np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))
+
+
+def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:
+    """Add the composites of inner joins to the state of joins."""
+    kept = pairs_from(twin.state.store, twin.composites)
+    composites = composites_of(twin.state.store)
+    arrived = {
+        (numbers[doc], int(state.registry.pairs.describe(pair).second[1:].partition("/")[0])): (
+            composites[doc]
+        )
+        for doc, pair in kept
+    }
+    if arrived:
+        state.dataflow.keep([(*key, composite) for key, composite in arrived.items()])
+
+
+def _newest(found: pa.Table, most: int | None) -> pa.Table:
+    return found if most is None else found.slice(max(0, found.num_rows - most))
+
+
+def _append(
+    state: EngineState, found: pa.Table, numbers: Mapping[int, int], subscription: Subscription
+) -> list[int]:
+    """Store results of a twin, except those that exist; return the positions of these.
+
+    They are those after the registration of the subscription.  Results whose documents all precede
+    the oldest with kept matches are omitted: subscriptions that share them may have received them.
+    """
+    if not found.num_rows:
+        return []
+    for name in ("doc1", "doc2"):
+        column = [numbers[number] for number in found[name].to_pylist()]
+        at = found.schema.get_field_index(name)
+        found = found.set_column(at, found.schema.field(at), pa.array(column, pa.int64()))
+    there, rows = results_of(state.store, subscription.qid), _keys(found)
+    known = dict(zip(_keys(there), there["position"].to_pylist(), strict=True))
+    oldest = state.eviction.oldest
+    new = np.array([row not in known and max(row[:2]) >= oldest for row in rows])
+    append_results(state, found.filter(pa.array(new)))
+    shared = (known[row] for row in rows if row in known)
+    return [position for position in shared if position > subscription.backfilled]
+
+
+def _keys(found: pa.Table) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Return the documents and nodes of results."""
+    columns = (found[name].to_pylist() for name in ("doc1", "doc2", "nodes"))
+    return [(one, other, tuple(nodes)) for one, other, nodes in zip(*columns, strict=True)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
-from xscl.engine.backfills import Backfills
+from xscl.engine.backfills import DAYS, DOCUMENTS, MATCHES, Backfills, bound_to
 from xscl.engine.executors import recall
 from xscl.engine.heap_trim import trim_heap
-from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
@@ -22,6 +22,7 @@ from xscl.planning.event_queries import StreamAttributes, schema_of
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
+from xscl.subscriptions.registration import PreparedQuery
 from xscl.subscriptions.subscriptions import Beginning
 
 PATIENCE = 10.0
@@ -128,31 +129,16 @@ class EngineCatalog:
         Errors name the row, from 1, if `numbered`.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        pairs = list(pairs)
         with self._transactions.between_batches():
-            if wanted.language != XSCL:
-                ((name, query),) = pairs
-                self._subscribe_to_events(name, query, wanted, until)
-            elif wanted.from_past:
-                self._complete(self._begin(pairs, wanted, numbered=numbered), until)
-            else:
-                with self._transactions.committed(), self._transactions.paused():
-                    ready = self._state.registration.compiled(pairs, numbered, wanted.stories)
-                    self._register(dict(ready), wanted)
-                    self._transactions.freeze()
-
-    def _subscribe_to_events(
-        self, name: str, query: str, wanted: RegistrationOptions, until: float | None
-    ) -> None:
-        if wanted.from_past:
-            with self.backfills.exclusive():
-                self._complete([self._begin_events(name, query, wanted)], until)
-            return
-        with self._transactions.committed():
-            now = Beginning(self._state.documents.next, wanted.updates, stories=wanted.stories)
-            plan = self._state.registration.planned(name, query, wanted.language, now)
-            with self._transactions.change() as state:
-                state.registration.register_query(name, query, wanted.language, plan, now)
+            if wanted.from_past:
+                with self._exclusive(wanted):
+                    self._complete(self._begin(list(pairs), wanted, numbered=numbered), until)
+                return
+            with self._transactions.committed() as state, self._transactions.paused():
+                now = _now(state, wanted)
+                ready = dict(state.registration.prepared(pairs, now, numbered=numbered))
+                self._register(ready, now)
+                self._transactions.freeze()
 
     def subscribe_each(
         self, pairs: Sequence[tuple[str, str]], wanted: RegistrationOptions
@@ -162,33 +148,31 @@ class EngineCatalog:
         Independent queries are one transaction; a publishing query, and one of events, is one of
         its own, since others may depend on it.
         """
-        with self._transactions.between_batches():
-            answers: list[XsclError | None] = [None] * len(pairs)
-            together: dict[str, QueryPlan] = {}
-            with self._transactions.committed(), self._transactions.paused():
-                for place, (name, text) in enumerate(pairs):
-                    try:
-                        if wanted.language == XSCL:
-                            ready = self._state.registration.compiled_one(
-                                name, text, together, stories=wanted.stories
-                            )
-                            if ready.publish is None:
-                                together[name] = ready
-                                continue
-                        self._register(together, wanted)
-                        together = {}
-                        self.subscribe([(name, text)], wanted)
-                    except XsclError as error:
-                        answers[place] = error
-                self._register(together, wanted)
-                self._transactions.freeze()
-            return answers
+        answers: list[XsclError | None] = [None] * len(pairs)
+        together: dict[str, PreparedQuery] = {}
+        transactions = self._transactions
+        with transactions.between_batches(), transactions.committed(), transactions.paused():
+            for place, (name, text) in enumerate(pairs):
+                now = _now(self._state, wanted)
+                try:
+                    if wanted.language == XSCL:
+                        ready = self._state.registration.prepared_one(name, text, now, together)
+                        if isinstance(ready, QueryPlan) and ready.publish is None:
+                            together[name] = ready
+                            continue
+                    self._register(together, now)
+                    together = {}
+                    self.subscribe([(name, text)], wanted)
+                except XsclError as error:
+                    answers[place] = error
+            self._register(together, _now(self._state, wanted))
+            transactions.freeze()
+        return answers
 
-    def _register(self, compiled: Mapping[str, QueryPlan], wanted: RegistrationOptions) -> None:
-        if compiled:
+    def _register(self, ready: Mapping[str, PreparedQuery], now: Beginning) -> None:
+        if ready:
             with self._transactions.change() as state:
-                now = Beginning(state.documents.next, wanted.updates, stories=wanted.stories)
-                state.registration.register([*compiled.items()], now)
+                state.registration.register(ready.items(), now)
 
     def edit(
         self,
@@ -230,8 +214,7 @@ class EngineCatalog:
                     compiled is not None
                     and state.registration.edit(name, text, compiled, wanted[1], state.position)
                 ):
-                    begun = state.subscriptions.backfills.get(one.number)
-                    _replace(state, one, compiled, *wanted, begun)
+                    _replace(state, one, *wanted, state.subscriptions.backfills.get(one.number))
                 if state.registration.group(name, is_grouped):
                     state.stories.regroup(name)
                 if rename is not None and rename != name:
@@ -328,32 +311,26 @@ class EngineCatalog:
         others may read, which is complete.
         """
         if wanted.language != XSCL:
-            ((name, query),) = pairs
-            self._expect_valid(name, query, wanted.language)
+            with self._transactions.committed() as state:  # refused before it waits for others
+                self._published_from(state, pairs, wanted)
             self.backfills.await_running()  # documents do not wait for it
-        with self._transactions.between_batches():
-            if wanted.language == XSCL:
-                numbers = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
-            else:
-                with self.backfills.exclusive():
-                    numbers = [self._begin_events(name, query, wanted)]
-                    if self._state.subscriptions[name].publish is not None:
-                        self._complete(numbers, None)
-                        return []
-                    with self._transactions.change() as state:
-                        state.subscriptions.acknowledge_backfill(*numbers)
-            for number in numbers:
-                self.backfills.completion(number)
-            return numbers
+        with self._transactions.between_batches(), self._exclusive(wanted):
+            begun = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
+            if not all(one.acknowledged for one in begun):
+                self._complete(begun, None)
+                return []
+            for one in begun:
+                self.backfills.completion(one.subscription)
+            return [one.subscription for one in begun]
 
-    def _complete(self, numbers: Sequence[int], until: float | None) -> None:
+    def _complete(self, begun: Sequence[Backfill], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
         try:
-            for number in numbers:
-                self.backfills.complete(number, until)
+            for one in begun:
+                self.backfills.complete(one.subscription, until)
         except BaseException:
-            for number in numbers:
-                self.drop_backfill(number)
+            for one in begun:
+                self.drop_backfill(one.subscription)
             raise
 
     def _begin(
@@ -363,39 +340,48 @@ class EngineCatalog:
         *,
         acknowledged: bool = False,
         numbered: bool = False,
-    ) -> list[int]:
-        """Register queries in XSCL that wait for their histories; return their numbers."""
-        with self._transactions.committed(), self._transactions.paused():
-            compiled = list(self._state.registration.compiled(pairs, numbered, wanted.stories))
-            past = self._beginning(self._first(wanted.since), wanted)
+    ) -> list[Backfill]:
+        """Register queries that wait for their histories."""
+        with self._transactions.committed() as state, self._transactions.paused():
+            first = max(self._first(wanted.since), self._published_from(state, pairs, wanted))
+            past = replace(
+                _now(state, wanted),
+                since=first,
+                bound_to=bound_to(state.subscriptions, first),
+                suspended=True,
+            )
+            ready = list(state.registration.prepared(pairs, past, numbered=numbered))
             with self._transactions.change() as state:
-                state.registration.register(compiled, past)
                 return [
-                    _begin_backfill(state, name, wanted, acknowledged=acknowledged)
-                    for name, _ in pairs
+                    _begin_backfill(state, one, wanted, acknowledged=acknowledged)
+                    for one in state.registration.register(ready, past)
                 ]
 
-    def _expect_valid(self, name: str, query: str, language: str) -> None:
-        """Refuse a query of events that is wrong before it waits for the backfills of others."""
-        with self._transactions.committed():
-            self._state.registration.read_by(name, query, language)
+    def _exclusive(self, wanted: RegistrationOptions) -> AbstractContextManager[None]:
+        """Return a context in which no other backfill runs, for a query of events."""
+        return nullcontext() if wanted.language == XSCL else self.backfills.exclusive()
 
-    def _begin_events(self, name: str, text: str, wanted: RegistrationOptions) -> int:
-        """Register a query of events that waits for its history; return its number."""
-        language = wanted.language
-        with self._transactions.committed():
-            reads = self._state.registration.read_by(name, text, language)
-            first = max(self._first(wanted.since), _published_from(self._state, reads))
-            past = self._beginning(first, wanted)
-            plan = self._state.registration.planned(name, text, language, past)
-            with self._transactions.change() as state:
-                state.registration.register_query(name, text, language, plan, past)
-                return _begin_backfill(state, name, wanted, acknowledged=False)
+    @staticmethod
+    def _published_from(
+        state: EngineState, pairs: Iterable[tuple[str, str]], wanted: RegistrationOptions
+    ) -> int:
+        """Return the first document of the past that queries of events can have.
 
-    def _beginning(self, first: int, wanted: RegistrationOptions) -> Beginning:
-        """Return the beginning of a subscription that waits for its history from a document on."""
-        apart = bound_to(self._state.subscriptions, first)
-        return Beginning(first, wanted.updates, apart, suspended=True, stories=wanted.stories)
+        Their histories repeat the operators of event queries that publish what they read.  From
+        before these were registered, and from pauses, whose documents are not recorded, they would
+        have rows that were never published.
+        """
+        if wanted.language == XSCL:
+            return 0
+        reads = [
+            stream
+            for name, text in pairs
+            for stream in state.registration.read_by(name, text, wanted.language)
+        ]
+        publishers = event_publishers(state.subscriptions, reads)
+        return max(
+            (state.documents.next if one.is_bounded else one.since for one in publishers), default=0
+        )
 
     def _first(self, since: str | int | None) -> int:
         """Return the first document of a history."""
@@ -421,9 +407,9 @@ class EngineCatalog:
             if one is None:
                 return
             wanted = one.query, one.updates, one.language
-            compiled = self._checked_edit(one, *wanted)
+            self._checked_edit(one, *wanted)
             with self._transactions.change() as state:
-                _replace(state, one, compiled, *wanted, None)
+                _replace(state, one, *wanted, None)
                 state.subscriptions.mark_without_past(one.name)
 
     def drop_unacknowledged(self) -> None:
@@ -442,38 +428,35 @@ class EngineCatalog:
                     state.eviction.retain(retention)
 
 
-def _published_from(state: EngineState, reads: Iterable[str]) -> int:
-    """Return the first document of the past that a reader of some streams can have.
-
-    Its history repeats the operators of event queries that publish them.  From before these were
-    registered, and from pauses, whose documents are not recorded, it would have rows that were
-    never published.
-    """
-    publishers = event_publishers(state.subscriptions, reads)
-    return max(
-        (state.documents.next if one.is_bounded else one.since for one in publishers), default=0
+def _now(state: EngineState, wanted: RegistrationOptions) -> Beginning:
+    """Return the beginning of subscriptions that see the documents from now on."""
+    return Beginning(
+        state.documents.next, wanted.updates, stories=wanted.stories, language=wanted.language
     )
 
 
 def _begin_backfill(
-    state: EngineState, name: str, wanted: RegistrationOptions, *, acknowledged: bool
-) -> int:
-    """Record that the history of a subscription is to be read; return its number."""
-    one, most = state.subscriptions[name], MATCHES if wanted.since is None else None
+    state: EngineState, one: Subscription, wanted: RegistrationOptions, *, acknowledged: bool
+) -> Backfill:
+    """Record that the history of a subscription is to be read.
+
+    A registration of events that others may read is acknowledged with its history only.
+    """
+    most = MATCHES if wanted.since is None else None
     # Only this engine reads the past.
     elsewhere = set(state.registry.elsewhere.rows.tolist())
     if shared := elsewhere.intersection(state.dataflow.subscribed.qids(one)):
         recall(state, shared)
     here = state.documents.next, state.documents.clock
+    acknowledged &= not (one.relational and one.publish)
     begun = Backfill(one.number, one.key, *here, most, acknowledged)
-    state.subscriptions.begin_backfill(name, begun, state.position)
-    return one.number
+    state.subscriptions.begin_backfill(one.name, begun, state.position)
+    return begun
 
 
 def _replace(
     state: EngineState,
     one: Subscription,
-    compiled: QueryPlan | None,
     text: str,
     updates: bool,
     language: str,
@@ -484,20 +467,16 @@ def _replace(
     Its state begins anew.  A subscription whose history is not read yet has `begun`, and its next
     version keeps it.
     """
-    registration, name, end = state.registration, one.name, state.documents.next
-    start = Beginning(end, updates, replaces=one, stories=one.stories)
+    registration, end = state.registration, state.documents.next
+    start = Beginning(end, updates, replaces=one, language=language)
     if begun is not None:
         start = replace(start, since=one.since, bound_to=one.bound_to, suspended=True)
-    registration.remove(name, state.position)
-    if compiled is None:
-        plan = registration.planned(name, text, language, start)
-        registration.register_query(name, text, language, plan, start)
-    else:
-        registration.register([(name, compiled)], start)
+    registration.remove(one.name, state.position)
+    query = registration.prepared_one(one.name, text, start)
+    (added,) = registration.register([(one.name, query)], replace(start, stories=one.stories))
     if begun is not None:
-        added = state.subscriptions[name]
         again = replace(begun, subscription=added.number, doc=end, clock=state.documents.clock)
-        state.subscriptions.begin_backfill(name, again, state.position)
+        state.subscriptions.begin_backfill(one.name, again, state.position)
     if one.is_paused:
         registration.pause(one.name, state.position)
     state.eviction.sweep()

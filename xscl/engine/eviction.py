@@ -32,7 +32,6 @@ from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
 from xscl.documents.retention import Retention, load_retention, save_retention
-from xscl.planning.operators.events import held_documents
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.composites import (
     delete_composites,
@@ -235,7 +234,7 @@ class Eviction:
 
     def _referred(self, *numbered: RowNumbers) -> RowNumbers:
         """Return all documents that something refers to, given those of joins and results."""
-        held = np.fromiter(held_documents(self._plan), np.int64)
+        held = np.fromiter((doc for one in self._composites() for doc in one.docs), np.int64)
         elsewhere = documents_from(self._store, self._oldest_elsewhere)
         return np.concatenate((*numbered, documents_of_composites(self._store), held, elsewhere))
 
@@ -339,7 +338,9 @@ class Eviction:
         if not self._move(self._identities, clock, self._retention.identities):
             return
         first = self._identities.first
-        held = set(self._documents_held())
+        # The documents of possible future rows, in any version.
+        held = {row[2] for row in self._rows()}
+        held.update(doc for one in self._composites() for doc in (*one.docs, *one.bases))
         kept = (
             self._referred(documents_of_joins(self._store), documents_of_results(self._store)),
             documents_with_texts(self._store, before=first),
@@ -360,14 +361,10 @@ class Eviction:
                 yield row
         yield from _rows_of(self._plan.mops)
 
-    def _documents_held(self) -> Iterator[int]:
-        """Yield the documents of possible future rows, in any version."""
-        for row in self._rows():
-            yield row[2]
-            for value in row[VALUES:]:
-                if isinstance(value, Composite):
-                    yield from value.docs
-                    yield from value.bases
+    def _composites(self) -> Iterator[Composite]:
+        """Yield the composites in these rows."""
+        values = (value for row in self._rows() for value in row[VALUES:])
+        return (value for value in values if isinstance(value, Composite))
 
 
 def _rows_of(mops: Iterable[MOp]) -> Iterator[Row]:

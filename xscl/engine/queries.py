@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
+from templates.batch_join import Pushed
+from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.model.join_graph import INFINITE
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.documents.results import Subscription
@@ -33,7 +36,13 @@ from xscl.inspection.explain import (
     plan_users,
     silent_streams,
 )
-from xscl.inspection.relations import VALUED, may_read_values
+from xscl.inspection.rebuilt_relations import (
+    VALUED,
+    documents_seen,
+    may_read_joins,
+    may_read_values,
+    rebuilt,
+)
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
 from xscl.inspection.unseen_names import QueryWarning, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
@@ -43,11 +52,12 @@ from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.operators.events import instances
 from xscl.planning.plan_graph import CostShares, PlanGraph, PlanNode, plan_graph
 from xscl.shredding.conditions.unevaluated import Tally
+from xscl.store.queries import relations
 from xscl.store.queries.stream_documents import document_named
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
-from xscl.subscriptions.match_tables import values_table
+from xscl.subscriptions.match_tables import VALUES, values_table
 
 
 class EngineQueries:
@@ -77,9 +87,56 @@ class EngineQueries:
             store = self._transactions.store
             number = None if document is None else document_named(store, document)["doc"]
             try:
-                return self._state.relations.answer(query, values, number)
+                return self._answer(query, values, number)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
+
+    def _answer(self, query: str, values: pa.Table | None, document: int | None) -> pa.Table:
+        """Return the answer of a query that reads witnesses of one document only; None: of any."""
+        state = self._state
+        joins = None
+        if may_read_joins(query):
+            joins = rebuilt(
+                state.store,
+                state.processor.pushed,
+                lambda: documents_seen(state.subscriptions, state.dataflow.subscribed.qids),
+                state.processor.most,
+                docs=None if document is None else np.array([document]),
+            )
+        return relations.answer(
+            state.store,
+            query,
+            lambda name: self.lent(name, values, None if joins is None else joins.pushed),
+            {number: one.template.graph for number, one in state.registry.members.items()},
+            {} if joins is None else joins.state,
+        )
+
+    def lent(
+        self, name: str, values: pa.Table | None = None, pushed: Pushed | None = None
+    ) -> pa.Table:
+        """Return the table in memory that relations read under a name.
+
+        `values` are those of matches, None if none are read; `pushed` is the last push.
+        """
+        state = self._state
+        pushed = pushed or state.processor.pushed
+        match name:
+            case "match_values":
+                return VALUES.empty_table() if values is None else values
+            case "batch_binding":
+                return pushed.bindings
+            case "batch_times":
+                return pushed.times
+            case "reading":
+                return state.readings.table()
+            case "known_stream":
+                return state.streams.table()
+            case str() if name in (FORWARD, BACKWARD):
+                return pushed.joins(name)
+            case _:
+                number = int(name.removeprefix("out_"))
+                graph = state.registry.members[number].template.graph
+                return pushed.out.get(number, relations.no_output(graph))
 
     def _values(self) -> pa.Table:
         """Return the values of the newest matches, which are read beside the engine."""

@@ -21,7 +21,7 @@ from templates.registry.members import JoinRow
 from templates.registry.registry import NumberedVariable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
-from xscl.inspection.witness_reach import documents_seen
+from xscl.inspection.rebuilt_relations import documents_seen
 from xscl.store.store import Store
 
 PATIENCE = 0.2

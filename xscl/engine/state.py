@@ -22,8 +22,6 @@ from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Eviction
 from xscl.engine.throughput import PlanThroughput
-from xscl.inspection.relations import Relations
-from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery, QueryPlans
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.operators.joins import PublishedMatches
@@ -130,14 +128,6 @@ class EngineState:
         self.registration.plan_again()
         self.readings = LatenessBounds(
             self.subscriptions, self.registry, self.streams.lateness, compiled
-        )
-        self.relations = Relations(
-            store,
-            self.registry,
-            self.processor,
-            self.readings,
-            self.streams,
-            lambda: documents_seen(self.subscriptions, self.dataflow.subscribed.qids),
         )
         self.position, self.acknowledged = store.numbers("position", "told")
         self.pushed: Pushed | None = self.processor.pushed

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
-from xscl.documents.document_ids import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.engine.batch_size import FEWEST, BatchSize
 from xscl.engine.ingest import Ingest
@@ -34,7 +33,7 @@ from xscl.engine.transactions import Transactions
 from xscl.errors import Stopping, TooLong
 from xscl.inspection.replay import BATCH, TrialScope, first, past
 from xscl.shredding.arrivals import Arrivals
-from xscl.store.queries.documents import clock_from, earliest_time
+from xscl.store.queries.documents import clock_from
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
@@ -56,8 +55,8 @@ class Twin:
         """Make an engine without a subscription, which `copy` gives it."""
         self._live = live
         self._twin = Transactions(None, live.settings.of_twin)
-        self._log = MatchLog(self._twin)
-        self._ingest = Ingest(self._twin, self._log)
+        self.log = MatchLog(self._twin)
+        self.ingest = Ingest(self._twin, self.log)
         self._subscription: Subscription
         self.reads: tuple[str, ...] = ()
         """The streams whose documents it replays."""
@@ -81,11 +80,6 @@ class Twin:
         """The state of the twin."""
         return self._twin.state
 
-    @property
-    def store(self) -> Store:
-        """The store of the twin."""
-        return self._twin.store
-
     def register(self, trial: TrialScope, lateness: Mapping[str, int]) -> None:
         """Register a query that the engine does not have, over streams with a lateness."""
         with self._live.lock:
@@ -93,11 +87,10 @@ class Twin:
         with self._twin.change() as state:
             for name, late in lateness.items():
                 state.streams.declare(state.streams.checked(name, late, False, None))
-        registration = self._twin.state.registration
-        compiled = list(registration.compiled([(trial.name, trial.query)], numbered=False))
+        now = Beginning(self._twin.state.documents.next, trial.updates)
+        ready = self._twin.state.registration.prepared_one(trial.name, trial.query, now)
         with self._twin.change() as state:
-            now = Beginning(state.documents.next, trial.updates)
-            state.registration.register(compiled, now)
+            state.registration.register([(trial.name, ready)], now)
             state.store.set_progress(next_doc=self.composites)
             state.documents.next = self.composites
 
@@ -114,7 +107,7 @@ class Twin:
 
         `texts` are those of documents (by number) that are not kept.  In their `own_time` those of
         history have no clock after their time.  Unless they are `in_order` of time, operators over
-        time take all in that order, in `end_own_time`.  Returns those that came before the clock.
+        time take all in that order, in a flush.  Returns those that came before the clock.
         """
         rows = kept_rows(store, docs, texts)
         if not len(rows):
@@ -125,42 +118,8 @@ class Twin:
             )
             rows = rows.set_column(rows.schema.get_field_index("clock"), "clock", own)
         arrivals = Arrivals.of(rows)
-        self._ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
+        self.ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
         return arrivals.behind()
-
-    def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
-        """Yield the positions of the results of history alone, with their documents."""
-        for position, documents in self.matches().results():
-            if documents and all(one.history for one in documents):
-                yield position, documents
-
-    def end_own_time(self, watermark: int, clock: int) -> None:
-        """Evaluate the operators over time."""
-        self._ingest.flush(watermark, clock)
-
-    def begin_own_time(self, store: Store, clock: int) -> None:
-        """Emit the instants of calendars, from the first document on."""
-        if any(map(is_calendar, self.reads)):
-            first = earliest_time(store, self.reads, since=self._subscription.since)
-            if first is not None:
-                self.occur(first, clock)
-
-    def occur(self, begin: int, end: int) -> None:
-        """Emit the instants of calendars between two times."""
-        self._ingest.occur(begin, end)
-
-    def matches(self) -> Matches:
-        """Return all matches, which are read from the twin."""
-        return self._log.since()
-
-    def count_late(self, behind: Sequence[int]) -> int:
-        """Return the number of documents before the clock that came too late for the query."""
-        with self._twin.lock:
-            return count_late(self.store, self.state.readings.table(), behind)
-
-    def advance(self, clock: int, end: int) -> None:
-        """Advance to the clock that the engine had before the document of a number."""
-        self._ingest.advance(clock, end - 1)
 
     def operators(self, state: EngineState, live: Subscription) -> dict[int, Operator]:
         """Return the operators over time and their inputs in the engine, by their numbers here."""
@@ -178,7 +137,7 @@ class Twin:
     def close(self) -> None:
         """Free the twin."""
         with self._twin.lock:
-            self._log.close()
+            self.log.close()
             self._twin.close()
 
 
@@ -274,7 +233,7 @@ def run_trial(
         size = BatchSize(SLICE, BATCH, SLICE / FEWEST)
         with closing(store):
             if any(map(is_calendar, trial.streams)) and (begin := first(store, trial)):
-                twin.occur(begin, min(trial.end, clock))
+                twin.ingest.occur(begin, min(trial.end, clock))
             docs = past(store, trial)
             while len(docs):
                 began = time.monotonic()
@@ -290,12 +249,12 @@ def run_trial(
                 )
                 size.learn(len(some), time.monotonic() - began)
         # An absence whose deadline is later is no match yet.
-        twin.end_own_time(watermark, clock)
-        dataflow = twin.state.dataflow
-        qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        matches = twin.matches()
+        twin.ingest.flush(watermark, clock)
+        state = twin.state
+        qids = state.dataflow.subscribed.qids(state.subscriptions[trial.name])
+        matches = twin.log.since()
         close = finalize(matches.source, twin.close)
         close.atexit = False
-        late = twin.count_late(behind)
+        late = count_late(state.store, state.readings.table(), behind)
         failing.pop_all()
-        return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)
+        return TrialResult(matches, state.dataflow.cuts.ids_of(qids), close, late, latest)

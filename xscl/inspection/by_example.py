@@ -9,8 +9,7 @@ from itertools import count, islice
 from typing import Any
 
 from xscl.errors import QueryError
-from xscl.inspection.names_seen import step_written
-from xscl.inspection.vocabulary import LONGEST, leaf_value, steps_of
+from xscl.inspection.vocabulary import LONGEST, leaf_value, step_written, steps_of
 from xscl.language.functions import FUNCTIONS
 from xscl.language.parser import parse, parse_block
 from xscl.language.scope import rewritten, walk

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from xscl.errors import TooLong
-from xscl.inspection.names_seen import SeenName
 from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
+from xscl.inspection.vocabulary import SeenName
 from xscl.inspection.why import NONE, Why, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks

@@ -16,7 +16,6 @@ from cep_core import EDGE_RULES, EdgeRule, is_calendar
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views, select
 from templates.model.join_graph import EXCHANGED, INFINITE, LEFT, RIGHT, JoinGraph
-from templates.model.template import embedding
 from templates.processor import SMALL_BATCH
 from templates.registry.registry import UNDESIGNATED, Registry
 from xscl.documents.results import Subscription
@@ -360,7 +359,7 @@ def _sql(registry: Registry | None, join: CompiledJoin) -> str:
     table = f"R_T_{number}" if number else "R_T"
     if not graph.two_sided:
         return select(over_batch(graph), table)
-    return select(over_views(graph, several=join.apart), table)
+    return select(over_views(graph), table)
 
 
 # -- Evaluators: stage 2 in the engine, or executors of its process --------------------------
@@ -439,13 +438,8 @@ def _templates(registry: Registry | None, joins: Iterable[CompiledJoin]) -> list
 
 def known_template(registry: Registry, join: CompiledJoin) -> int | None:
     """Return the number of the template of a join; None if it is not in use."""
-    minor = join.reduced
-    for number, members in registry.members.items():
-        graph = members.template.graph
-        same_size = len(graph.nodes) == len(minor.nodes)
-        if same_size and embedding(graph, minor, (0,) * len(minor.nodes)) is not None:
-            return number
-    return None
+    found = registry.templates.find(join.reduced)
+    return None if found is None else found.number
 
 
 # -- Users and state of a node of the plan ---------------------------------------------------

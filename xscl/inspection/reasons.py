@@ -15,7 +15,7 @@ from xscl.time_format import duration
 if TYPE_CHECKING:
     from xscl.client import answers
     from xscl.inspection.diagnosis import Diagnosis
-    from xscl.inspection.names_seen import SeenName
+    from xscl.inspection.vocabulary import SeenName
     from xscl.inspection.why import Why
 
 AnyWhy: TypeAlias = "Why | answers.Why"

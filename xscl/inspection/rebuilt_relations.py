@@ -7,7 +7,7 @@ those of the last push.  That takes 0.1 ms for each row and document, and memory
 witnesses; `Engine.sql` holds the lock of the engine meanwhile, a snapshot for users does not.  It
 is refused for more than `MOST` documents.
 
-The rows are those of an engine that evaluates all joins itself (`witness_reach`), except that R_vj
+The rows are those of an engine that evaluates all joins itself (`Reach`), except that R_vj
 has what joins need, not all of a small push, that derived nodes may have other numbers, and that
 R_out of other rows of R_T lacks results that no subscription sees: such an engine finds these in
 witnesses that it has for the rows that are evaluated elsewhere.
@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -28,13 +29,13 @@ import pyarrow.compute as pc
 from templates.batch_join import Pushed
 from templates.columns.columns import Columns, chosen, pack
 from templates.model.join_graph import INFINITE
-from templates.model.relations import Pair
+from templates.model.relations import Pair, Witnesses
 from templates.processor import Processor
-from templates.registry.registry import Registry
-from templates.storage import RELATIONS, Mask, Numbers, scan
+from templates.registry.registry import Registry, graph_of
+from templates.storage import Mask, Numbers, scan
+from xscl.documents.results import Subscription
 from xscl.errors import SqlError
 from xscl.inspection.replay import witnesses
-from xscl.inspection.witness_reach import Reach
 from xscl.shredding.automaton.pattern import form_of
 from xscl.store.queries.join_storage import JoinStorage, designated_rows
 from xscl.store.queries.past import documents_of_past
@@ -46,7 +47,20 @@ MOST = 250_000
 """Documents from which relations are made at most; they take some 20 s."""
 ASKED = re.compile(r"\bR_((bin|doc|docTS)W?|vj|L|R|out_[0-9]+)\b", re.IGNORECASE)
 """The relations that have rows of documents in joins."""
-_STATE = ("binding", "times", "value")
+
+
+VALUED = 1_000
+"""Number of the newest matches that have `values` in the relation `matches`: they are read from the
+texts of the documents.  It is null for older ones."""
+_MATCHES = re.compile(r"\bmatches\b", re.IGNORECASE)
+
+
+def may_read_values(query: str) -> bool:
+    """Return False for a query in SQL that cannot read the values of matches.
+
+    A query need not name the column: `FROM matches`, `TABLE matches` and a row of it have it, too.
+    """
+    return _MATCHES.search(query) is not None
 
 
 def may_read_joins(query: str) -> bool:
@@ -54,12 +68,11 @@ def may_read_joins(query: str) -> bool:
     return ASKED.search(query) is not None
 
 
-class _Kept:
+class _RowsInMemory:
     """The join state of the rows, in memory; no row comes twice, and none leaves."""
 
     def __init__(self, values: pa.Table) -> None:
-        none = {name: RELATIONS[name].empty_table() for name in _STATE}
-        self._parts = {name: [table] for name, table in {**none, "value": values}.items()}
+        self._parts = defaultdict[str, list[pa.Table]](list, value=[values])
 
     def append(self, relation: str, rows: pa.Table) -> None:
         self._parts[relation].append(rows)
@@ -68,10 +81,6 @@ class _Kept:
         self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None
     ) -> Iterator[pa.Table]:
         return (part.select(columns) if columns else part for part in self._parts[relation])
-
-    def table(self, relation: str) -> pa.Table:
-        """Return a relation."""
-        return pa.concat_tables(self.parts(relation))
 
     def discard(self, relation: str, rows: pa.Table) -> None:
         """Delete nothing."""
@@ -112,7 +121,7 @@ def rebuilt(
         return None
     stored = {name: scan(storage, name) for name in ("variable", "pair", "template", "r_t")}
     own = stored["r_t"].filter(pc.is_in(stored["r_t"]["qid"], pa.array(qids, pa.int32())))
-    kept = _Kept(scan(storage, "value"))
+    kept = _RowsInMemory(scan(storage, "value"))
     registry = Registry(kept)
     registry.add_stored({**stored, "r_t": own}, ((qid, 1) for qid in qids))
     pairs = registry.take_changed()
@@ -139,8 +148,8 @@ def rebuilt(
             parts.append(replace(found, answers=_without(found.answers, newer)))
         else:
             processor.keep(reach.installed(some))
-    times = kept.table("times").sort_by("doc")
-    bindings = kept.table("binding")
+    times = scan(kept, "times").sort_by("doc")
+    bindings = scan(kept, "binding")
     bindings = bindings.filter(reach.alive(bindings, times, clock))
     known = scan(storage, "times")
     new = pc.and_not(pc.is_in(times["doc"], bindings["doc"]), pc.is_in(times["doc"], known["doc"]))
@@ -154,7 +163,7 @@ def rebuilt(
         {
             "binding": _united(scan(storage, "binding"), [bindings]),
             "times": pa.concat_tables([known, times.filter(new)]),
-            "value": kept.table("value"),
+            "value": scan(kept, "value"),
         },
     )
 
@@ -200,3 +209,86 @@ def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, lis
         for key, rows in part.items():
             found[key] += rows
     return found
+
+
+# -- Which witnesses an engine has that evaluates all joins ------------------------------------
+
+# It has those of a pair of variables from the first document on that a subscription sees that uses
+# the pair, and as long as a later document may be joined with them.  (It deletes them then, or
+# soon.)  A subscription that was removed does not count, although what it left is still there if
+# another one uses its pairs.
+
+
+def documents_seen(
+    subscriptions: Iterable[Subscription], qids: Callable[[Subscription], Iterable[int]]
+) -> dict[int, int]:
+    """Return the first document that some subscription of each row of R_T sees."""
+    found: dict[int, int] = {}
+    for one in subscriptions:
+        for qid in qids(one):
+            found[qid] = min(one.since, found.get(qid, one.since))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The reach of the witnesses of pairs of variables; columns are by number of pair.
+
+    Each of the `spans` of a pair is a first document and a retention in ticks, and a witness stays
+    as long as it is in one of them.  It has a value from the document `valued` on.
+    """
+
+    spans: Sequence[tuple[Numbers, Numbers]]
+    valued: Numbers
+
+    @classmethod
+    def of(cls, stored: Mapping[str, pa.Table], seen: Mapping[int, int], size: int) -> Reach:
+        """Return the reach of the pairs below a number.
+
+        `stored` has all rows of R_T and their templates, `seen` is as `documents_seen` returns it.
+        """
+        ids, texts = (stored["template"][name].to_pylist() for name in ("id", "graph"))
+        graphs = {number: graph_of(text) for number, text in zip(ids, texts, strict=True)}
+        spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        valued = np.full(size, INFINITE)
+        rows = [row for row in stored["r_t"].to_pylist() if row["qid"] in seen]
+        for row in sorted(rows, key=lambda row: (seen[row["qid"]], -row["keep"])):
+            graph, span = graphs[row["template"]], (seen[row["qid"]], row["keep"])
+            for pair, (_, child) in zip(row["pairs"], graph.pairs, strict=True):
+                if pair >= size or not graph.two_sided:
+                    continue
+                if not spans[pair] or spans[pair][-1][1] < span[1]:
+                    spans[pair].append(span)
+                if child in graph.compared:
+                    valued[pair] = min(valued[pair], span[0])
+        columns = []
+        for each in zip_longest(*spans.values(), fillvalue=(INFINITE, 0)):
+            since, keep = np.full(size, INFINITE), np.zeros(size, np.int64)
+            since[list(spans)], keep[list(spans)] = zip(*each, strict=True)
+            columns.append((since, keep))
+        return cls(columns, valued)
+
+    @property
+    def since(self) -> Numbers:
+        """The first document of each pair."""
+        return self.spans[0][0]
+
+    def installed(self, made: Witnesses) -> Witnesses:
+        """Return the witnesses that stage 1 had when their documents came."""
+        rows = made.bindings
+        docs, pairs = (rows[name].to_numpy() for name in ("doc", "pair"))
+        there, has_value = docs >= self.since[pairs], docs >= self.valued[pairs]
+        values = pc.if_else(pa.array(has_value), rows["value"], pa.scalar(None, pa.int32()))
+        place = rows.column_names.index("value")
+        rows = rows.set_column(place, rows.field(place), values).filter(pa.array(there))
+        return replace(made, bindings=rows)
+
+    def alive(self, rows: pa.Table, times: pa.Table, clock: int) -> pa.Array:
+        """Return a mask of the witnesses that documents from a clock on may join.
+
+        `times` are those of their documents, in order.
+        """
+        docs, pairs = (rows[name].to_numpy() for name in ("doc", "pair"))
+        ts = times["ts"].to_numpy()[np.searchsorted(times["doc"].to_numpy(), docs)]
+        spans = ((docs >= since[pairs]) & (ts >= clock - keep[pairs]) for since, keep in self.spans)
+        return pa.array(np.logical_or.reduce([*spans]))

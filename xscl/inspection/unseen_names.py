@@ -15,15 +15,16 @@ from typing import Any, Literal
 
 from cep_core.algebra import number_of, text_of
 from xscl.errors import QueryError
-from xscl.inspection.names_seen import (
+from xscl.inspection.reasons import names_text
+from xscl.inspection.vocabulary import (
     SeenName,
+    SeenPath,
+    Vocabulary,
     is_name_of,
     is_seen,
     nearest_names,
     step_written,
 )
-from xscl.inspection.reasons import names_text
-from xscl.inspection.vocabulary import SeenPath, Vocabulary
 from xscl.language.functions import DATE_TIME, seconds
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk

@@ -83,11 +83,6 @@ class NameTest:
             return None
         return f"{{{self.uri}}}{self.local}" if self.uri else self.local
 
-    def meets(self, other: NameTest) -> bool:
-        """Return True if some name may pass both tests."""
-        pairs = ((self.local, other.local), (self.uri, other.uri))
-        return all(one is None or two is None or one == two for one, two in pairs)
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

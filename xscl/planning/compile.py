@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from templates.model.join_graph import (
@@ -86,15 +86,6 @@ class GraphSide:
             return node.variable
         return ("@" if node.step.attribute else "") + (node.step.test.local or "*")
 
-    def may_coincide(self, one: int, two: int) -> bool:
-        """Return True if two nodes may be bound to the same node of a document."""
-        if one == two:
-            return True
-        if self.pattern is None:
-            return self.leaves[one - 1][1] == self.leaves[two - 1][1]
-        a, b = self.pattern.nodes[one].step, self.pattern.nodes[two].step
-        return a.attribute == b.attribute and a.test.meets(b.test)
-
 
 def _compared(operand: Operand) -> Operand:
     """Return the operands of a comparison of texts."""
@@ -136,20 +127,6 @@ class CompiledJoin:
         """Return the readable label of a node of the graph."""
         side, local, _ = self.nodes[number]
         return self.sides[side].label(local)
-
-    @property
-    def apart(self) -> bool:
-        """True if no two value joins can hold between the same two nodes."""
-        ends = [
-            [self.nodes[number] for number in (edge.left, edge.right)]
-            for edge in self.graph.edges
-            if edge.operator == "="
-        ]
-        for pair in combinations(ends, 2):
-            alike = zip(*pair, strict=True)
-            if all(self.sides[a.side].may_coincide(a.number, b.number) for a, b in alike):
-                return False
-        return True
 
     @property
     def compares_texts(self) -> bool:
@@ -304,7 +281,6 @@ class PlannedJoin:
 
     reduced: JoinGraph
     relation: TemporalRelation
-    apart: bool
     names: tuple[str, ...]
     leaves: tuple[tuple[Operand | None, ...], ...]
     residual: Predicate | None
@@ -439,7 +415,6 @@ def _planned(join: CompiledJoin) -> PlannedJoin:
     return PlannedJoin(
         join.reduced,
         join.relation or UNBOUNDED,
-        join.apart,
         tuple(join.nodes[node].variable or "" for node in join.kept),
         tuple(leaves),
         join.residual,

@@ -321,9 +321,7 @@ class _Lowering:
         ]
         # Those of blocks stay together: beside a composite there is one block at the most.
         definitions = [*leaves[0], *self._query.definitions[number], *chain(*leaves[1:])]
-        placed = self._planner.registry.add(
-            row.reduced, definitions, row.relation, lateness, apart=row.apart
-        )
+        placed = self._planner.registry.add(row.reduced, definitions, row.relation, lateness)
         self.planned.placed.append(placed)
         graph = self._planner.registry.members[placed.template].template.graph
         names = tuple(

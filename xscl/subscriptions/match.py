@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
+from urllib.parse import urlsplit
 
 from lxml import etree
 
@@ -217,9 +218,6 @@ class Match:
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
         """The documents for people, in the order of the query's blocks; none of a row."""
-        # Loads the sanitiser of links, which a push does without.
-        from xscl.subscriptions.document_source import source_of
-
         found = {one.document: one for one in self.read()} if self.documents else {}
         return tuple(source_of(one) for one in found.values())
 
@@ -599,3 +597,53 @@ class EventMatch(Match):
 
     def output(self, most: int = LARGEST) -> bytes:
         return row_document(self._subscription.publish or "result", self.values, Room({}, most))
+
+
+# -- Documents for people --------------------------------------------------------------------
+
+CUT = 500
+"""Maximum number of characters of a title."""
+FEED_TITLE = "feed_title"
+"""The leaf of an item with the title of its feed."""
+_ADDRESSES = ("item_url", "link")
+
+
+def source_of(part: MatchDocument) -> DocumentSource:
+    """Extract title, link and publisher of a document, as far as it has them."""
+    from feeds.formats.display import safe_link  # a push does without
+
+    title, address, channel, feed_title = "", None, "", part.feed_title
+    for item in part.tree.items:
+        if not isinstance(item, etree._Element):
+            continue
+        name = etree.QName(item).localname
+        if name == "title" and not title:
+            title = " ".join((item.text or "").split())[:CUT]
+        elif name in _ADDRESSES and address is None:
+            address = safe_link((item.text or item.get("href") or "").strip() or None)
+        elif name == "channel_url" and not channel:
+            channel = host((item.text or "").strip())
+        elif name == FEED_TITLE and not feed_title:
+            feed_title = " ".join((item.text or "").split())[:CUT]
+    root = part.tree.items[0]
+    assert isinstance(root, etree._Element)
+    return DocumentSource(
+        document=part.document,
+        title=title,
+        url=address,
+        source=channel,
+        ts=part.ts,
+        id=part.id,
+        stream=part.stream,
+        root=etree.QName(root).localname,
+        version=part.version,
+        feed_title=feed_title,
+    )
+
+
+def host(address: str) -> str:
+    """Return the host of a URL, or the text if it has none."""
+    try:
+        return urlsplit(address).hostname or address
+    except ValueError:
+        return address

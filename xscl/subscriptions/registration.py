@@ -1,6 +1,6 @@
 """Registration and removal of subscriptions in the store and in the plan.
 
-Invalid queries are refused before anything changes (`compiled`, `planned`).  The
+Invalid queries are refused before anything changes (`prepared`).  The
 rest runs within a transaction of the engine, which loads its state from the store
 again if the transaction fails.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from cep_core import Query, is_calendar
 from templates.model.join_graph import JoinGraph
@@ -18,7 +19,7 @@ from templates.registry.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
-from xscl.planning.compile import DocumentVariable, PlannedJoin, QueryPlan, QueryPlans
+from xscl.planning.compile import DocumentVariable, QueryPlan, QueryPlans
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import PlannedQuery
@@ -26,6 +27,9 @@ from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream
 from xscl.subscriptions.subscriptions import Beginning, Subscriptions
+
+PreparedQuery: TypeAlias = QueryPlan | Query
+"""A query in XSCL, or one of events, which is in the plan already."""
 
 
 @dataclass(eq=False, repr=False)
@@ -46,17 +50,14 @@ class Registration:
 
     # -- Before any change -----------------------------------------------------------------
 
-    def compiled(
-        self, pairs: Iterable[tuple[str, str]], numbered: bool, stories: bool = False
-    ) -> Iterator[tuple[str, QueryPlan]]:
-        """Yield names and queries, compiled for registration, perhaps with stories.
-
-        Errors name the row if rows are `numbered`.
-        """
+    def prepared(
+        self, pairs: Iterable[tuple[str, str]], beginning: Beginning, *, numbered: bool = False
+    ) -> Iterator[tuple[str, PreparedQuery]]:
+        """Yield names and queries, ready for `register`; errors name the row if `numbered`."""
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
             try:
-                yield name, self.compiled_one(name, text, names, stories=stories)
+                yield name, self.prepared_one(name, text, beginning, names)
             except XsclError as error:
                 if numbered:
                     error.row = row
@@ -64,13 +65,18 @@ class Registration:
                 raise
             names.add(name)
 
-    def compiled_one(
-        self, name: str, text: str, others: Container[str] = (), *, stories: bool = False
-    ) -> QueryPlan:
-        """Return a query compiled for registration; `others` are names about to be registered."""
+    def prepared_one(
+        self, name: str, text: str, beginning: Beginning, others: Container[str] = ()
+    ) -> PreparedQuery:
+        """Return a query ready for `register`; `others` are names about to be registered.
+
+        One of events is in the plan from then on.
+        """
         self._subscriptions.expect_free(name, others)
+        if beginning.language != XSCL:
+            return self._prepared_events(name, text, beginning)
         query = self.checked(name, text)
-        if stories:
+        if beginning.stories:
             self.refuse_stories(query)
         return query
 
@@ -106,14 +112,8 @@ class Registration:
         if query.publish is not None:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
-    def planned(
-        self,
-        name: str,
-        text: str,
-        language: str,
-        beginning: Beginning,
-    ) -> Query:
-        """Return a relational query of a free name, or of one that it replaces."""
+    def _prepared_events(self, name: str, text: str, beginning: Beginning) -> Query:
+        language = beginning.language
         if language not in LANGUAGES:
             raise XsclError(
                 f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
@@ -122,7 +122,6 @@ class Registration:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
         if beginning.stories:
             raise XsclError("stories are for queries in XSCL")
-        self._subscriptions.expect_free(name)
         key = self._subscriptions.key_of(name, beginning.replaces)
         query = self._dataflow.relational.plan(
             key, text, language, beginning.since, beginning.bound_to
@@ -141,37 +140,38 @@ class Registration:
         return query
 
     def read_by(self, name: str, text: str, language: str) -> Sequence[str]:
-        """Return the streams that a relational query of a free name would read; raises as
-        `planned`, and leaves nothing in the plan."""
-        query = self.planned(name, text, language, Beginning(0))
-        self._dataflow.relational.remove(self._subscriptions.key_of(name))
+        """Return the streams that a query of events would read; raises as `prepared_one`, and
+        leaves nothing in the plan."""
+        query = self.prepared_one(name, text, Beginning(0, language=language))
+        assert isinstance(query, Query)
+        self._dataflow.relational.remove(query.name)
         return query.compiled.reads
 
     # -- Within a transaction --------------------------------------------------------------
 
-    def register(self, compiled: Sequence[tuple[str, QueryPlan]], beginning: Beginning) -> None:
-        """Plan queries, and store their subscriptions."""
-        for name, query in compiled:
-            if (row := query.shape.row) is not None:
-                self._register_row(name, query, row, beginning)
-            else:
-                self._register_planned(name, query, beginning)
+    def register(
+        self, queries: Iterable[tuple[str, PreparedQuery]], beginning: Beginning
+    ) -> list[Subscription]:
+        """Plan queries, and store their subscriptions; return these."""
+        added = [self._added(name, query, beginning) for name, query in queries]
         self._subscriptions.save()
-        if any(query.shape.row is None for _, query in compiled):
+        if not all(one.is_row for one in added):
             self._numbers.save()
         self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
-        if any(self._subscriptions[name].ordered for name, _ in compiled):
+        if any(one.ordered for one in added):
             self.save_plan_state()
+        return added
 
-    def _register_row(
-        self, name: str, query: QueryPlan, row: PlannedJoin, beginning: Beginning
-    ) -> None:
-        """Register a query that is only a row of R_T."""
+    def _added(self, name: str, query: PreparedQuery, beginning: Beginning) -> Subscription:
+        """Add the subscription of a query, and its operators."""
+        if isinstance(query, Query):
+            return self._add_events(name, query, beginning)
+        if (row := query.shape.row) is None:
+            return self._add_planned(name, query, beginning)
+        # The query is only a row of R_T.
         late = max(map(self._streams.lateness, query.streams)) if row.reduced.two_sided else 0
-        placed = self._registry.add(
-            row.reduced, query.definitions[0], row.relation, late, apart=row.apart
-        )
+        placed = self._registry.add(row.reduced, query.definitions[0], row.relation, late)
         graph = self._registry.members[placed.template].template.graph
         added = self._subscriptions.add(
             name,
@@ -184,8 +184,9 @@ class Registration:
             reads=query.streams,
         )
         self._planned.attach(added, None, suspended=beginning.suspended)
+        return added
 
-    def _register_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> None:
+    def _add_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> Subscription:
         self._refuse_later(query)  # readers may have come with it
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         planned = self._planned.plan(query, beginning.since, beginning.updates, beginning.bound_to)
@@ -206,31 +207,24 @@ class Registration:
             bound_to=beginning.bound_to,
         )
         self._planned.attach(added, planned, suspended=beginning.suspended)
+        return added
 
-    def register_query(
-        self, name: str, text: str, language: str, query: Query, beginning: Beginning
-    ) -> None:
-        """Store the subscription of a planned relational query."""
-        key = self._subscriptions.key_of(name, beginning.replaces)
-        qid = self._numbers.acquire(_definition(key, language))
+    def _add_events(self, name: str, query: Query, beginning: Beginning) -> Subscription:
+        qid = self._numbers.acquire(_definition(query.name, query.language))
         added = self._subscriptions.add(
             name,
-            text,
+            str(query.text),
             qid,
             beginning,
             publish=query.publishes,
             reads=tuple(dict.fromkeys(query.compiled.reads)),
             ordered=True,
-            language=language,
             columns=query.schema.names,
             events=self._dataflow.relational.events(query),
             bound_to=beginning.bound_to,
         )
         self._planned.attach(added, query, suspended=beginning.suspended)
-        self._subscriptions.save()
-        self._numbers.save()
-        self.set_prompt()
-        self.save_plan_state()
+        return added
 
     def activate(self, one: Subscription) -> None:
         """Give a suspended subscription its operators, without state."""
@@ -361,5 +355,5 @@ def _outputs(
 
     `order` says which node of the minor takes each position of the template.
     """
-    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
+    found = [outputs[order[at]] for at in graph.outputs]
     return tuple(one for place in (0, 1) for one in found if one and one[0] == place)

@@ -20,6 +20,7 @@ from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import (
     WITHOUT_PAST,
+    XSCL,
     Backfill,
     Subscription,
     stored_subscriptions,
@@ -35,7 +36,7 @@ from xscl.errors import (
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short
 from xscl.store.queries.results import delete_results_of
-from xscl.store.queries.rows import delete_rows, rows_of, update_rows
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.queries.subscriptions import all_subscriptions
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
@@ -52,10 +53,10 @@ _log = logging.getLogger(__name__)
 class Beginning:
     """The way in which subscriptions begin: they see documents that arrive from `since` on.
 
-    With `updates` they see new versions, too.  Their operators over time are shared by queries of
-    the same `bound_to`; those that are `suspended` have none until `Registration.activate`.  A
-    subscription is the next version of the one that it `replaces`.  With `stories` its matches are
-    grouped.
+    `language` is that of their queries.  With `updates` they see new versions, too.  Their
+    operators over time are shared by queries of the same `bound_to`; those that are `suspended`
+    have none until `Registration.activate`.  A subscription is the next version of the one that it
+    `replaces`.  With `stories` its matches are grouped.
     """
 
     since: int
@@ -64,6 +65,7 @@ class Beginning:
     suspended: bool = False
     replaces: Subscription | None = None
     stories: bool = False
+    language: str = XSCL
 
 
 class Subscriptions:
@@ -286,6 +288,7 @@ class Subscriptions:
             since=beginning.since,
             updates=beginning.updates,
             stories=beginning.stories,
+            language=beginning.language,
             key=key,
             version=version,
             **{"template": 0, "outputs": (), **fields},
@@ -319,11 +322,6 @@ class Subscriptions:
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
         self._store.insert_rows("backfill", [asdict(begun)])
-
-    def acknowledge_backfill(self, number: int) -> None:
-        """Record that a registration was acknowledged: its backfill is resumed after a crash."""
-        self.backfills[number] = replace(self.backfills[number], acknowledged=True)
-        update_rows(self._store, "backfill", {"acknowledged": True}, subscription=number)
 
     def end_backfill(self, one: Subscription, position: int, live: Sequence[int]) -> None:
         """Mark the matches of a subscription up to a position as backfilled, except `live` ones."""

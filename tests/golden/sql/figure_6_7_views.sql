@@ -10,8 +10,8 @@ SELECT
   v1.node2 AS node6,
   t.wl
 FROM R_T AS t
-CROSS JOIN several1 AS v0
-CROSS JOIN several1 AS v1
+CROSS JOIN vj1 AS v0
+CROSS JOIN vj1 AS v1
 WHERE
   v0.pairs = t.e0
   AND v1.pairs = t.e1

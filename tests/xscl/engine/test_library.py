@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import xscl
-from xscl.inspection.relations import may_read_values
+from xscl.inspection.rebuilt_relations import may_read_values
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 

@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import templates.bound.bounded_answers as bounded_answers
-import templates.bound.enumeration as enumeration
+import templates.batch_join as batch_join
+import templates.columns.columns as columns
+import templates.model.conjunctive_query as conjunctive_query
 import templates.processor as processor
 import templates.state.value_joins as valuejoins
 import xscl
@@ -121,8 +122,9 @@ def small_parts() -> Iterator[None]:
     limits = {
         (valuejoins, "FEW"): 0,
         (valuejoins, "PART"): 6,
-        (bounded_answers, "WAVE"): 5,
-        (enumeration, "CHUNK"): 3,
+        (batch_join, "UNCOUNTED"): 0,
+        (columns, "MOST"): 3,
+        (conjunctive_query, "IN_DATABASE"): 3,
     }
     with pytest.MonkeyPatch.context() as patch:
         for (module, name), value in limits.items():

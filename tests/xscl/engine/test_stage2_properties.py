@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates import processor
+from templates.bound.enumeration import Enumeration
 from templates.columns import columns
 from templates.evaluators import ConjunctiveQueries
+from templates.model import conjunctive_query
 from templates.state import value_joins
 from templates.state.join_state import ViewCache
 from tests.examples import examples
@@ -77,21 +79,23 @@ def test_joining_by_what_drives_and_in_parts() -> None:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("limit", ["MOST", "SMALL_BATCH"])
 def test_joining_by_either_evaluator(limit: str) -> None:
-    """Batches of several documents go to DuckDB, and what would be too much in memory."""
+    """Batches of several documents go to DuckDB; what would be too much in memory is divided."""
     seen = Counter[str]()
 
     @examples(12)
     @given(case=cases(), cuts=CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
-        def by_database(*_: Any) -> None:
+        def reached(*_: Any) -> None:
             seen[limit] += 1
 
         with pytest.MonkeyPatch.context() as patch:
-            watch(patch, ConjunctiveQueries, "answers", by_database)
             patch.setattr(value_joins, "FEW", 0)
             if limit == "MOST":
+                watch(patch, Enumeration, "answer", reached)
                 patch.setattr(columns, "MOST", 1)
+                patch.setattr(conjunctive_query, "IN_DATABASE", 1)
             else:
+                watch(patch, ConjunctiveQueries, "answers", reached)
                 patch.setattr(processor, "SMALL_BATCH", 1)
             agrees(case, cuts, seen)
 

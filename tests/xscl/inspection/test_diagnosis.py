@@ -6,7 +6,7 @@ import pytest
 
 from xscl import Document, Engine, Retention
 from xscl.inspection.diagnosis import Diagnosis, ExaminedBlock
-from xscl.inspection.names_seen import SeenName
+from xscl.inspection.vocabulary import SeenName
 
 D = 86_400_000_000
 PAIR = "news//item[./title->t] FOLLOWED BY{t=u, 2 d} blog//post[./title->u]"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cep_core.algebra.function_bounds import BeyondBounds
-from xscl.inspection.names_seen import (
+from xscl.inspection.vocabulary import (
     SeenName,
     name_written,
     nearest_names,

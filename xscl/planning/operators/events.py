@@ -18,8 +18,7 @@ missing leaf, and a text that is not of the attribute's type, are null.  New ver
 are not events.  Events reach their queries in the order of arrival, each at its own clock M(n), as
 if it had been pushed alone: documents that were published between two of a batch come between them.
 
-`COMPOSITE` is their type of attribute; `held_documents` and `instances` are what operators over
-time keep.
+`COMPOSITE` is their type of attribute; `instances` are what operators over time keep.
 """
 
 from __future__ import annotations
@@ -276,16 +275,6 @@ def _composite(text: str) -> Composite:
 
 
 COMPOSITE = AttributeType(Composite, json.dumps, _composite)
-
-
-def held_documents(plan: Plan) -> set[int]:
-    """Return the documents of all composites that operators over time still hold."""
-    rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
-    for mop in plan.mops:
-        if isinstance(mop, StateMOp | OuterJoinMOp):
-            rows.extend(one[0] for one in mop.kept())
-    held = (value for row in rows for value in row if isinstance(value, Composite))
-    return {doc for composite in held for doc in composite.docs}
 
 
 def instances(

@@ -39,7 +39,7 @@ from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.marks import ItemOrder, read_among
 from xscl.service.names import refuse_reserved
 from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
-from xscl.subscriptions.document_source import source_of
+from xscl.subscriptions.match import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])

@@ -29,8 +29,13 @@ from xscl.client.bodies import time_of
 from xscl.client.service_answers import SnapshotDate
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
-from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
-from xscl.inspection.relations import VALUED, may_read_values
+from xscl.inspection.rebuilt_relations import (
+    VALUED,
+    Rebuilt,
+    may_read_joins,
+    may_read_values,
+    rebuilt,
+)
 from xscl.service.accounts import Account
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows

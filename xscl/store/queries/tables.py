@@ -26,7 +26,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 26
+VERSION = 27
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -108,7 +108,7 @@ _TABLES = {
     "template": "id INTEGER PRIMARY KEY, graph VARCHAR",
     "r_t": """template INTEGER, qid INTEGER PRIMARY KEY, pairs INTEGER[], op TINYINT, lower BIGINT,
         wl BIGINT,
-        keep BIGINT, apart BOOLEAN, lead TINYINT""",
+        keep BIGINT, lead TINYINT""",
     "feed": """key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
         added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
         unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,

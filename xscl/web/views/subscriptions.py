@@ -20,7 +20,7 @@ from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
 from xscl.drawing.queries import draw_query
 from xscl.drawing.svg import Picture
-from xscl.engine import histories
+from xscl.engine import backfills
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
@@ -237,7 +237,7 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
         return "What is kept is being read; its matches follow, and new ones with them"
     if how_far == "failed":
         return "Too much is kept to be read: it begins with what arrives from now on"
-    kept = asked.app.engine.matches_of(found.name, limit=histories.MATCHES).matches
+    kept = asked.app.engine.matches_of(found.name, limit=backfills.MATCHES).matches
     return history_summary([one for one in kept if one.backfilled], "30 days")
 
 

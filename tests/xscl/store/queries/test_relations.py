@@ -67,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.
         state = engine.state
         graphs = {1: state.registry.members[1].template.graph}
         yield (
-            lambda query: answer(store, query, state.relations.lent, graphs),
+            lambda query: answer(store, query, engine.queries.lent, graphs),
             read,
         )
 
