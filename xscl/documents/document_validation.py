@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 from typing import Any, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
@@ -28,7 +27,7 @@ _NOTHING = Document("-", "", 0, b"")
 def expect_valid(documents: Iterable[Document]) -> None:
     """Raise for the first invalid document."""
     for document in documents:
-        _check(document)
+        _check(document.streams, document.id, document.origin, document.timestamp)
         try:
             parse(document.xml)
         except MalformedDocument as error:
@@ -44,20 +43,19 @@ def separate_invalid(
     replaces each invalid one.  None was parsed.
     """
     columns = DocumentColumns.of(documents)
-    if not poison and _is_plain(columns):
-        return columns, {}
-    found: list[Document] = []
     refused: dict[int, Reason] = {}
-    for at, document in enumerate(documents):
+    rows = zip(columns.streams, columns.ids, columns.origins, columns.timestamps, strict=True)
+    for at, (streams, id, origin, timestamp) in enumerate(rows):
         try:
-            if at in poison:
-                fault = "a process ended while it read the document"
-                raise DocumentError(fault, reason_code="poison")
-            _check(document)
-            found.append(document)
+            _check(streams, id, origin, timestamp)
         except DocumentError as error:
             refused[at] = error
-            found.append(_NOTHING)
+    for at in poison:
+        fault = "a process ended while it read the document"
+        refused[at] = DocumentError(fault, reason_code="poison")
+    if not refused:
+        return columns, refused
+    found = [_NOTHING if at in refused else one for at, one in enumerate(documents)]
     return DocumentColumns.of(found), refused
 
 
@@ -91,53 +89,28 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
     return MalformedDocument(code, message, rejected.line, rejected.column)
 
 
-def _is_plain(documents: DocumentColumns) -> bool:
-    """Return True if all documents are valid and their names ASCII."""
-    streams = set(documents.streams)
-    if not all(streams) or not all(chain.from_iterable(streams)):
-        return False
-    if max(map(len, documents.ids), default=0) > LONGEST_ID:
-        return False
-    names = list(chain.from_iterable(streams))
-    if max(map(len, names), default=0) > LONGEST_STREAM + PREFIX:
-        return False
-    if not "".join([*documents.ids, *documents.origins, *names]).isascii():
-        return False
-    times = documents.timestamps
-    return not times or max(max(times), -min(times)) <= LATEST
-
-
-def _check(document: Document) -> None:
+def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None:
     """Raise for a document that queries cannot evaluate."""
-    streams = document.streams
     if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
-    if len(document.id) > LONGEST_ID:
+    if len(id) > LONGEST_ID:
         raise DocumentError(
-            f"its id has {len(document.id):,} characters, and {LONGEST_ID:,} are allowed",
-            reason_code="id",
+            f"its id has {len(id):,} characters, and {LONGEST_ID:,} are allowed", reason_code="id"
         )
     for name in streams:
         if len(name) > LONGEST_STREAM + PREFIX:
             raise DocumentError(
                 f"{in_short(name)} cannot be the name of a stream", reason_code="stream_name"
             )
-    names = (document.id, document.origin, *streams)
-    if not "".join(names).isascii():
-        for name in names:
-            if not _writable(name):
-                raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
-    if abs(document.timestamp) > LATEST:
+    for name in (id, origin, *streams):
+        if not name.isascii() and _shown(name) != name:  # it has lone surrogates
+            raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
+    if abs(timestamp) > LATEST:
         raise DocumentError(
-            f"the timestamp {document.timestamp} is out of range: in microseconds since 1970 it is"
+            f"the timestamp {timestamp} is out of range: in microseconds since 1970 it is"
             " beyond the year 9999",
             reason_code="timestamp",
         )
-
-
-def _writable(name: str) -> bool:
-    """Return True if a name can be encoded (no lone surrogates)."""
-    return name.isascii() or _shown(name) == name
 
 
 def _shown(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import TypeAlias, assert_never
 from templates.model.join_graph import TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import TIME
+from xscl.language.predicates import expect_symmetry
 from xscl.language.scope import (
     JoinScope,
     bound_names,
@@ -24,7 +25,6 @@ from xscl.language.scope import (
     variables,
     walk,
 )
-from xscl.language.symmetry import expect_symmetry
 from xscl.language.syntax import (
     Block,
     Call,

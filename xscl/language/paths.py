@@ -18,7 +18,6 @@ from cep_core.algebra import decimal_of
 from cep_core.algebra.expressions import Function
 from xscl.errors import NotSupported, QueryError
 from xscl.language.calendars import calendar_block
-from xscl.language.conditions import as_condition
 from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
 from xscl.language.functions import (
     DATE_TIME,
@@ -33,6 +32,7 @@ from xscl.language.functions import (
 )
 from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
+from xscl.language.predicates import as_condition
 from xscl.language.scope import binds, walk
 from xscl.language.syntax import (
     And,
@@ -339,8 +339,11 @@ class Formulas:
     def _atom(self, tree: Tree[Token]) -> Condition:
         """Return a comparison with a constant, or a test of a text."""
         if tree.data == "comparison":
-            if not _is_literal(tree_of(tree.children[0])):
-                self._refuse_unquoted(tree_of(tree.children[2]))
+            left, right = tree_of(tree.children[0]), tree_of(tree.children[2])
+            if not _is_literal(left):
+                self._refuse_unquoted(right)
+                if not _is_literal(right):
+                    raise self.unsupported(tree, "comparing two paths of one document")
         else:
             call = tree_of(tree.children[0])
             name, (_, *others) = function_name(call), formulas(call)
@@ -393,7 +396,7 @@ class Formulas:
             case "comparison":
                 one, operator, other = tree.children
                 left, right = self.operand(one), self.operand(other)
-                if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
+                if self._of != "condition" and _has_duration((left, right)):
                     left, right = _as_times(left), _as_times(right)
                 return Comparison(cast(ComparisonSign, str(operator)), left, right, span_of(tree))
             case "path" if (
@@ -563,6 +566,10 @@ def _wrong_argument(
             hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
             return at, "this is no duration of days and time", hint
     return None
+
+
+def _has_duration(operands: tuple[Operand, ...]) -> bool:
+    return any(isinstance(one, Call) and one.function == DURATION for one in walk(operands))
 
 
 def _is_name(operand: Operand) -> bool:

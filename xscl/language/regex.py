@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from cep_core.algebra.function_bounds import current_budget, expect_length
@@ -126,11 +125,10 @@ def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str],
     found = expression(pattern, flags).compiled
     if found.search("") is not None:
         raise WrongExpression("the expression matches the empty text", 0)
-    parts: list[bytes | int] = []
-    for kind, some in groupby(_replacement(replacement, found.groups), type):
-        alike = list(some)
-        text = "".join(map(str, alike)).encode()
-        parts += [text] if kind is str else map(int, alike)
+    parts = [
+        part.encode() if isinstance(part, str) else part
+        for part in _replacement(replacement, found.groups)
+    ]
 
     def replaced(text: str) -> str:
         data = text.encode()
@@ -185,22 +183,20 @@ def pieces(text: str, pattern: str, flags: str = "") -> list[str]:
     return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
 
 
+_PART = re.compile(r"\\([\\$])|\$([0-9])|([\\$])|[^\\$]+")
+
+
 def _replacement(text: str, groups: int) -> Iterator[str | int]:
     """Yield the pieces of a replacement: texts, and numbers of groups."""
-    at = 0
-    while at < len(text):
-        sign, after = text[at], text[at + 1 : at + 2]
-        if sign == "\\" and after in ("\\", "$") and after:
-            yield after
-            at += 2
-        elif sign == "$" and after.isdigit():
-            yield int(after) if int(after) <= groups else ""
-            at += 2
-        elif sign in "\\$":
-            raise WrongExpression(f"a single {sign} in the replacement", at, "write \\\\ or \\$")
+    for found in _PART.finditer(text):
+        escaped, group, single = found.groups()
+        if single:
+            message = f"a single {single} in the replacement"
+            raise WrongExpression(message, found.start(), "write \\\\ or \\$")
+        if group:
+            yield int(group) if int(group) <= groups else ""
         else:
-            yield sign
-            at += 1
+            yield escaped or found[0]
 
 
 _PIECE = re.compile(r"\(\?:|\\[pP]\{[^}]*\}|\\.|.", re.DOTALL)

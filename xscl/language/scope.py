@@ -97,7 +97,7 @@ def bound_steps(node: object) -> Iterator[Step]:
 
 def binds(node: object) -> bool:
     """Return True if a step of a tree binds a variable."""
-    return any(True for _ in bound_steps(node))
+    return next(bound_steps(node), None) is not None
 
 
 def leaves(node: object) -> Iterator[VariablePath | Decorated | Constant]:

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED, TemporalRelation
-from xscl.language.conditions import as_condition
 from xscl.language.faults import fault
 from xscl.language.functions import (
     COMPARED_BY,
@@ -33,6 +32,7 @@ from xscl.language.functions import (
     OPERANDS,
     TIME,
 )
+from xscl.language.predicates import as_condition
 from xscl.language.scope import here, leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,

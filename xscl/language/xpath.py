@@ -289,7 +289,7 @@ def _tree(token: Any, bound: frozenset[str]) -> XPath:
         return XPath("step", (), step, token)
 
     def tree(symbol: str, parts: Iterable[Any], value: Any = None) -> XPath:
-        return XPath(symbol, tuple(_tree(part, bound) for part in parts), value, token)
+        return XPath(symbol, tuple([_tree(part, bound) for part in parts]), value, token)
 
     match str(token.symbol), list(token):
         case symbol, _ if symbol in _LITERALS:
@@ -338,17 +338,24 @@ def _flat(token: Any, symbols: Sequence[str]) -> Iterator[Any]:
 
 def _step(token: Any) -> XPathStep | None:
     """Return a step without conditions, None for any other expression."""
-    symbol, label = str(token.symbol), str(token.label)
+    symbol = str(token.symbol)
     if symbol == "..":
         return XPathStep("parent", NodeTest("node"))
-    if symbol == "@" or (symbol in AXES and label == "axis"):
-        axis = "attribute" if symbol == "@" else symbol
-        return XPathStep(axis, _node_test(token[0], axis))
-    named = symbol in (":", "Q{") and token[1].symbol in ("(name)", "*")
-    if named or symbol == "(name)" or (symbol == "*" and not len(token)) or label == "kind test":
-        axis = "attribute" if symbol == "attribute" else "child"
-        return XPathStep(axis, _node_test(token, axis))
-    return None
+    if symbol == "@":
+        return XPathStep("attribute", _node_test(token[0], "attribute"))
+    if symbol in AXES and token.label == "axis":
+        return XPathStep(symbol, _node_test(token[0], symbol))
+    match symbol:
+        case "(name)":
+            is_test = True
+        case "*":
+            is_test = not len(token)
+        case ":" | "Q{":
+            is_test = token[1].symbol in ("(name)", "*")
+        case _:
+            is_test = symbol in _KIND_TESTS and token.label == "kind test"
+    axis = "attribute" if symbol == "attribute" else "child"
+    return XPathStep(axis, _node_test(token, axis)) if is_test else None
 
 
 def _node_test(token: Any, axis: str) -> NodeTest:
@@ -391,14 +398,12 @@ def _sequence_type(token: Any) -> SequenceType:
 
 def _refuse(token: Any) -> None:
     """Raise for a construct that a block lacks."""
-    symbol, at = str(token.symbol), token.span[0]
+    symbol = "array" if token.symbol == "[" and token.label == "array" else str(token.symbol)
     if symbol in DENIED:
-        raise _denied(symbol, at)
+        raise _denied(symbol, token.span[0])
     if symbol in _REFUSED:
         message, hint = _REFUSED[symbol]
-        raise WrongXPath(message, at, hint)
-    if symbol == "[" and token.label == "array":
-        raise _denied("array", at)
+        raise WrongXPath(message, token.span[0], hint)
 
 
 def _refuse_function(token: Any) -> None:

@@ -100,14 +100,19 @@ def definitions(found: Pattern, kept: Collection[int]) -> tuple[str, ...]:
 def _grow(nodes: list[PatternNode], steps: tuple[Step, ...], parent: int | None) -> int:
     """Append the nodes of a path and of its binding branches; return the last step's number."""
     for step in steps:
-        conditions = tuple(_conjuncts(step.conditions))
-        plain = canonical(tuple(c for c in conditions if not binds(c)))
-        bare = Step(step.test, step.descendant, step.attribute, plain, derived=step.derived)
+        plain: list[Condition] = []
+        branches: list[Exists] = []
+        for condition in _conjuncts(step.conditions):
+            if isinstance(condition, Exists) and binds(condition):  # no other kind does
+                branches.append(condition)
+            else:
+                plain.append(condition)
+        conditions = canonical(tuple(plain))
+        bare = Step(step.test, step.descendant, step.attribute, conditions, derived=step.derived)
         nodes.append(PatternNode(bare, parent, step.variable))
         parent = len(nodes) - 1
-        for condition in conditions:
-            if isinstance(condition, Exists) and binds(condition):
-                _grow(nodes, condition.path.steps, parent)
+        for branch in branches:
+            _grow(nodes, branch.path.steps, parent)
     assert parent is not None, "a path of a block has at least one step"
     return parent
 
