@@ -104,10 +104,12 @@ class _Push:
 
     def beats(self, start: int, end: int) -> list[Beat]:
         """Return the beats of some documents, each of which comes before one, or after the last."""
-        beats, last = () if self.key is None else self.key.beats, len(self.documents)
+        if self.key is None:
+            return []
+        last = len(self.documents)
         return [
             Beat(min(at, end) - start, time)
-            for at, time in beats
+            for at, time in self.key.beats
             if start <= at < end or (at == last <= end)
         ]
 

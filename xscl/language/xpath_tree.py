@@ -39,16 +39,19 @@ class SequenceType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class XPath:
-    """An expression; `symbol` is an operator, a function, or one of
+    """An expression: an operator or a function by its `symbol`, with its operands.
 
-    step         `value` is an XPathStep
-    (string) and the like, a literal: `value` is that
-    $            a variable: `value` is the name
-    for, some, every: `value` has the names of the variables; the last part is the body
-    instance, treat, cast, castable: `value` is a SequenceType
-    constructor  a cast by the function of a type: `value` is the name of the type
-    [            the items of the first part for which the second one holds
-    / and //     the second part from the first one, or the only one from the document
+    Some have a `value`, too:
+
+        step                            an `XPathStep`; the parts are its conditions
+        (string), (integer), ...        the literal
+        $                               the name of the variable
+        for, some, every                the names of variables; the last part is the body
+        instance, treat, cast, castable a `SequenceType`
+        constructor                     the name of a type, whose function casts
+
+    `[` has the items of the first part for which the second one holds.  `/` and `//` lead to the
+    second part from the first one, and to an only part from the document.
     """
 
     symbol: str
