@@ -49,7 +49,7 @@ from feeds.faultpoints import reached, write
 from feeds.spool_files import (
     HEADER,
     SUFFIX,
-    SegmentEntry,
+    Segment,
     SpoolFile,
     accessible,
     batch_of,
@@ -70,20 +70,6 @@ _FULL = 1 << 24
 
 _MOST = 1_000
 """The most segments in a file; whoever looks for one reads the heads of those before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment of a spool: its file, how many documents it has, when they arrived.
-
-    Without documents it is a beat, and `arrived` its time.  `size` are its bytes in the file.
-    """
-
-    number: int
-    path: Path
-    rows: int
-    arrived: int
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +294,7 @@ class Spool:
 
     def segment(self, number: int) -> Segment:
         """Return the description of a segment without reading its documents."""
-        file, one = self._find(number)
-        return Segment(number, file.path, one.rows, one.arrived, one.end - one.begin)
+        return self._find(number)[1]
 
     def newest_arrival(self, among: int = 16) -> int | None:
         """The latest arrival in the newest segments that can be read; None if there are none."""
@@ -491,8 +476,7 @@ class Spool:
         """Yield the files with segments in (after, end], looked through up to their last one."""
         with self._looking:
             files = self._files()
-            for place, file in enumerate(files):
-                behind = files[place + 1].first if place + 1 < len(files) else end + 1
+            for file, behind in zip(files, [*self._firsts[1:], end + 1], strict=False):
                 last = min(end, behind - 1)
                 if file.first <= last and after < last:
                     with suppress(FileNotFoundError):  # it was deleted meanwhile
@@ -536,7 +520,7 @@ class Spool:
                 before.append(file.last)
         return SegmentsMissing(self._path(max(before, default=0) + 1), first, last)
 
-    def _find(self, number: int) -> tuple[SpoolFile, SegmentEntry]:
+    def _find(self, number: int) -> tuple[SpoolFile, Segment]:
         """Return the place of a segment; raises SegmentGone, SegmentDamaged."""
         with self._looking:
             place = bisect_right(self._firsts, number) - 1

@@ -72,9 +72,13 @@ _MAPPED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentEntry:
-    """A segment in a file: its description, and the offsets of its head, its body, its end."""
+class Segment:
+    """A segment in a file: its description, and the offsets of its head, its body, its end.
 
+    Without documents it is a beat, and `arrived` its time.
+    """
+
+    path: Path
     number: int
     rows: int
     arrived: int
@@ -82,6 +86,11 @@ class SegmentEntry:
     body: int
     end: int
     crc32: int
+
+    @property
+    def size(self) -> int:
+        """The number of its bytes in the file."""
+        return self.end - self.begin
 
 
 @dataclass(slots=True)
@@ -94,7 +103,7 @@ class SpoolFile:
     first: int
     path: Path
     inode: int = 0
-    entries: dict[int, SegmentEntry] = field(default_factory=dict)
+    entries: dict[int, Segment] = field(default_factory=dict)
     end: int = 0
     size: int = 0
     is_torn: bool = False
@@ -142,7 +151,7 @@ class SpoolFile:
         ended = self.entries and self.end == self.size
         self.is_torn = (beyond or self.last < last) and not ended
 
-    def image(self, entry: SegmentEntry) -> memoryview | None:
+    def image(self, entry: Segment) -> memoryview | None:
         """Return the message of a segment, None if the file was replaced since.
 
         Raises FileNotFoundError, SpoolUnavailable, and ValueError if it is not what was written.
@@ -158,14 +167,14 @@ class SpoolFile:
             raise ValueError("its checksum differs")
         return image
 
-    def _next(self, descriptor: int, last: int) -> SegmentEntry | None:
+    def _next(self, descriptor: int, last: int) -> Segment | None:
         """Return the next segment with a sound head; one behind `last` only if it is whole.
 
         It is at the end of those found, or if they lack `last`, wherever it begins.
         """
         rest, at = os.pread(descriptor, _LONGEST_HEAD, self.end), 0
         while at >= 0:
-            entry = _entry(rest[at : at + _LONGEST_HEAD], self.end + at)
+            entry = _entry(self.path, rest[at : at + _LONGEST_HEAD], self.end + at)
             if entry is not None and self.last < entry.number and entry.end <= self.size:
                 if entry.number <= last:
                     return entry
@@ -214,17 +223,17 @@ def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
     return image
 
 
-def _read(descriptor: int, entry: SegmentEntry) -> memoryview:
+def _read(descriptor: int, entry: Segment) -> memoryview:
     """Return the bytes of a segment; raises ValueError if the file ends before."""
-    if entry.end - entry.begin < _MAPPED:
-        return memoryview(os.pread(descriptor, entry.end - entry.begin, entry.begin))
+    if entry.size < _MAPPED:
+        return memoryview(os.pread(descriptor, entry.size, entry.begin))
     return memoryview(mmap(descriptor, entry.end, access=ACCESS_READ))[entry.begin :]
 
 
-def is_sound(image: memoryview, entry: SegmentEntry) -> bool:
+def is_sound(image: memoryview, entry: Segment) -> bool:
     """Return whether bytes are the message that an entry describes."""
     head, body = bytes(image[:_LONGEST_HEAD]), image[entry.body - entry.begin :]
-    return _entry(head, entry.begin) == entry and zlib.crc32(body) == entry.crc32
+    return _entry(entry.path, head, entry.begin) == entry and zlib.crc32(body) == entry.crc32
 
 
 def read_batch(image: memoryview) -> pa.RecordBatch:
@@ -279,7 +288,7 @@ def erased(batch: pa.RecordBatch, prefix: str) -> tuple[list[Document], int]:
     return documents, count
 
 
-def _entry(head: bytes, at: int) -> SegmentEntry | None:
+def _entry(path: Path, head: bytes, at: int) -> Segment | None:
     """Return the segment whose message begins at an offset, None unless its head is sound."""
     if not head.startswith(_CONTINUED):
         return None
@@ -292,7 +301,7 @@ def _entry(head: bytes, at: int) -> SegmentEntry | None:
         return None
     body = at + size
     number, rows, arrived, length = (int(one) for one in found.groups()[:4])
-    return SegmentEntry(number, rows, arrived, at, body, body + length, int(found[5], 16))
+    return Segment(path, number, rows, arrived, at, body, body + length, int(found[5], 16))
 
 
 def _body(head: bytes | bytearray) -> int:

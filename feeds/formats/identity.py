@@ -34,7 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from feeds.formats.entries import BLANKS, FeedEntry, plain
 from feeds.formats.mend import allowed
@@ -79,19 +79,19 @@ class CandidateNames:
         return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
 
-class KnownItem(Protocol):
-    """A remembered item; the three numbers are those of its latest entry, if known."""
+@dataclass(frozen=True, slots=True)
+class KnownItem:
+    """A remembered item; the three numbers are those of its latest entry, if known.
 
-    @property
-    def rule(self) -> str | None: ...
-    @property
-    def first_name(self) -> int | None: ...
-    @property
-    def all_names(self) -> int | None: ...
-    @property
-    def alike(self) -> int | None: ...
-    @property
-    def missing_since(self) -> int | None: ...
+    `rule` is that of its identity; `missing_since` is when the item was missing from the feed's
+    answer first, None while it is there.
+    """
+
+    rule: str | None = field(default=None, compare=False)
+    missing_since: int | None = None
+    first_name: int | None = None
+    all_names: int | None = None
+    alike: int | None = None
 
 
 def names_of(entry: FeedEntry) -> CandidateNames:

@@ -38,16 +38,10 @@ class Notifier:
 
         return unregister
 
-    def notify(self, qids: Iterable[int]) -> None:
-        """Call the callbacks of some streams, and those of all streams."""
+    def notify(self, qids: Iterable[int] | None = None) -> None:
+        """Call the callbacks of some streams and those of all streams, or all that there are."""
         with self._mutex:
-            found = [one for qid in (*qids, None) for one in self._callbacks.get(qid, {}).values()]
-        for callback in found:
-            callback()
-
-    def notify_all(self) -> None:
-        """Call all callbacks."""
-        with self._mutex:
-            found = [one for callbacks in self._callbacks.values() for one in callbacks.values()]
+            keys = list(self._callbacks) if qids is None else (*qids, None)
+            found = [one for key in keys for one in self._callbacks.get(key, {}).values()]
         for callback in found:
             callback()

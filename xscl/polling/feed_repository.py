@@ -156,17 +156,6 @@ class HubLease:
         return "asked" if self.note is None else "failed"
 
 
-def lease_row(lease: HubLease | None) -> dict[str, Any]:
-    """Return a lease for output, times in ticks; without one, None everywhere but in the count."""
-    return {
-        "push": None if lease is None else lease.state,
-        "push_until": None if lease is None else lease.until,
-        "pushed": None if lease is None else lease.delivered,
-        "pushes": 0 if lease is None else lease.deliveries,
-        "push_note": None if lease is None else lease.note,
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class ItemCounts:
     """The numbers of a feed's known items, their versions, and skipped changes.
@@ -200,7 +189,11 @@ def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> di
         **asdict(count),
         "next_poll": None if feed.gone else feed.next_poll,
         "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
-        **lease_row(lease),
+        "push": None if lease is None else lease.state,
+        "push_until": None if lease is None else lease.until,
+        "pushed": None if lease is None else lease.delivered,
+        "pushes": 0 if lease is None else lease.deliveries,
+        "push_note": None if lease is None else lease.note,
     }
 
 

@@ -20,10 +20,10 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from feeds.documents import Document
-from feeds.formats.identity import identify
+from feeds.formats.identity import KnownItem, identify
 from feeds.formats.items import FeedItem
 from xscl.polling.feed import Feed
 
@@ -41,28 +41,20 @@ _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed|feed_title
 
 
 @dataclass(frozen=True, slots=True)
-class ItemVersion:
+class ItemVersion(KnownItem):
     """The memory of an item: the hash of its latest content, and the number of its changes.
 
-    The fields are the columns of `state.feed_item` after its key, in their order.  `rule` is that
-    of its identity; `skipped` counts the changes that were not passed on; `missing_since` is when
-    the item was missing from the feed's answer first, None while it is there.  `first_name`,
-    `all_names` and `alike` stand for what its latest entry is called (`feeds.formats.identity`), if
-    known.  The three before `alike` tell of its latest time: whence it is, whether it lay ahead and
-    was clipped, and what the publisher wrote of it, if that could not be taken as it is.
+    The fields are the columns of `state.feed_item` after its key.  `skipped` counts the changes
+    that were not passed on.  The last three tell of its latest time: whence it is, whether it lay
+    ahead and was clipped, and what the publisher wrote of it, if that could not be taken as it is.
     """
 
     hash: bytes = b""
     versions: int = 0
-    rule: str | None = field(default=None, compare=False)
     skipped: int = 0
-    missing_since: int | None = None
-    first_name: int | None = None
-    all_names: int | None = None
     time_from: str | None = None
     clipped: bool = False
     written: str | None = None
-    alike: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from dataclasses import asdict
 from typing import Any
 
 from feeds.errors import SpoolError
-from feeds.spool import Segment, Spool
+from feeds.spool import Spool
+from feeds.spool_files import Segment
 from xscl.client.bodies import ticks_of, time_of
 from xscl.client.service_answers import StatusSample
 from xscl.documents.consumed_offsets import ConsumedOffsets

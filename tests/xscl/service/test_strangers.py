@@ -62,7 +62,7 @@ def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
             ok(operator.delete(f"/v1/tokens/{name}"))
             assert browser.get("/v1/subscriptions").status_code == 401
             assert running.service.app is not None
-            running.service.app.delivery.notifier.notify_all()
+            running.service.app.delivery.notifier.notify()
             thread.join(30)
             assert not thread.is_alive()
     assert any("unauthorized" in line for line in heard)

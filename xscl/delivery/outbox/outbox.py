@@ -117,7 +117,7 @@ class Outbox:
     def begin_shutdown(self) -> None:
         """Disconnect all listeners and start no more deliveries; `close` waits for the rest."""
         self._ending.set()
-        self.notifier.notify_all()
+        self.notifier.notify()
         self._deliveries.begin_shutdown()
 
     @property
@@ -154,7 +154,7 @@ class Outbox:
     def notify_all(self) -> None:
         """Notify all receivers of what is in the store; raises StoreError if it cannot be read."""
         self.listening.advance(self.pages.position())
-        self.notifier.notify_all()
+        self.notifier.notify()
 
     def edit(self, name: str, query: str | None = None, **change: Any) -> Subscription:
         """Change a subscription as `Engine.edit` does; its deliveries and listeners follow.
