@@ -5,41 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
-from benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
-
-_MODULES = (
-    "mmqjp_flat",
-    "mmqjp_complex",
-    "views",
-    "rss",
-    "stage1",
-    "pipeline",
-    "spark",
-    "cayuga",
-    "double_top",
-    "feed_patterns",
-    "rumor",
-    "sase",
-    "service_cost",
-    "capacity",
-    "next_cep",
-    "noisy_neighbour",
-    "patterns",
-    "register",
-    "backfill",
-    "memory",
-    "text_joins",
-    "window_joins",
-    "peers",
-    "polling",
-)
-BENCHMARKS: dict[str, Benchmark] = {
-    module.BENCHMARK.name: module.BENCHMARK
-    for module in (import_module(f"benchmarks.{name}") for name in _MODULES)
-}
+from benchmarks.catalog import BENCHMARKS
+from benchmarks.harness import Options, ResultsDiffer, Row, line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,8 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     if asked.list or asked.name is None:
-        for benchmark in BENCHMARKS.values():
-            print(f"{benchmark.name:<14} {benchmark.about}")
+        for name, benchmark in BENCHMARKS.items():
+            print(f"{name:<14} {benchmark.about}")
         return 0
     if asked.name not in BENCHMARKS:
         parser.error(f"there is no benchmark {asked.name!r}; choose from {', '.join(BENCHMARKS)}")
@@ -61,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(row)
             print(row.json() if asked.json else line(row), flush=True)
     except ResultsDiffer as error:
-        print(f"{benchmark.name}: {error}", file=sys.stderr)
+        print(f"{asked.name}: {error}", file=sys.stderr)
         return 1
     if asked.plot is not None:
         benchmark.plot(rows, asked.plot)

@@ -19,7 +19,7 @@ import numpy as np
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Panel, Row
+from benchmarks.harness import Options, Row
 
 NAME = "backfill"
 SEED = 67
@@ -107,11 +107,3 @@ def measured(kind: str, kept: int, subscriptions: int, pushes: int) -> Row:
 
 def _percentile(percent: int, *phases: Sequence[float]) -> float:
     return float(np.percentile(np.concatenate(phases), percent))
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "pushes while the history of a subscription is read",
-    run,
-    [Panel("pushes beside a backfill", "kept", ("kind",), ("ratio",))],
-)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks import service_cost
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value
+from benchmarks.harness import Options, Row, Value
 from benchmarks.kept_bytes import sizes
 from benchmarks.spark import QUICK, measured, session_on
 from xscl import Retention
@@ -45,11 +45,3 @@ def run(options: Options) -> Iterator[Row]:
         yield from service_cost.run(options)
         with session_on(Path(folder)) as spark:
             yield from measured(spark, Path(folder, "spark"), QUICK[0])
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "documents a second and core, and bytes, by path",
-    run,
-    [Panel("documents a second and core", "of", (), ("documents_per_s",))],
-)

@@ -33,16 +33,7 @@ from benchmarks.event_workloads import (
     verified,
     without,
 )
-from benchmarks.harness import (
-    Benchmark,
-    Options,
-    Panel,
-    Row,
-    Value,
-    growth_row,
-    module_profile,
-    seconds,
-)
+from benchmarks.harness import Options, Row, Value, growth_row, module_profile, seconds, values
 
 NAME = "cayuga"
 SEED = 2007
@@ -124,12 +115,7 @@ def _sizes(template: Template, plan: Plan, profile: bool) -> Iterator[Row]:
     side = Side(cayuga(template, sizes[-1], events, Table41(), SEED))
     costs: list[float] = []
     for size in sizes:
-        parameters: dict[str, Value] = {
-            "figure": "4.13a",
-            "template": template,
-            "subscriptions": size,
-            "mode": "all",
-        }
+        parameters = values(figure="4.13a", template=template, subscriptions=size, mode="all")
         side.load(size)
         row, cost = _measured(side, parameters, plan.events)
         costs.append(cost)
@@ -144,12 +130,7 @@ def _sizes(template: Template, plan: Plan, profile: bool) -> Iterator[Row]:
 def _swept(figure: str, varied: dict[str, Value], table: Table41, plan: Plan) -> Row:
     side = Side(cayuga("Filter", plan.swept, plan.events, table, SEED))
     side.load()
-    parameters: dict[str, Value] = {
-        "figure": figure,
-        "template": "Filter",
-        "subscriptions": plan.swept,
-        "mode": "all",
-    }
+    parameters = values(figure=figure, template="Filter", subscriptions=plan.swept, mode="all")
     return _measured(side, parameters | varied, plan.events)[0]
 
 
@@ -186,16 +167,8 @@ def _modes(plan: Plan) -> Iterator[Row]:
             side.load(size)
         spent, matches = raced(sides, plan.mode_events, PARTS, f"modes at {size}")
         for mode, side in sides.items():
-            parameters: dict[str, Value] = {
-                "figure": "4.14",
-                "template": "Filter",
-                "subscriptions": size,
-                "mode": mode,
-            }
-            figures: dict[str, Value] = {
-                "events_per_s": 1 / spent[mode],
-                "ratio": spent["none"] / spent[mode],
-            }
+            parameters = values(figure="4.14", template="Filter", subscriptions=size, mode=mode)
+            figures = values(events_per_s=1 / spent[mode], ratio=spent["none"] / spent[mode])
             yield Row(NAME, parameters, figures | _loaded(side, matches, plan.mode_events))
 
 
@@ -208,45 +181,23 @@ def _registration(plan: Plan) -> Iterator[Row]:
     workload = cayuga("Filter", size + more, 0, Table41(), SEED)
     side = Side(workload)
     side.load(size)
-    parameters: dict[str, Value] = {
-        "table": "register",
-        "template": "Filter",
-        "subscriptions": size,
-        "mode": "all",
-        "storage": "memory",
-    }
-    loading: dict[str, Value] = {
-        "registrations_per_s": side.registrations_per_s,
-        "milliseconds": 1000 / side.registrations_per_s,
-    }
+    parameters = values(
+        table="register", template="Filter", subscriptions=size, mode="all", storage="memory"
+    )
+    loading = values(
+        registrations_per_s=side.registrations_per_s, milliseconds=1000 / side.registrations_per_s
+    )
     yield Row(NAME, parameters | {"action": "load"}, loading)
     later = workload.queries[size:]
     core = side.engine
     adding = [_took(partial(core.register, name, text)) for name, text in later]
     removing = [_took(partial(core.unregister, name)) for name, _ in later]
     for action, spent in (("add", adding), ("remove", removing)):
-        figures: dict[str, Value] = {
-            "milliseconds": statistics.median(spent),
-            "p95_ms": statistics.quantiles(spent, n=20)[-1],
-        }
+        figures = values(
+            milliseconds=statistics.median(spent), p95_ms=statistics.quantiles(spent, n=20)[-1]
+        )
         yield Row(NAME, parameters | {"action": action}, figures)
 
 
 def _took(action: Callable[[], None]) -> float:
     return 1000 * seconds(action)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "five templates of three steps, 100,000 ... 400,000 subscriptions",
-    run,
-    [
-        Panel(f"Figure {figure}: {title}", across, (by,), ("events_per_s",), {"figure": figure})
-        for figure, title, across, by in (
-            ("4.13a", "templates", "subscriptions", "template"),
-            ("4.13b", "Filter", "zipf_1", "template"),
-            ("4.13c", "Filter", "selectivity", "template"),
-            ("4.14", "modes on Filter", "subscriptions", "mode"),
-        )
-    ],
-)

@@ -30,15 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from benchmarks.event_workloads import Result, Side, Workload, quotes, raced
-from benchmarks.harness import (
-    Benchmark,
-    Options,
-    Panel,
-    ResultsDiffer,
-    Row,
-    Value,
-    module_profile,
-)
+from benchmarks.harness import Options, ResultsDiffer, Row, Value, module_profile, values
 from cep_core import Match
 
 NAME = "double-top"
@@ -143,12 +135,7 @@ def compared(window: int, count: int) -> Iterator[Row]:
     if not matches:
         raise ResultsDiffer(f"smoothed over {window}: there is no double top in the stream")
     for name, side in sides.items():
-        parameters: dict[str, Value] = {
-            "figure": "4.17",
-            "variant": name,
-            "smoothing": window,
-            "subscriptions": 1,
-        }
+        parameters = values(figure="4.17", variant=name, smoothing=window, subscriptions=1)
         figures: dict[str, Value] = {
             "events_per_s": 1 / spent[name],
             "ratio": spent["resubscription"] / spent[name],
@@ -169,18 +156,3 @@ def _profiles(count: int) -> Iterator[Row]:
 def _said(match: Match) -> Result:
     """Return the end of a double top and (Name, A, B, C, D, E); the starts differ."""
     return (match.event.t1, *match.event.values)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "one pattern by five FOLDs, or by extrema and NEXTs",
-    run,
-    [
-        Panel(
-            "Figure 4.17: double top",
-            "smoothing",
-            figures=("events_per_s",),
-            where={"figure": "4.17"},
-        )
-    ],
-)

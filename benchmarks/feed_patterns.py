@@ -29,15 +29,7 @@ from benchmarks.event_workloads import (
     whole,
     without,
 )
-from benchmarks.harness import (
-    Benchmark,
-    Options,
-    Panel,
-    Row,
-    Value,
-    growth_row,
-    module_profile,
-)
+from benchmarks.harness import Options, Row, Value, growth_row, module_profile, values
 from cep_core import Match
 
 NAME = "feed-patterns"
@@ -77,11 +69,7 @@ def _sizes(pattern: Pattern, plan: Plan, profile: bool) -> Iterator[Row]:
     side = Side(feed_patterns(pattern, sizes[-1], plan.items * (len(sizes) + 1), SEED))
     costs: list[float] = []
     for size in sizes:
-        parameters: dict[str, Value] = {
-            "figure": "4.18",
-            "template": pattern,
-            "subscriptions": size,
-        }
+        parameters = values(figure="4.18", template=pattern, subscriptions=size)
         if not side.load_within(size, plan.budget):
             reason = f"would not be loaded within {plan.budget:g} s"
             yield Row(NAME, parameters, {"skipped": reason})
@@ -112,11 +100,3 @@ def _noted(seen: set[Result], match: Match) -> Result:
     said = whole(match)
     seen.add(said[1:])
     return said
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "four templates over feed items, 10,000 ... 40,000",
-    run,
-    [Panel("Figure 4.18: feed items", "subscriptions", ("template",), ("events_per_s",))],
-)

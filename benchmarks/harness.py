@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from cProfile import Profile
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +26,11 @@ LINEAR = ("leaves", "joins", "zipf", "hour", "of", "length")
 """Parameters that do not grow by factors."""
 RATE = "_per_s"
 """The end of the names of rates."""
+
+
+def values(**named: Value) -> dict[str, Value]:
+    """Return parameters or figures by their names."""
+    return named
 
 
 class ResultsDiffer(Exception):
@@ -98,12 +104,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A named experiment: yields rows as they are measured, and can draw the paper's figure."""
+    """An experiment: yields rows as they are measured, and can draw the paper's figure."""
 
-    name: str
+    module: str
     about: str
-    run: Callable[[Options], Iterator[Row]]
     panels: Sequence[Panel]
+
+    def run(self, options: Options) -> Iterator[Row]:
+        """Yield the rows as the module of the benchmark measures them."""
+        rows: Iterator[Row] = import_module(f"benchmarks.{self.module}").run(options)
+        return rows
 
     def plot(self, rows: Sequence[Row], path: Path) -> None:
         """Write a picture of the panels that rows belong to, on log scales."""

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.catalog import STATE
 from benchmarks.feed_items import BETWEEN, SECOND, START, items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value, module_profile
+from benchmarks.harness import Options, Row, Value, module_profile
 from benchmarks.kept_bytes import Sizes, resident, sizes
 from feeds.documents import Document
 from xscl import Retention
@@ -51,7 +52,6 @@ OWN_COUNTS = {
     "instance": {"snapshot_bytes": "core_bytes"},
 }
 QUICK_COUNT, COUNT = 3_000, 50_000
-STATE = ("kept_rows", "value", "document", "text", "result", "instances")
 QUERIES = {
     "titles": "feed//item->a[./title->t] FOLLOWED BY{t = u, 1 h} feed//item->b[./title->u]",
     "texts": "feed//item->a[./description->t] JOIN{t = u, 30 min} feed//item->b[./title->u]",
@@ -168,11 +168,3 @@ def largest_late_to_early(series: Sequence[Sizes], name: str) -> float:
     late = max(counted[name] for counted in series[-quarter:])
     early = max(counted[name] for counted in series[quarter : 2 * quarter])
     return late / max(early, 1)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "bytes for each subscription, document, row and instance; state over a day",
-    run,
-    [Panel("what is kept", "hour", (), STATE)],
-)

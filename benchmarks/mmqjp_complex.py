@@ -15,24 +15,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 
-from benchmarks import mmqjp_points
-from benchmarks.harness import Benchmark, Options, Row, Value
-from benchmarks.mmqjp import SAMPLE, Schema, measure, random_queries, reduced_graph
-from benchmarks.mmqjp_points import growth, points, profile
+from benchmarks.harness import Options, Row, Value, values
+from benchmarks.mmqjp import Schema, random_queries, reduced_graph
+from benchmarks.mmqjp_points import QUERIES, SEED, ZIPF, Experiment
 from templates import Edge, JoinGraph, Node
 from templates.model.join_graph import LEFT
 from templates.model.template import Templates
 
-NAME = "mmqjp-complex"
-QUERIES, MOST_JOINS, ZIPF = 1_000, 4, 0.8
+MOST_JOINS = 4
 BRANCHING = 4
-SEED = 2009
 SEEDS, QUICK_SEEDS = 15, 3  # for counting templates
-QUICK_SAMPLE = 20  # queries of the baseline that are run
-QUICK_COUNTS = (10, 100, 1_000, 10_000)
-COUNTS = (*QUICK_COUNTS, 100_000)
 SWEEP_JOINS = (2, 3, 4, 5)
-SWEEP_ZIPF = (0.0, 0.4, 0.8, 1.2, 1.6)
 PAPER = {2: 2, 3: 6, 4: 20, 5: 39}
 EXPECTED = {2: (2, 2), 3: (7, 6), 4: (29, 20), 5: (62, 45)}  # and with mirror images merged
 
@@ -46,37 +39,23 @@ def three_levels(branching: int = BRANCHING) -> Schema:
     return Schema(tuple(parents))
 
 
+EXPERIMENT = Experiment(
+    "mmqjp-complex",
+    figures=("6.11", "6.12", "6.13"),
+    varied="joins",
+    most=MOST_JOINS,
+    sweep=SWEEP_JOINS,
+    schema=lambda joins: three_levels(),
+    quick_sample=20,
+)
+
+
 def run(options: Options) -> Iterator[Row]:
     """Yield the numbers of templates, then the points of the figures."""
     seeds = range(SEED, SEED + (QUICK_SEEDS if options.quick else SEEDS))
     for most in SWEEP_JOINS:
         yield count_templates(QUERIES, most, ZIPF, seeds)
-    counts, sample = (QUICK_COUNTS, QUICK_SAMPLE) if options.quick else (COUNTS, SAMPLE)
-    rows: list[Row] = []
-    for count in counts:
-        found = point("6.11", count, MOST_JOINS, ZIPF, sample)
-        rows += found
-        yield from found
-    yield from growth(NAME, "6.11", rows)
-    if not options.quick:
-        for most in SWEEP_JOINS:
-            yield from point("6.12", QUERIES, most, ZIPF)
-        for zipf in SWEEP_ZIPF:
-            yield from point("6.13", QUERIES, MOST_JOINS, zipf)
-    if options.profile:
-        schema = three_levels()
-        yield profile(
-            NAME, schema, random_queries(schema.leaves, counts[-1], ZIPF, MOST_JOINS, SEED)
-        )
-
-
-def point(figure: str, count: int, most: int, zipf: float, sample: int = SAMPLE) -> list[Row]:
-    """Return the two rows of one measurement."""
-    schema = three_levels()
-    queries = random_queries(schema.leaves, count, zipf, most, SEED)
-    measured = measure(schema, queries, sample=sample)
-    parameters: dict[str, Value] = {"figure": figure, "queries": count, "joins": most, "zipf": zipf}
-    return points(NAME, parameters, measured)
+    yield from EXPERIMENT.run(options)
 
 
 # -- Templates -------------------------------------------------------------------------------
@@ -94,12 +73,7 @@ def count_templates(count: int, most: int, zipf: float, seeds: Iterable[int]) ->
     ]
     apart, merged = zip(*found, strict=True)
     expected = EXPECTED.get(most, (None, None))
-    parameters: dict[str, Value] = {
-        "queries": count,
-        "joins": most,
-        "zipf": zipf,
-        "seeds": len(found),
-    }
+    parameters = values(queries=count, joins=most, zipf=zipf, seeds=len(found))
     figures: dict[str, Value] = {
         "templates": int(statistics.median_low(apart)),
         "templates_least": min(apart),
@@ -111,7 +85,7 @@ def count_templates(count: int, most: int, zipf: float, seeds: Iterable[int]) ->
         "templates_merged_expected": expected[1],
         "templates_in_the_paper": PAPER.get(most),
     }
-    return Row(NAME, parameters, figures)
+    return Row(EXPERIMENT.name, parameters, figures)
 
 
 def found_templates(graphs: Iterable[JoinGraph]) -> tuple[int, int]:
@@ -133,11 +107,3 @@ def mirror(graph: JoinGraph) -> JoinGraph:
         nodes.append(Node(1 - node.side, above, node.output))
     edges = [Edge(place[e.right], place[e.left], e.operator) for e in graph.edges]
     return JoinGraph(tuple(nodes), tuple(sorted(edges, key=lambda e: (e.left, e.right))))
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "two documents of three levels: shared templates against Sequential",
-    run,
-    mmqjp_points.panels({"6.11": "queries", "6.12": "joins", "6.13": "zipf"}),
-)

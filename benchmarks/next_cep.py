@@ -28,15 +28,14 @@ from time import process_time
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from benchmarks.harness import (
-    Benchmark,
     Options,
-    Panel,
     Row,
     Value,
     exponent,
     interleaved,
     module_profile,
     require_equal,
+    values,
 )
 from benchmarks.placement import Policy, supported, tree_of
 from cep_core import Engine, Event, Match
@@ -233,10 +232,9 @@ def figure_10(quick: bool) -> Iterator[Row]:
             times = spent(queries(kind, 5, amount, SEED), sent)
             for variant in VARIANTS:
                 parameters: dict[str, Value] = {"figure": "10", "workload": kind}
-                figures: dict[str, Value] = {
-                    "events_per_s": len(sent) / times[variant],
-                    "ratio": times["plain"] / times[variant],
-                }
+                figures = values(
+                    events_per_s=len(sent) / times[variant], ratio=times["plain"] / times[variant]
+                )
                 yield Row(NAME, parameters | {"queries": amount, "variant": variant}, figures)
 
 
@@ -267,11 +265,7 @@ def figure_11(quick: bool) -> Iterator[Row]:
             for nodes, amount in zip(sizes, counts, strict=True):
                 parameters: dict[str, Value] = {"figure": "11", "workload": kind, "nodes": nodes}
                 base = found["round robin"][sizes.index(nodes)]
-                figures: dict[str, Value] = {
-                    "queries": amount,
-                    "ratio": amount / base,
-                    "exponent": growth,
-                }
+                figures = values(queries=amount, ratio=amount / base, exponent=growth)
                 yield Row(NAME, parameters | {"variant": name}, figures)
 
 
@@ -321,21 +315,3 @@ def run(options: Options) -> Iterator[Row]:
     yield from figure_10(options.quick)
     yield from figure_11(options.quick)
     yield from memory(10, 2 if options.quick else 10)
-
-
-def _panel(figure: str, kind: str, across: str, up: str) -> Panel:
-    """Return the panel of a figure for a kind of workload."""
-    where = {"figure": figure, "workload": kind}
-    return Panel(f"Figure {figure}: {kind}", across, figures=(up,), where=where)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "rewriting of patterns, and their placement on nodes",
-    run,
-    [
-        *(_panel("9", kind, "size", "operators") for kind in KINDS),
-        *(_panel("10", kind, "queries", "events_per_s") for kind in KINDS),
-        *(_panel("11", kind, "nodes", "queries") for kind in MANY),
-    ],
-)

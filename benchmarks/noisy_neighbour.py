@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Panel, Row, require_equal
+from benchmarks.harness import Options, Row, require_equal
 
 NAME = "noisy-neighbour"
 SEED = 80
@@ -82,11 +82,3 @@ def _words(count: int) -> Iterator[str]:
     """Yield different words, most of which occur in no title."""
     for number in range(count):
         yield f"word{number}" if number % 10 else f"{number}a"
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "one user's residual condition beside other subscriptions",
-    run,
-    [Panel("a residual beside others", "subscriptions", ("residual",), ("ratio",))],
-)

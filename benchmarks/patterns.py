@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.harness import REPEATS, Benchmark, Options, Panel, Row, Value, require_equal
+from benchmarks.harness import REPEATS, Options, Row, Value, require_equal, values
 from cep_core import Engine, Event
 
 NAME = "patterns"
@@ -106,12 +106,9 @@ def compared(form: str, kind: str, plan: Plan) -> Iterator[Row]:
         require_equal(found[ALL], found[WHOLE], f"{form}, {kind}")
     costs = {side: statistics.median(each) for side, each in spent.items()}
     for side, cost in costs.items():
-        parameters: dict[str, Value] = {
-            "pattern": form,
-            "constants": kind,
-            "queries": plan.queries if side == ALL else 1,
-            "side": side,
-        }
+        parameters = values(
+            pattern=form, constants=kind, queries=plan.queries if side == ALL else 1, side=side
+        )
         figures: dict[str, Value] = {
             "us_per_event": 1e6 * cost,
             "to_one": cost / costs[ONE],
@@ -128,18 +125,3 @@ def run(options: Options) -> Iterator[Row]:
     for form in FORMS:
         for kind in ("broad", "narrow", "narrow everywhere", "between"):
             yield from compared(form, kind, plan)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "patterns that differ in constants: one, many, and one for all",
-    run,
-    [
-        Panel(
-            "queries that differ in constants",
-            "queries",
-            ("pattern", "constants", "side"),
-            ("us_per_event",),
-        )
-    ],
-)

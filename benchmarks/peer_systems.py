@@ -10,10 +10,11 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -45,11 +46,9 @@ class Side(ABC):
     `counted` is the number of subscriptions whose matches are found.
     """
 
-    storage = "memory"
-    input = "rows"
-
-    def __init__(self, asked: Sequence[Channels], file: Path) -> None:
-        self.counted = len(asked)
+    def __init__(self, system: System, asked: Sequence[Channels], file: Path) -> None:
+        self.system = system
+        self.counted = min(SAMPLE, len(asked)) if system.each else len(asked)
 
     @abstractmethod
     def push(self, batch: Sequence[Item]) -> float:
@@ -63,14 +62,25 @@ class Side(ABC):
         """Close the database."""
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """A kind of side: where it stores, what it reads, and whether each subscription is a query."""
+
+    kind: type[Side]
+    storage: str = "memory"
+    input: str = "rows"
+    each: bool = False
+
+    def __call__(self, asked: Sequence[Channels], file: Path) -> Side:
+        """Return a side with subscriptions, whose database is a file unless it is in memory."""
+        return self.kind(self, asked, file)
+
+
 class Ours(Side):
     """An engine on a file, from bytes to committed matches."""
 
-    storage = "file"
-    input = "bytes"
-
-    def __init__(self, asked: Sequence[Channels], file: Path) -> None:
-        super().__init__(asked, file)
+    def __init__(self, system: System, asked: Sequence[Channels], file: Path) -> None:
+        super().__init__(system, asked, file)
         self._engine = Engine(file, owns_process=True)
         self._engine.subscribe_many((f"s{n}", query(*pair)) for n, pair in enumerate(asked))
         self._found: list[Match] = []
@@ -92,55 +102,84 @@ class Ours(Side):
         self._engine.close()
 
 
-class Table(Side):
-    """A DuckDB database with one SQL query for all subscriptions, or with one for each."""
+class Database(Side):
+    """A database with one SQL query for all subscriptions, or with one for each."""
 
-    each = False
-
-    def __init__(self, asked: Sequence[Channels], file: Path) -> None:
-        super().__init__(asked, file)
-        self._database = duckdb.connect(str(file) if self.storage == "file" else ":memory:")
-        for statement in _TABLES:
-            self._database.execute(statement)
+    def __init__(self, system: System, asked: Sequence[Channels], file: Path) -> None:
+        super().__init__(system, asked, file)
         self._asked = [(channel_url(one), channel_url(other)) for one, other in asked]
-        qids, ones, others = range(len(asked)), *zip(*self._asked, strict=True)
-        self._insert("subs", pa.table([pa.array(c) for c in (qids, ones, others)], ["q", "a", "b"]))
-        if self.each:
-            self.counted = min(SAMPLE, len(asked))
         self._scale = len(asked) / self.counted
+        self._open(str(file) if system.storage == "file" else ":memory:")
 
-    def _insert(self, table: str, rows: pa.Table) -> None:
-        self._database.register("given", rows)
-        self._database.execute(f"INSERT INTO {table} FROM given")
-        self._database.unregister("given")
+    @abstractmethod
+    def _open(self, name: str) -> None:
+        """Open the database, and insert the subscriptions."""
+
+    @abstractmethod
+    def _ready(self, rows: list[Row]) -> Any:
+        """Return rows in the form that the database inserts."""
+
+    @abstractmethod
+    def _store(self, ready: Any) -> None:
+        """Insert rows in a transaction that is committed later."""
+
+    @abstractmethod
+    def _join(self, first: int) -> None:
+        """Insert the matches of the items from a number on, the last batch."""
 
     def push(self, batch: Sequence[Item]) -> float:
         texts = [item.document().xml for item in batch]
-        ready = _columns([_row(item) for item in batch])
+        ready = self._ready([_row(item) for item in batch])
         began = perf_counter()
-        if self.input == "bytes":
-            ready = _columns(_read(batch, texts))
-        self._database.execute("BEGIN")
-        self._insert("items", ready)
-        self._database.register("batch", ready)
-        spent = perf_counter() - began
-        began = perf_counter()
-        if self.each:
-            for qid, pair in enumerate(self._asked[: self.counted]):
-                self._database.execute(_DUCKDB_EACH, (qid, *pair))
-        else:
-            self._database.execute(_DUCKDB)
-        joined = perf_counter() - began
-        self._database.unregister("batch")
-        began = perf_counter()
-        self._database.execute("COMMIT")
-        return spent + joined * self._scale + perf_counter() - began
+        if self.system.input == "bytes":
+            ready = self._ready(_read(batch, texts))
+        self._store(ready)
+        stored = perf_counter()
+        self._join(batch[0].number)
+        joined = perf_counter()
+        self._run("COMMIT")
+        return stored - began + (joined - stored) * self._scale + perf_counter() - joined
 
     def matches(self) -> list[Match]:
-        return self._database.execute("FROM matches").fetchall()
+        found: list[Match] = self._run("SELECT qid, earlier, later FROM matches").fetchall()
+        return found
 
     def close(self) -> None:
         self._database.close()
+
+    _database: Any
+    _run: Callable[..., Any]
+
+
+class DuckDB(Database):
+    """A DuckDB database, which inserts columns."""
+
+    def _open(self, name: str) -> None:
+        self._database = duckdb.connect(name)
+        self._run = self._database.execute
+        for statement in _TABLES:
+            self._run(statement)
+        qids, ones, others = range(len(self._asked)), *zip(*self._asked, strict=True)
+        self._insert("subs", pa.table([pa.array(c) for c in (qids, ones, others)], ["q", "a", "b"]))
+
+    def _insert(self, table: str, rows: pa.Table) -> None:
+        self._database.register("batch", rows)
+        self._run(f"INSERT INTO {table} FROM batch")
+
+    def _ready(self, rows: list[Row]) -> pa.Table:
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        return pa.table(columns, names=list(COLUMNS))
+
+    def _store(self, ready: pa.Table) -> None:
+        self._run("BEGIN")
+        self._insert("items", ready)
+
+    def _join(self, first: int) -> None:
+        if not self.system.each:
+            self._run(_DUCKDB)
+            return
+        for qid, pair in enumerate(self._asked[: self.counted]):
+            self._run(_DUCKDB_EACH, (qid, *pair))
 
 
 _PAIRS = "a.title = b.title AND a.ts < b.ts AND b.ts - a.ts <= " + str(DAY)
@@ -154,74 +193,40 @@ _DUCKDB_EACH = (
 )
 
 
-class TableFromBytes(Table):
-    """The same on a file, from bytes."""
+class SQLite(Database):
+    """A SQLite database with indexes, which inserts rows."""
 
-    storage = "file"
-    input = "bytes"
-
-
-class TableEach(Table):
-    """One DuckDB query for each subscription."""
-
-    each = True
-
-
-class IndexedTable(Side):
-    """A SQLite database with one SQL query for all subscriptions, or with one for each."""
-
-    each = False
-
-    def __init__(self, asked: Sequence[Channels], file: Path) -> None:
-        super().__init__(asked, file)
-        name = str(file) if self.storage == "file" else ":memory:"
+    def _open(self, name: str) -> None:
         self._database = sqlite3.connect(name, isolation_level=None)
-        run = self._database.execute
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = FULL")  # as durable as the others
-        for statement in _TABLES:
-            run(statement)
-        run("CREATE INDEX by_title ON items (title)")
-        run("CREATE INDEX by_channel ON items (channel, number)")
-        run("CREATE INDEX by_number ON items (number)")
-        run("CREATE INDEX by_channels ON subs (one, other)")
-        self._asked = [(channel_url(one), channel_url(other)) for one, other in asked]
+        self._run = self._database.execute
+        for statement in (*_DURABLE, *_TABLES, *_INDEXES, "BEGIN"):
+            self._run(statement)
         rows = ((qid, *pair) for qid, pair in enumerate(self._asked))
-        run("BEGIN")
         self._database.executemany("INSERT INTO subs VALUES (?, ?, ?)", rows)
-        run("COMMIT")
-        if self.each:
-            self.counted = min(SAMPLE, len(asked))
-        self._scale = len(asked) / self.counted
+        self._run("COMMIT")
 
-    def push(self, batch: Sequence[Item]) -> float:
-        texts = [item.document().xml for item in batch]
-        ready = [_row(item) for item in batch]
-        run, first = self._database.execute, batch[0].number
-        began = perf_counter()
-        if self.input == "bytes":
-            ready = _read(batch, texts)
-        run("BEGIN")
+    def _ready(self, rows: list[Row]) -> list[Row]:
+        return rows
+
+    def _store(self, ready: list[Row]) -> None:
+        self._run("BEGIN")
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)", ready)
-        spent = perf_counter() - began
-        began = perf_counter()
-        if self.each:
-            for qid, (one, other) in enumerate(self._asked[: self.counted]):
-                run(_SQLITE_EACH, (qid, other, first, one))
-        else:
-            run(_SQLITE, (first,))
-        joined = perf_counter() - began
-        began = perf_counter()
-        run("COMMIT")
-        return spent + joined * self._scale + perf_counter() - began
 
-    def matches(self) -> list[Match]:
-        return self._database.execute("SELECT qid, earlier, later FROM matches").fetchall()
-
-    def close(self) -> None:
-        self._database.close()
+    def _join(self, first: int) -> None:
+        if not self.system.each:
+            self._run(_SQLITE, (first,))
+            return
+        for qid, (one, other) in enumerate(self._asked[: self.counted]):
+            self._run(_SQLITE_EACH, (qid, other, first, one))
 
 
+_DURABLE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")  # as the others are
+_INDEXES = (
+    "CREATE INDEX by_title ON items (title)",
+    "CREATE INDEX by_channel ON items (channel, number)",
+    "CREATE INDEX by_number ON items (number)",
+    "CREATE INDEX by_channels ON subs (one, other)",
+)
 # CROSS JOIN keeps the order: the new items first, then what has their titles.
 _SQLITE = (
     "INSERT INTO matches SELECT qid, a.number, b.number FROM items b"
@@ -234,31 +239,11 @@ _SQLITE_EACH = (
 )
 
 
-class IndexedTableFromBytes(IndexedTable):
-    """The same on a file, from bytes."""
-
-    storage = "file"
-    input = "bytes"
-
-
-class IndexedTableEach(IndexedTable):
-    """One SQLite query for each subscription."""
-
-    each = True
-
-
-class IndexedTableEachFromBytes(IndexedTableEach):
-    """The same on a file, from bytes."""
-
-    storage = "file"
-    input = "bytes"
-
-
 class Dictionary(Side):
     """Python dicts of titles and of pairs of channels, which keep nothing if the process ends."""
 
-    def __init__(self, asked: Sequence[Channels], file: Path) -> None:
-        super().__init__(asked, file)
+    def __init__(self, system: System, asked: Sequence[Channels], file: Path) -> None:
+        super().__init__(system, asked, file)
         self._asked: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for qid, (one, other) in enumerate(asked):
             self._asked[channel_url(one), channel_url(other)].append(qid)
@@ -282,16 +267,16 @@ class Dictionary(Side):
 
 
 FROM_BYTES = ", from bytes"
-SIDES: dict[str, type[Side]] = {
-    "xscl": Ours,
-    "DuckDB, one query": Table,
-    "DuckDB, one query" + FROM_BYTES: TableFromBytes,
-    "DuckDB, each": TableEach,
-    "SQLite, one query": IndexedTable,
-    "SQLite, one query" + FROM_BYTES: IndexedTableFromBytes,
-    "SQLite, each": IndexedTableEach,
-    "SQLite, each" + FROM_BYTES: IndexedTableEachFromBytes,
-    "Python dict": Dictionary,
+SIDES: dict[str, System] = {
+    "xscl": System(Ours, "file", "bytes"),
+    "DuckDB, one query": System(DuckDB),
+    "DuckDB, one query" + FROM_BYTES: System(DuckDB, "file", "bytes"),
+    "DuckDB, each": System(DuckDB, each=True),
+    "SQLite, one query": System(SQLite),
+    "SQLite, one query" + FROM_BYTES: System(SQLite, "file", "bytes"),
+    "SQLite, each": System(SQLite, each=True),
+    "SQLite, each" + FROM_BYTES: System(SQLite, "file", "bytes", each=True),
+    "Python dict": System(Dictionary),
 }
 
 
@@ -318,7 +303,3 @@ def _read(batch: Sequence[Item], texts: Sequence[bytes]) -> list[Row]:
         url, channel, title, description = (find(name) or "" for name in _STORED)
         rows.append((item.number, item.ts, url, channel, title, description))
     return rows
-
-
-def _columns(rows: Sequence[Row]) -> pa.Table:
-    return pa.table([pa.array(column) for column in zip(*rows, strict=True)], names=list(COLUMNS))

@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks import feed_readers
 from benchmarks.feed_items import CHANNELS, Item, items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
+from benchmarks.harness import Options, Row, Value, require_equal
 from benchmarks.kept_bytes import resident
 from benchmarks.peer_systems import FROM_BYTES, SIDES, Channels, Match
 
@@ -153,19 +153,3 @@ def compared(count: int, plan: Sequence[Batches]) -> Iterator[Row]:
 
 def _parameters(name: str, count: int, batch: int) -> dict[str, Value]:
     return {"work": "joins", "subscriptions": count, "batch": batch, "variant": name}
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "joins beside DuckDB, SQLite and a dict; reading feeds",
-    run,
-    [
-        Panel(
-            "joins",
-            "subscriptions",
-            ("variant", "input", "batch"),
-            ("items_per_s",),
-            {"work": "joins"},
-        )
-    ],
-)

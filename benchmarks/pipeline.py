@@ -21,16 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.feed_items import DAY, items, wishes
-from benchmarks.harness import (
-    Benchmark,
-    Options,
-    Panel,
-    Row,
-    Stages,
-    Value,
-    require_equal,
-    timed_stages,
-)
+from benchmarks.harness import Options, Row, Stages, Value, require_equal, timed_stages
 from benchmarks.rss import STAGES
 from feeds.documents import Document
 from feeds.spool import Spool
@@ -216,11 +207,3 @@ def _latency(plan: Plan, side: Side) -> Row:
     cuts = statistics.quantiles(side.latencies, n=20, method="inclusive")
     figures: dict[str, Value] = {"p50_ms": cuts[9] * 1000, "p95_ms": cuts[18] * 1000}
     return Row(NAME, _parameters(plan, side) | {"batch": 2}, figures)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "from the spool to matches, with Spark and without",
-    run,
-    [Panel("from the spool to matches", "batch", ("consumer",), ("p50_ms", "items_per_s"))],
-)

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.feed_bodies import bodies
-from benchmarks.harness import Benchmark, Options, Panel, Row, require_equal
+from benchmarks.harness import Options, Row, require_equal
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.feed_commands import follow
@@ -93,11 +93,3 @@ def _serve(count: int, started: Connection) -> None:
         await server.serve_forever()
 
     asyncio.run(serve())
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "polls of many feeds into the spool",
-    run,
-    [Panel("polls of all feeds", "feeds", figures=("items_per_s",))],
-)

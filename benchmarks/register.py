@@ -23,9 +23,7 @@ from typing import Any
 
 from benchmarks.harness import (
     REPEATS,
-    Benchmark,
     Options,
-    Panel,
     Row,
     Stages,
     Value,
@@ -33,6 +31,7 @@ from benchmarks.harness import (
     require_equal,
     seconds,
     timed_stages,
+    values,
 )
 from benchmarks.query_shapes import Kind, Queries, documents
 from templates.columns.values import InternedValues
@@ -255,22 +254,14 @@ def _points(plan: Plan, options: Options) -> Iterator[Row]:
 
 
 def _parameters(plan: Plan, side: Side, mode: str) -> dict[str, Value]:
-    return {
-        "variant": plan.kind,
-        "mode": mode,
-        "subscriptions": side.present,
-        "shapes": plan.shapes,
-        "storage": "file",
-    }
+    return values(
+        variant=plan.kind, mode=mode, subscriptions=side.present, shapes=plan.shapes, storage="file"
+    )
 
 
 def _compiled(plan: Plan, which: str, times: Sequence[float]) -> Row:
     """Return the compilation time of the first or second query of a shape."""
-    parameters: dict[str, Value] = {
-        "variant": plan.kind,
-        "mode": f"{which} of its shape",
-        "shapes": plan.shapes,
-    }
+    parameters = values(variant=plan.kind, mode=f"{which} of its shape", shapes=plan.shapes)
     return Row(NAME, parameters, _spread(times))
 
 
@@ -306,18 +297,3 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
         named = {"one": "one by one", "removed": "remove"}.get(mode, mode)
         sizes = [side.present for side in sides]
         yield growth_row(NAME, {"variant": plan.kind, "mode": named}, sizes, costs)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "one more, one less and a restart with 0 ... 100,000 subscriptions present",
-    run,
-    [
-        Panel(
-            "one more, one less, a restart",
-            "subscriptions",
-            ("variant", "mode"),
-            ("p50_ms", "milliseconds"),
-        )
-    ],
-)

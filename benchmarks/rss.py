@@ -32,9 +32,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.feed_items import DAY, Item, Wish, expected, items, wishes
 from benchmarks.harness import (
-    Benchmark,
     Options,
-    Panel,
     Row,
     Stages,
     Value,
@@ -371,20 +369,3 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
             "scope": "end_to_end",
         }
         yield Row(NAME, parameters, {"items_per_s": all_, "ratio": all_ / few})
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "feed items from 418 channels, 10 ... 1,000,000 subscriptions",
-    run,
-    [
-        Panel(
-            f"Figure 6.16: {scope}",
-            "subscriptions",
-            ("variant", "window"),
-            ("items_per_s",),
-            {"scope": scope, "growth_over": None},
-        )
-        for scope in ("end_to_end", "stage1", "stage2")
-    ],
-)

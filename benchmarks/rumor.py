@@ -39,15 +39,7 @@ from benchmarks.event_workloads import (
     workload_2,
     workload_3,
 )
-from benchmarks.harness import (
-    Benchmark,
-    Options,
-    Panel,
-    Row,
-    Value,
-    growth_row,
-    module_profile,
-)
+from benchmarks.harness import Options, Row, Value, growth_row, module_profile
 
 NAME = "rumor"
 SEED = 2009
@@ -255,21 +247,3 @@ def _cost(row: Row) -> list[float]:
         if row.parameters["mode"] == "rules on"
         else []
     )
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "event patterns and hybrid queries, rules and channels on and off",
-    run,
-    [
-        Panel(f"Figure {figure}: {title}", across, by, ("events_per_s",), {"figure": figure})
-        for figure, title, across, by in (
-            ("5.8a", "workload 1", "subscriptions", ("mode",)),
-            ("5.9a", "workload 2", "subscriptions", ("mode",)),
-            ("5.9b", "workload 2, μ", "subscriptions", ("mode",)),
-            ("5.9d", "workload 3", "capacity", ("template", "domain", "mode")),
-            ("5.10a", "hybrid", "subscriptions", ("mode",)),
-            ("5.10b", "hybrid", "selectivity", ("mode",)),
-        )
-    ],
-)

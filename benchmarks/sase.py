@@ -20,15 +20,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.harness import (
-    REPEATS,
-    Benchmark,
-    Options,
-    Panel,
-    Row,
-    Value,
-    exponent,
-)
+from benchmarks.harness import REPEATS, Options, Row, Value, exponent
 from benchmarks.runtime_stack import BASIC
 from benchmarks.sase_workload import (
     TYPES,
@@ -249,18 +241,3 @@ def medians(sides: Mapping[str, Side], batch: int) -> dict[str, float]:
     for name, seconds in alternating(sides, batch, REPEATS):
         spent[name].append(seconds)
     return {name: statistics.median(found) for name, found in spent.items()}
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "sequences by stacks: construction, length, domain, memory (Figures 8-12)",
-    run,
-    [
-        Panel(title, across, by, ("events_per_s",), {"experiment": experiment, "scope": scope})
-        for title, across, by, experiment, scope in (
-            ("construction by domain", "V1", ("variant", "window"), "construction", "scan"),
-            ("construction by window", "window", ("variant", "V1"), "construction", "scan"),
-            ("length", "length", ("variant",), "length", None),
-        )
-    ],
-)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.harness import Benchmark, Options, Panel, ResultsDiffer, Row, Value
+from benchmarks.harness import Options, ResultsDiffer, Row, Value, values
 
 NAME = "service"
 QUICK_DOCUMENTS, DOCUMENTS = 2_000, 20_000
@@ -70,11 +70,7 @@ def _pushed(data: Path, service: int, documents: int) -> Row:
     cpu = _command(data, "push", lines, "--stream", "S")
     expected = documents // 2
     _wait_for(lambda: _status(data).get("matches") == expected, f"not {expected} matches")
-    figures: dict[str, Value] = {
-        "cpu_s": _processor_time(service) - before,
-        "push_cpu_s": cpu,
-        "matches": expected,
-    }
+    figures = values(cpu_s=_processor_time(service) - before, push_cpu_s=cpu, matches=expected)
     return Row(NAME, {"of": "documents", "documents": documents}, figures)
 
 
@@ -87,11 +83,7 @@ def _at_rest(service: int, threads: int) -> dict[str, Value]:
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         if line.startswith("Pss:")
     ]
-    return {
-        "threads": threads,
-        "processes": len(processes),
-        "pss_mb": sum(shares) / MEGABYTE,
-    }
+    return values(threads=threads, processes=len(processes), pss_mb=sum(shares) / MEGABYTE)
 
 
 def _xscl(*arguments: object) -> list[str]:
@@ -138,11 +130,3 @@ def _children(process: int) -> Iterator[int]:
         for child in map(int, (task / "children").read_text().split()):
             yield child
             yield from _children(child)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "what a service and its commands cost, at work and at rest",
-    run,
-    [Panel("processor time", "of", (), ("cpu_s",))],
-)

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import books_and_blogs
 from benchmarks.feed_items import items, wishes
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value
+from benchmarks.harness import Options, Row, Value
 from feeds.documents import Document
 from xscl.engine.facade import Engine
 
@@ -278,11 +278,3 @@ def _sizes(documents: Path) -> list[int]:
 def _ids(folder: Path) -> Ids:
     table = pq.read_table(folder, columns=["id", "subscription"])
     return Counter(zip(table["id"].to_pylist(), table["subscription"].to_pylist(), strict=True))
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "joins on Spark's executors beside one engine",
-    run,
-    [Panel("beside one engine", "subscriptions", ("mode", "workload", "buckets"), ("cpu_ratio",))],
-)

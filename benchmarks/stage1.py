@@ -32,9 +32,7 @@ from benchmarks.blocks import AUCTIONS, EXSLT, ITEMS, PREFIXES, Asked
 from benchmarks.feed_items import Item, items
 from benchmarks.harness import (
     REPEATS,
-    Benchmark,
     Options,
-    Panel,
     Row,
     Stages,
     Value,
@@ -332,11 +330,3 @@ def _memory(workload: Workload, blocks: int) -> Row:
     finally:
         tracemalloc.stop()
     return Row(NAME, workload.parameters(blocks, "memory"), {"bytes": used / len(automaton)})
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "1 ... 100,000 blocks on feed items and auctions, against XPath one by one",
-    run,
-    [Panel("time for a document", "blocks", ("mix",))],
-)

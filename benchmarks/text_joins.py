@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import xscl
 from benchmarks.feed_items import BETWEEN, SECOND, Item, items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
+from benchmarks.harness import Options, Row, Value, require_equal
 
 NAME = "text-joins"
 SEED = 27
@@ -97,11 +97,3 @@ def _pairs(
             near = one is not other and abs(one.ts - other.ts) <= window
             if near and holds(one.values[2], text):
                 yield f"i{one.number}", f"i{other.number}"
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "joins by contains and by similarity through indexes",
-    run,
-    [Panel("joins by texts", "batch", ("query",), ("items_per_s",))],
-)

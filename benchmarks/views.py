@@ -29,9 +29,7 @@ from typing import Any
 from benchmarks.feed_items import items, wishes
 from benchmarks.harness import (
     REPEATS,
-    Benchmark,
     Options,
-    Panel,
     Row,
     Stages,
     Value,
@@ -42,7 +40,8 @@ from benchmarks.harness import (
 )
 from benchmarks.mmqjp import STAGE_2, Schema, Shared, flat, random_queries
 from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
-from benchmarks.mmqjp_flat import LEAVES, ZIPF
+from benchmarks.mmqjp_flat import LEAVES
+from benchmarks.mmqjp_points import ZIPF
 from feeds.documents import Document
 from templates.batch_join import BatchJoin
 from templates.registry.members import TemplateIndex, TemplateRows
@@ -293,14 +292,3 @@ def _compared(stream: Stream, sides: Mapping[str, Side]) -> Iterator[Row]:
             figures["loading_ms"] = statistics.median(side.loading)
             figures["opening_ms"] = statistics.median(side.opening)
         yield from _costs(parameters, spent[name], spent["off"], figures)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "with and without views, and the join state in memory",
-    run,
-    [
-        *(Panel(f"Figure {one}", "queries", where={"figure": one}) for one in ("6.14", "6.15")),
-        Panel("stream", "subscriptions", ("variant", "batch")),
-    ],
-)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
+from benchmarks.harness import Options, Row, Value, require_equal
 
 NAME = "window-joins"
 SEED = 64
@@ -63,11 +63,3 @@ def compared(count: int, batch: int) -> Iterator[Row]:
             "matches": matched,
         }
         yield Row(NAME, parameters, figures)
-
-
-BENCHMARK = Benchmark(
-    NAME,
-    "window-only joins: stage 2 and the event core",
-    run,
-    [Panel("window 1 d, lengths", "batch", ("evaluator", "items"), ("ms_per_item",))],
-)
