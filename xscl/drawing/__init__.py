@@ -3,9 +3,8 @@
     svg          a picture: its elements, its size, with or without a style of its own
     queries      a query: the trees of its blocks, the comparisons, the operators
     plans        the plan: m-ops in layers, from the streams to the results
-    charts       two columns of numbers
-    series       a figure over time
-    bars         numbers of consecutive days, and events with a duration and an outcome
+    charts       two columns of numbers; a figure over time; numbers of consecutive days, and
+                 events with a duration and an outcome
 
 A picture on a page has the page's colours: its elements have classes, which the
 page's style sheet defines.  A picture in a file includes a style of its own.

@@ -6,21 +6,27 @@ Requests without authentication are redirected to the sign-in page.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
+from pydantic import AfterValidator, BaseModel
 
 from xscl.errors import QueryError
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.problems import Problem, of_error
+from xscl.store.store import Store
 from xscl.web.rendering import page
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,26 @@ def on_site(path: str) -> str:
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 """The routes of all views (`xscl.web.router`)."""
 
+Lines: TypeAlias = Annotated[str, AfterValidator(lambda text: text.replace("\r\n", "\n"))]
+"""A text of several lines, as a form sends it."""
+Back: TypeAlias = Annotated[str, Form(max_length=4_000)]
+"""The page that a form is on, for `PageRequest.back`."""
+_PLACES = {"after", "before", "added", "polled"}
+
+
+class ListQuery(BaseModel):
+    """The parameters of a list: its filter, empty where nothing is filtered, and a place in it."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The filter as parameters of an address."""
+        given = self.model_dump(by_alias=True, exclude=_PLACES)
+        return {name: value for name, value in given.items() if value}
+
+    def address(self, path: str, **place: object) -> str:
+        """Return the address of the list with this filter, from another place on."""
+        return f"{path}?{urlencode({**self.parameters, **place})}"
+
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
@@ -103,9 +129,34 @@ class PageRequest:
     app: App
     account: Account
 
-    def page(self, template: str, **shown: Any) -> HTMLResponse:
-        """Render a template with the values `shown` for the reader, as `rendering.page` does."""
+    def page(self, template: str, **shown: Any) -> Response:
+        """Render a template with the values `shown` for the reader, as `rendering.page` does.
+
+        With an `error` among them the status is 422, unless one is given.
+        """
+        if shown.get("error") is not None:
+            shown.setdefault("status", HTTPStatus.UNPROCESSABLE_ENTITY)
         return page(self.request, template, self.account, **shown)
+
+    def redirect(self, path: str, **parameters: object) -> Response:
+        """Lead to an address with parameters, after a form was taken."""
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        return RedirectResponse(path + query, HTTPStatus.SEE_OTHER)
+
+    def back(self, path: str) -> Response:
+        """Lead back to the page of a form, which says where that is."""
+        return self.redirect(on_site(path))
+
+    def problem(self, error: Exception, source: str = "") -> PageProblem:
+        """Return the text of an error in a query, with names as the reader may see them."""
+        return problem_text(error, self.account, source)
+
+    def with_store(
+        self, function: Callable[Concatenate[Store, P], T], *given: P.args, **named: P.kwargs
+    ) -> T:
+        """Return what a function of the store returns."""
+        with self.app.store() as store:
+            return function(store, *given, **named)
 
 
 async def of_reader(request: Request, app: TheApp, account: TheAccount) -> PageRequest:

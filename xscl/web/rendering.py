@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from xscl.delivery.cards import MatchView, link, sentence_case, shortened
-from xscl.drawing.bars import draw_sparkline
+from xscl.drawing.charts import draw_sparkline
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account

@@ -8,9 +8,16 @@ import re
 import pytest
 from lxml import etree
 
-from xscl.drawing.bars import TimelineEvent, draw_sparkline, draw_timeline
-from xscl.drawing.charts import Chart, chart_of, draw_chart
-from xscl.drawing.series import MOST, draw_series
+from xscl.drawing.charts import (
+    MOST_OF_SERIES,
+    Chart,
+    TimelineEvent,
+    chart_of,
+    draw_chart,
+    draw_series,
+    draw_sparkline,
+    draw_timeline,
+)
 
 
 def heights(counts: list[int]) -> list[float]:
@@ -39,7 +46,7 @@ def test_of_many_points_the_largest_of_each_few_is_drawn() -> None:
     points = [(at, 0.0 if at % 50 else float(at)) for at in range(5_000)]
     drawn = draw_series("x", "y", points)
     (line,) = re.findall(r'<polyline points="([^"]*)"', drawn.svg())
-    assert MOST // 2 < len(line.split()) <= MOST
+    assert MOST_OF_SERIES // 2 < len(line.split()) <= MOST_OF_SERIES
     assert "at most 4,950 y" in drawn.title
 
 

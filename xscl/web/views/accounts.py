@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Form, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from xscl.documents.retention import DAY
 from xscl.plurals import counted
@@ -34,7 +34,7 @@ User = Annotated[str, Form(min_length=1, max_length=100)]
 
 
 @router.get("/operator")
-def overview(asked: AskedByOperator) -> HTMLResponse:
+def overview(asked: AskedByOperator) -> Response:
     """Show the users, the busiest subscriptions and the deliveries that fail."""
     app, account = asked.app, asked.account
     listed = defaultdict(list)
@@ -57,30 +57,28 @@ def overview(asked: AskedByOperator) -> HTMLResponse:
 @router.post("/operator/token")
 def create(
     asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
-) -> HTMLResponse:
+) -> Response:
     """Create a token, for a new user if there is none of the name, and show it once."""
     made = tokens.create(tokens.NewToken(user=user.strip(), label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/operator#users")
 
 
 @router.post("/operator/token/revoke")
-def revoke(
-    asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
-) -> RedirectResponse:
+def revoke(asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]) -> Response:
     """Revoke a token and return."""
     tokens.revoke(id, asked.app, asked.account)
-    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/operator#users")
 
 
 @router.post("/operator/erase")
-def erase(asked: AskedByOperator, user: User, sure: User) -> RedirectResponse:
+def erase(asked: AskedByOperator, user: User, sure: User) -> Response:
     """Erase a user whose name was typed again; raises Problem 422 for another one."""
     if sure != user:
         raise Problem(
             "invalid_request", f"{sure!r} is not {user!r}", hint="type the name of the user again"
         )
     tokens.erase(user, asked.app, asked.account)
-    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/operator#users")
 
 
 @router.post("/operator/quota")
@@ -88,17 +86,17 @@ def allow(
     asked: AskedByOperator,
     user: Annotated[str, Query(min_length=1, max_length=100)],
     quota: Annotated[tokens.Quotas, Form()],
-) -> RedirectResponse:
+) -> Response:
     """Set the limits of a user, none for an empty field, and return."""
     tokens.allow(user, quota, asked.app, asked.account)
-    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/operator#users")
 
 
 TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
 
 
 @router.get("/account")
-def account(asked: Asked) -> HTMLResponse:
+def account(asked: Asked) -> Response:
     """Show what the reader uses and may use, and the reader's tokens."""
     listed = [
         one for one in tokens.list_(asked.app, asked.account) if one.user == asked.account.name
@@ -108,17 +106,17 @@ def account(asked: Asked) -> HTMLResponse:
 
 
 @router.post("/account/token")
-def create_own(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> HTMLResponse:
+def create_own(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> Response:
     """Create a token of the reader and show it once."""
     made = tokens.create(tokens.NewToken(user=None, label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/account")
 
 
 @router.post("/account/token/revoke")
-def revoke_own(asked: Asked, id: TokenId) -> RedirectResponse:
+def revoke_own(asked: Asked, id: TokenId) -> Response:
     """Revoke a token and return."""
     tokens.revoke(id, asked.app, asked.account)
-    return RedirectResponse("/account", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/account")
 
 
 _USED = {
@@ -171,7 +169,7 @@ def ask(
     app: TheApp,
     next: Annotated[str, Query(max_length=4_000)] = "/",
     out: bool = False,
-) -> HTMLResponse:
+) -> Response:
     """Show the sign-in form, with a hint if no token exists; `out` after signing out."""
     error = _none_exists(app)
     return page(request, "signin.html", None, next=on_site(next), error=error, out=out)
@@ -206,7 +204,7 @@ def sign_in(
 
 
 @router.post("/sign-out")
-def sign_out(request: Request, app: TheApp) -> RedirectResponse:
+def sign_out(request: Request, app: TheApp) -> Response:
     """Revoke the session and delete its cookie."""
     given = request.cookies.get(COOKIE)
     if given:

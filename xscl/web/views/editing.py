@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import Form, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from xscl.client import answers
@@ -36,7 +36,7 @@ from xscl.service.subscribing import (
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of
-from xscl.web.pages import Asked, PageRequest, problem_text, router
+from xscl.web.pages import Asked, Lines, PageRequest, router
 from xscl.web.views.subscriptions import drawing
 
 SHOWN = 10
@@ -63,9 +63,9 @@ def blank(
     asked: Asked,
     example: Annotated[str, Query(max_length=100)] = "",
     draft: Annotated[str, Query(alias="from", max_length=500)] = "",
-    query: Annotated[str, Query(max_length=65_536)] = "",
+    query: Annotated[Lines, Query(max_length=65_536)] = "",
     edit: Annotated[str, Query(max_length=500)] = "",
-) -> HTMLResponse:
+) -> Response:
     """Show the editor, empty or with a query: a given one, or that of an example or subscription.
 
     `from` begins a new subscription with the query of another one, `edit` changes one, with `query`
@@ -73,18 +73,18 @@ def blank(
     """
     case = case_of(example)
     if edit:
-        stored, text = _query_of(asked, edit), query.replace("\r\n", "\n")
+        stored = _query_of(asked, edit)
         return _editor(
             asked,
-            query=text or stored,
-            stored=stored if text not in ("", stored) else "",
+            query=query or stored,
+            stored=stored if query not in ("", stored) else "",
             name=edit,
             edit=edit,
             since="30d",
             stories=existing(asked.app, asked.account, edit).stories,
         )
     if query:
-        return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
+        return _editor(asked, query=query, since="30d")
     if draft:
         grouped = existing(asked.app, asked.account, draft).stories
         query = _query_of(asked, draft)
@@ -97,13 +97,13 @@ def blank(
 
 
 @router.post("/subscribe/check")
-def check(asked: Asked, query: Text) -> HTMLResponse:
+def check(asked: Asked, query: Text) -> Response:
     """Show the error of a query, or its join graph."""
-    return asked.page("checked.html", **_checked(query, asked))
+    return asked.page("checked.html", status=HTTPStatus.OK, **_checked(query, asked))
 
 
 @router.post("/subscribe/count")
-async def count(asked: Asked, query: Text) -> HTMLResponse:
+async def count(asked: Asked, query: Text) -> Response:
     """Show the number of matches of a query in the last 30 days.
 
     The count ends when its reader leaves, which a browser does with each further letter.
@@ -120,37 +120,40 @@ async def count(asked: Asked, query: Text) -> HTMLResponse:
     return await counting
 
 
-@router.post("/subscribe")
-async def submit(
-    asked: Asked,
-    query: Text,
-    do: Annotated[Literal["try", "save"], Form()],
-    name: Annotated[str, Form(max_length=200)] = "",
-    since: Annotated[str, Form(max_length=20)] = "",
-    edit: Annotated[str, Form(max_length=500)] = "",
-    history: Annotated[bool, Form()] = False,
-    stories: Annotated[bool, Form()] = False,
-    live: Annotated[list[str] | None, Form(max_length=100)] = None,
-) -> Response:
-    """Try or save a query, or save that of a subscription to `edit`; show errors in the editor.
+class QueryForm(BaseModel):
+    """The input of the editor, which is shown again: a new query, or one of a subscription to edit.
 
     Of the streams `live` the reader says that their items arrive as they happen.
     """
-    text, called = query.replace("\r\n", "\n"), name.strip()
-    given: dict[str, Any] = {"query": text, "name": called, "since": since, "edit": edit}
-    given |= {"history": history, "stories": stories}
+
+    query: Lines = Field(max_length=65_536)
+    do: Literal["try", "save"]
+    name: Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)] = ""
+    since: str = Field(default="", max_length=20)
+    edit: str = Field(default="", max_length=500)
+    history: bool = False
+    stories: bool = False
+    live: list[str] = Field(default=[], max_length=100)
+
+
+@router.post("/subscribe")
+async def submit(asked: Asked, form: Annotated[QueryForm, Form()]) -> Response:
+    """Try or save a query; show errors in the editor."""
+    text, since, edit = form.query, form.since, form.edit
+    given = form.model_dump(exclude={"do", "live"})
     try:
         refuse_bare_windows(text)
-        if do == "save":
-            request = SubscriptionRequest(called, text, history=history, stories=stories)
+        if form.do == "save":
+            request = SubscriptionRequest(
+                form.name, text, history=form.history, stories=form.stories
+            )
             await _save(asked, request, edit)
-            await run_in_threadpool(_make_live, asked, text, live or [])
-            saved = "edit" if edit else "history" if history else "now"
-            at = f"/subscriptions/{quote(called)}?saved={saved}"
-            return RedirectResponse(at, HTTPStatus.SEE_OTHER)
+            await run_in_threadpool(_make_live, asked, text, form.live)
+            saved = "edit" if edit else "history" if form.history else "now"
+            return asked.redirect(f"/subscriptions/{quote(form.name)}", saved=saved)
         found, late, reasons = await run_in_threadpool(_tried, asked, text, since)
     except (XsclError, Problem) as error:
-        wrong = _NOTHING | {"error": problem_text(error, asked.account)}
+        wrong = _NOTHING | {"error": asked.problem(error)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return await run_in_threadpool(
             partial(_editor, asked, status=status, **given, checked=wrong)
@@ -208,7 +211,7 @@ def _tried(
         return trial.matches, late, readable(diagnosed(account, reasons))
 
 
-def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLResponse:
+def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Response:
     """Count the matches of a query in the last 30 days; nothing is shown of one with an error."""
     app, account = asked.app, asked.account
     found: Sequence[Match] | None = None
@@ -242,7 +245,7 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         refuse_bare_windows(query)
         drawn, words = drawing(query), sentence(query)
     except QueryError as error:
-        return _NOTHING | {"error": problem_text(error, asked.account)}
+        return _NOTHING | {"error": asked.problem(error)}
     own = asked.app, asked.account
     remarks = {"warnings": unseen(*own, query), "absences": absence_warning(*own, query)}
     silent = silent_streams(*own, query)
@@ -256,7 +259,7 @@ def _editor(
     query: str = "",
     checked: dict[str, Any] | None = None,
     **given: Any,
-) -> HTMLResponse:
+) -> Response:
     shown: dict[str, Any] = {
         "name": "",
         "edit": "",

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from fastapi import File, Form, Path, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
 from xscl.client import Feed, Poll
-from xscl.drawing.bars import BarOutcome, TimelineEvent, draw_timeline
+from xscl.drawing.charts import BarOutcome, TimelineEvent, draw_timeline
 from xscl.drawing.svg import Picture
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
 from xscl.plurals import counted
-from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
 from xscl.time_format import SECOND, duration
-from xscl.web.pages import Asked, PageProblem, PageRequest, problem_text, router
+from xscl.web.pages import Asked, ListQuery, PageProblem, PageRequest, router
 from xscl.web.rendering import DAYS, spark, when
 from xscl.web.views.items import newest_items
 
@@ -41,8 +38,8 @@ ORDERS = {"name": "name", "state": "errors first", "item": "newest item"}
 """The orders of the list, in words."""
 
 
-class FeedList(BaseModel):
-    """The filter and the order of the list of feeds; empty fields filter nothing.
+class FeedList(ListQuery):
+    """The filter and the order of the list of feeds.
 
     `added` is the key of a feed that was just followed, `polled` how many feeds are being polled.
     """
@@ -54,52 +51,49 @@ class FeedList(BaseModel):
     added: str = Field(default="", max_length=500)
     polled: int | None = Field(default=None, ge=0)
 
-    @property
-    def filter(self) -> dict[str, str]:
-        """The parameters of an address that choose and order the feeds."""
-        given = {"sort": self.sort, "text": self.text, "tag": self.tag}
-        return {name: value for name, value in given.items() if value}
-
 
 @router.get("/feeds")
-def listed(asked: Asked, wanted: Annotated[FeedList, Query()]) -> HTMLResponse:
+def listed(asked: Asked, wanted: Annotated[FeedList, Query()]) -> Response:
     """Show the feeds, and what was just done."""
     return _page(asked, wanted)
 
 
+class FeedForm(BaseModel):
+    """The input of the form for a new feed, which is shown again with its error."""
+
+    url: str = Field(default="", max_length=2_000)
+    stream: str = Field(default="", max_length=200)
+    tags: str = Field(default="", max_length=500)
+    keep: bool = False
+
+
 @router.post("/feeds/add")
-async def add(
-    asked: Asked,
-    url: Annotated[str, Form(max_length=2_000)],
-    stream: Annotated[str, Form(max_length=200)] = "",
-    tags: Annotated[str, Form(max_length=500)] = "",
-    keep: Annotated[bool, Form()] = False,
-) -> Response:
+async def add(asked: Asked, given: Annotated[FeedForm, Form()]) -> Response:
     """Follow a feed and return to the list, which says what came."""
     try:
+        stream, tags = given.stream or None, _tags(given.tags)
         new = feeds.NewFeed(
-            url=url.strip(), stream=stream or None, tags=_tags(tags), every=None, keep=keep
+            url=given.url.strip(), stream=stream, tags=tags, every=None, keep=given.keep
         )
         added = await feeds.add(new, asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
-        words = problem_text(error, asked.account)
-        given = {"url": url, "stream": stream, "tags": tags}
+        words = asked.problem(error)
         return await run_in_threadpool(lambda: _page(asked, FeedList(), error=words, given=given))
-    return RedirectResponse(f"/feeds?{urlencode({'added': added.key})}", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/feeds", added=added.key)
 
 
 @router.post("/feeds/poll")
-def poll(app: TheApp, account: TheAccount, feed: Key) -> RedirectResponse:
+def poll(asked: Asked, feed: Key) -> Response:
     """Schedule a poll of a feed."""
-    feeds.poll(feed, app, account)
-    return RedirectResponse(f"/feeds/{quote(feed)}?asked=1", HTTPStatus.SEE_OTHER)
+    feeds.poll(feed, asked.app, asked.account)
+    return asked.redirect(f"/feeds/{quote(feed)}", asked=1)
 
 
 @router.post("/feeds/poll-all")
-def poll_all(app: TheApp, account: TheAccount) -> RedirectResponse:
+def poll_all(asked: Asked) -> Response:
     """Schedule a poll of all feeds."""
-    polled = feeds.poll_all(app, account).feeds
-    return RedirectResponse(f"/feeds?{urlencode({'polled': polled})}", HTTPStatus.SEE_OTHER)
+    polled = feeds.poll_all(asked.app, asked.account).feeds
+    return asked.redirect("/feeds", polled=polled)
 
 
 @router.post("/feeds/edit")
@@ -112,41 +106,37 @@ def edit(
     revive: Annotated[bool, Form()] = False,
 ) -> Response:
     """Change the name, the tags and the interval of a feed, or resume one that is gone."""
-    changed = {
-        "title": title,
-        "tags": _tags(tags),
-        "every": every.strip() or None,
-        "revive": revive,
-    }
+    changed = {"title": title, "tags": _tags(tags), "revive": revive}
+    changed["every"] = every.strip() or None
     try:
         feeds.change(feed, feeds.FeedChange.model_validate(changed), asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
         given = {"title": title, "tags": tags, "every": every}
-        return _one(asked, feed, error=problem_text(error, asked.account), given=given)
-    return RedirectResponse(f"/feeds/{quote(feed)}", HTTPStatus.SEE_OTHER)
+        return _one(asked, feed, error=asked.problem(error), given=given)
+    return asked.redirect(f"/feeds/{quote(feed)}")
 
 
 @router.post("/feeds/remove")
-def remove(app: TheApp, account: TheAccount, feed: Key) -> RedirectResponse:
+def remove(asked: Asked, feed: Key) -> Response:
     """Stop following a feed."""
-    feeds.remove(feed, app, account)
-    return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
+    feeds.remove(feed, asked.app, asked.account)
+    return asked.redirect("/feeds")
 
 
 @router.post("/feeds/import")
-def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> HTMLResponse:
+def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> Response:
     """Import a list of feeds and show the outcome of each."""
     try:
         report = feeds.take_in(asked.app, asked.account, file, [])
     except (XsclError, FeedError, Problem) as error:
-        return _page(asked, FeedList(), error=problem_text(error, asked.account))
+        return _page(asked, FeedList(), error=asked.problem(error))
     return _page(asked, FeedList(), report=report)
 
 
 @router.get("/feeds/export.opml")
-def export(app: TheApp, account: TheAccount) -> Response:
+def export(asked: Asked) -> Response:
     """Export the list of feeds without those with secret URLs."""
-    answer = feeds.export(app, account)
+    answer = feeds.export(asked.app, asked.account)
     answer.headers["Content-Disposition"] = 'attachment; filename="feeds.opml"'
     return answer
 
@@ -156,7 +146,7 @@ def one(
     asked: Asked,
     key: Annotated[str, Path(max_length=500)],
     asked_now: Annotated[bool, Query(alias="asked")] = False,
-) -> HTMLResponse:
+) -> Response:
     """Show a feed: how it is doing, its items, and a form to change it."""
     return _one(asked, key, is_asked=asked_now)
 
@@ -168,13 +158,12 @@ def _one(
     error: PageProblem | None = None,
     given: Mapping[str, str] | None = None,
     is_asked: bool = False,
-) -> HTMLResponse:
+) -> Response:
     feed = feeds.get(key, asked.app, asked.account)
     interval = duration(feed.every * SECOND)
     polls = feeds.polls(key, asked.app, asked.account)
     return asked.page(
         "feed.html",
-        status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         feed=feed,
         rows=newest_items(asked, feed.stream),
         spark=_sparks(asked, [feed.stream]).get(feed.stream),
@@ -216,8 +205,7 @@ def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
     known = asked.app.accounts.resolver.stream(asked.account, stream)
     if known is None:
         return {"newest": 0, "counts": {}}
-    with asked.app.store() as store:
-        found = vocabulary(store, known)
+    found = asked.with_store(vocabulary, known)
     counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
     return {"newest": found.documents, "counts": counts}
 
@@ -226,8 +214,7 @@ def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | N
     """Return the sparklines of the documents of some streams, by the reader's names."""
     now, account = asked.app.clock.now(), asked.account
     known = {account.qualify(stream): stream for stream in streams}
-    with asked.app.store() as store:
-        found = documents_by_day(store, list(known), now=now, days=DAYS)
+    found = asked.with_store(documents_by_day, list(known), now=now, days=DAYS)
     return {known[name]: spark(days, "item") for name, days in found.items()}
 
 
@@ -235,31 +222,21 @@ def _tags(text: str) -> list[str]:
     return [tag for tag in re.split(r"[,\s]+", text) if tag]
 
 
-def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> HTMLResponse:
+def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> Response:
     app, account = asked.app, asked.account
-    found = feeds.list_(
-        app,
-        account,
-        LIMIT,
-        wanted.after or None,
-        sort=wanted.sort,
-        text=wanted.text,
-        tag=wanted.tag,
-    )
+    found = feeds.list_(app, account, LIMIT, wanted.after or None, **wanted.parameters)
     with app.feeds() as followed:
         tags = followed.tags(account.qualify(""))
-    given = dict.fromkeys(("url", "stream", "tags"), "")
-    shown = {"error": None, "report": (), "given": given} | more
+    shown = {"error": None, "report": (), "given": FeedForm()} | more
     return asked.page(
         "feeds.html",
-        status=HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK,
         feeds=found.items,
         sparks=_sparks(asked, [feed.stream for feed in found.items]),
         tags=list(map(account.named, tags)),
         wanted=wanted,
         new=feeds.get(wanted.added, app, account) if wanted.added else None,
         orders=ORDERS,
-        next="/feeds?" + urlencode(wanted.filter | {"after": found.next}) if found.next else None,
+        next=wanted.address("/feeds", after=found.next) if found.next else None,
         failing=sum(1 for feed in found.items if feed.error is not None),
         **shown,
     )

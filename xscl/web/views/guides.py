@@ -5,9 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from http import HTTPStatus
 
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import Response
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
@@ -15,28 +14,27 @@ from markupsafe import Markup
 from feeds.documents import Document
 from xscl.delivery.cards import MatchView, shown
 from xscl.language.topics import PAGES, found, slug, topics
-from xscl.service.dependencies import TheApp, TheOperator
 from xscl.service.problems import Problem
 from xscl.web.gallery import all_found, cases, documents
-from xscl.web.pages import Asked, router
+from xscl.web.pages import Asked, AskedByOperator, router
 
 
 @router.get("/gallery")
-def gallery(asked: Asked) -> HTMLResponse:
+def gallery(asked: Asked) -> Response:
     """Show the use cases."""
     return asked.page("gallery.html", cases=cases(), found=examples())
 
 
 @router.post("/gallery/load")
-def load(app: TheApp, account: TheOperator) -> RedirectResponse:
+def load(asked: AskedByOperator) -> Response:
     """Append the sample items with times of the last days."""
 
     def made() -> tuple[Sequence[Document], int]:
-        now = app.clock.now()
+        now = asked.app.clock.now()
         return documents(now), now
 
-    app.store.spool.append_in_turn(made)
-    return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    asked.app.store.spool.append_in_turn(made)
+    return asked.redirect("/")
 
 
 @lru_cache(maxsize=1)
@@ -46,13 +44,13 @@ def examples() -> dict[str, MatchView]:
 
 
 @router.get("/help")
-def contents(asked: Asked) -> HTMLResponse:
+def contents(asked: Asked) -> Response:
     """Show the pages and their sections."""
     return asked.page("help.html", topics=topics(), text=None)
 
 
 @router.get("/help/{page}")
-def reference_page(asked: Asked, page: str) -> HTMLResponse:
+def reference_page(asked: Asked, page: str) -> Response:
     """Show a page of the reference."""
     text = reference(page)
     if text is None:

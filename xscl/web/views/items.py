@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Form, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
+from pydantic import Field
 
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
@@ -39,13 +39,7 @@ from xscl.service.marks import ItemOrder, item_order
 from xscl.service.problems import Problem
 from xscl.service.routes import reading, subscriptions
 from xscl.service.routes.documents import Before, browsed
-from xscl.service.routes.inspection import (
-    DiagnoseAsked,
-    WhyAsked,
-    diagnose,
-    show_witness,
-    why,
-)
+from xscl.service.routes.inspection import DiagnoseAsked, WhyAsked, diagnose, show_witness, why
 from xscl.service.subscribing import existing
 from xscl.shredding.nodes.tree import number_nodes
 from xscl.store.queries.feeds import given_titles
@@ -53,7 +47,7 @@ from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
-from xscl.web.pages import Asked, PageRequest, on_site, problem_text, router
+from xscl.web.pages import Asked, Back, ListQuery, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions, read_of
 
 LIMIT = 50
@@ -66,7 +60,6 @@ _ELSEWHERE = frozenset({"img", "h1", "h2"})
 """Removed elements: pages load nothing from other sites and have headings of their own."""
 
 Doc = Annotated[str, Query(max_length=1_000)]
-Stream = Annotated[str, Query(max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +87,39 @@ class Example:
         return of_reader(card(self.part, {}), str)
 
 
+class ItemFilter(ListQuery):
+    """The filter of the list; `with` is the first of two documents to compare."""
+
+    before: Before = ""
+    stream: str = Field(default="", max_length=200)
+    q: str = Field(default="", max_length=200)
+    chosen: str = Field(default="", alias="with", max_length=1_000)
+
+
 @router.get("/items")
-def items(
-    asked: Asked,
-    stream: Stream = "",
-    q: Annotated[str, Query(max_length=200)] = "",
-    before: Before = "",
-    chosen: Annotated[str, Query(alias="with", max_length=1_000)] = "",
-) -> HTMLResponse:
-    """Show the documents, the last one to arrive first; `with` is the first of two to compare."""
-    with asked.app.store() as store:
-        order = item_order(store, asked.account)
+def items(asked: Asked, wanted: Annotated[ItemFilter, Query()]) -> Response:
+    """Show the documents, the last one to arrive first."""
+    before, given = wanted.before, wanted.parameters
+    order = asked.with_store(item_order, asked.account)
     found, following = browsed(
         asked.app,
         asked.account,
-        stream=stream,
-        text=q,
+        stream=wanted.stream,
+        text=wanted.q,
         before=before if order == "arrival" or "." in before else "",  # a link of the other order
         limit=LIMIT,
         order=order,
     )
     rows = [_row(asked, one) for one in found]
-    kept = {"stream": stream, "q": q, "with": chosen}
-    given = {name: value for name, value in kept.items() if value}
-    older = None if following is None else "/items?" + urlencode(given | {"before": following})
     return asked.page(
         "items.html",
         rows=rows,
         read=read_of(asked, [row.id for row in rows]),
         order=order,
         streams=_streams(asked),
-        stream=stream,
-        q=q,
-        first=not before,
-        older=older,
-        chosen=example(asked, chosen) if chosen else None,
+        wanted=wanted,
+        older=None if following is None else wanted.address("/items", before=following),
+        chosen=example(asked, wanted.chosen) if wanted.chosen else None,
         given=urlencode({name: value for name, value in given.items() if name != "with"}),
     )
 
@@ -137,11 +128,11 @@ def items(
 def order_items(
     asked: Asked,
     order: Annotated[ItemOrder, Form()],
-    back: Annotated[str, Form(max_length=4_000)] = "/items",
-) -> RedirectResponse:
+    back: Back = "/items",
+) -> Response:
     """Set the order in which the reader reads items, and return to the first of them."""
     reading.put(reading.ReadingOrder(order=order), asked.app, asked.account)
-    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+    return asked.back(back)
 
 
 @router.post("/read")
@@ -156,7 +147,7 @@ def mark(
 
 
 @router.get("/document")
-def document(asked: Asked, id: Doc) -> HTMLResponse:
+def document(asked: Asked, id: Doc) -> Response:
     """Show a document's content and its nodes, each with the query for its value."""
     shown = example(asked, id)
     found = show_witness(id, asked.app, asked.account)
@@ -177,7 +168,7 @@ def document(asked: Asked, id: Doc) -> HTMLResponse:
 
 
 @router.get("/compare")
-def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> HTMLResponse:
+def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> Response:
     """Show two documents: what they share, and the subscriptions that can be asked why not."""
     pair = _pair(asked, doc)
     trees = [one.part.tree for one in pair]
@@ -203,7 +194,7 @@ def written(
     differs: Annotated[list[str] | None, Query(max_length=100)] = None,
     window: Annotated[str, Query(pattern=r"^\d{1,6} (ms|s|min|h|d|w)$")] = "7 d",
     order: Annotated[str, Query(pattern="^(first|any)$")] = "first",
-) -> RedirectResponse:
+) -> Response:
     """Write the query for what was ticked, and open it in the editor."""
     left, right = _pair(asked, doc)
     trees = left.part.tree, right.part.tree
@@ -214,7 +205,7 @@ def written(
     text = query_of(
         left.side, right.side, ticked, others, window=window, is_ordered=order == "first"
     )
-    return RedirectResponse(f"/subscribe?query={quote(text)}", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/subscribe", query=text)
 
 
 @router.get("/why")
@@ -222,7 +213,7 @@ def why_not(
     asked: Asked,
     subscription: Annotated[str, Query(max_length=500)],
     doc: Annotated[list[str] | None, Query(max_length=100)] = None,
-) -> HTMLResponse:
+) -> Response:
     """Show each condition of a subscription on some documents: whether it holds, or how near.
 
     Without documents, show what each block finds, and the documents that come closest.
@@ -238,10 +229,9 @@ def why_not(
         else:
             found = diagnose(DiagnoseAsked(**subject, since=None), asked.app, asked.account)
     except XsclError as raised:
-        error = problem_text(raised, asked.account)
+        error = asked.problem(raised)
     return asked.page(
         "why.html",
-        status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         subscription=subscription,
         cards=[example(asked, one).card for one in doc if one != "-"],
         conditions=conditions,
@@ -328,7 +318,7 @@ def not_again(
     asked: Asked,
     subscription: Annotated[str, Query(max_length=500)],
     doc: Annotated[list[str], Query(min_length=1, max_length=20)],
-) -> HTMLResponse:
+) -> Response:
     """Show the conditions that exclude a match, given by its documents; nothing changes yet."""
     found = subscriptions.shown(
         asked.app, asked.account, existing(asked.app, asked.account, subscription)

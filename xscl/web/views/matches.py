@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from http import HTTPStatus
 from typing import Annotated, TypeAlias
-from urllib.parse import urlencode
 
-from fastapi import Form, Path, Query
-from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import StringConstraints
+from fastapi import Form, Path, Query, Response
+from pydantic import Field, StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
@@ -24,7 +20,7 @@ from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
 from xscl.time_format import moment
 from xscl.web.gallery import cases
-from xscl.web.pages import Asked, PageRequest, on_site, router
+from xscl.web.pages import Asked, Back, ListQuery, PageRequest, router
 
 LIMIT = 20
 PAGES = 50
@@ -35,23 +31,18 @@ MatchId: TypeAlias = Annotated[str, StringConstraints(max_length=100)]
 Name = Annotated[str, Query(max_length=500)]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchFilter:
-    """The filter of the list; an empty field filters nothing.
+class MatchFilter(ListQuery):
+    """The filter of the list.
 
     `subscription`, `tag` and `stream` select subscriptions, `text` and `day` (in UTC) matches.
     """
 
-    subscription: str = ""
-    tag: str = ""
-    stream: str = ""
-    text: str = ""
-    day: str = ""
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The filter as parameters of an address."""
-        return {name: value for name, value in asdict(self).items() if value}
+    before: Written | None = None
+    subscription: str = Field(default="", max_length=500)
+    tag: str = Field(default="", max_length=LONGEST)
+    stream: str = Field(default="", max_length=200)
+    text: Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)] = ""
+    day: str = Field(default="", pattern=r"^(\d{4}-\d\d-\d\d)?$")
 
     @property
     def is_live(self) -> bool:
@@ -67,26 +58,15 @@ class MatchFilter:
 
 
 @router.get("/")
-def matches(
-    asked: Asked,
-    before: Written | None = None,
-    subscription: Name = "",
-    tag: Annotated[str, Query(max_length=LONGEST)] = "",
-    stream: Annotated[str, Query(max_length=200)] = "",
-    text: Annotated[str, Query(max_length=200)] = "",
-    day: Annotated[str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
-) -> HTMLResponse:
+def matches(asked: Asked, wanted: Annotated[MatchFilter, Query()]) -> Response:
     """Show the matches, or a guide if there are no subscriptions."""
-    wanted = MatchFilter(subscription, tag, stream, text.strip(), day)
-    if before is None and not wanted.parameters and not _has_any(asked):
+    before, number = wanted.before, asked.account.number
+    if before is None and not wanted.parameters and not asked.with_store(names_of, number, limit=1):
         return _guide(asked)
     with asked.app.store() as store:  # read first: later matches arrive as updates
         end = store.progress("position"), LAST
-        streams = sorted(map(asked.account.named, streams_read(store, asked.account.number)))
+        streams = sorted(map(asked.account.named, streams_read(store, number)))
     listed, last = _filtered(asked, wanted, None if before is None else _place(before))
-    older = None
-    if last is not None:
-        older = "/?" + urlencode({"before": _written(last), **wanted.parameters})
     return asked.page(
         "matches.html",
         matches=listed,
@@ -98,7 +78,7 @@ def matches(
         tags=[one.tag for one in tags_(asked.app, asked.account)],
         first=before is None,
         newest=_written(listed[0].cursor if listed else end),
-        older=older,
+        older=None if last is None else wanted.address("/", before=_written(last)),
     )
 
 
@@ -135,7 +115,7 @@ def _text_of(one: MatchView) -> str:
 
 
 @router.get("/matches/news")
-def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
+def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(asked, subscription, after=_place(after))
     listed = match_views(asked.app, asked.account, found.matches)
@@ -147,7 +127,7 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
 
 
 @router.get("/matches/{id}")
-def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResponse:
+def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> Response:
     """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
     found = match_view(asked.app, asked.account, id, *_place(at), stories=True)
     return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
@@ -155,20 +135,17 @@ def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResp
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
-    with asked.app.store() as store:
-        return starred_among(store, asked.account, [one.id for one in listed])
+    return asked.with_store(starred_among, asked.account, [one.id for one in listed])
 
 
 def read_of(asked: PageRequest, items: Sequence[str]) -> set[str]:
     """Return those of the items or matches on a page that the reader has read."""
-    with asked.app.store() as store:
-        return read_among(store, asked.account, items)
+    return asked.with_store(read_among, asked.account, items)
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
     """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
-    with asked.app.store() as store:
-        names = names_of(store, asked.account.number, language=XSCL, limit=1_000)
+    names = asked.with_store(names_of, asked.account.number, language=XSCL, limit=1_000)
     return list(map(asked.account.named, names))
 
 
@@ -195,7 +172,7 @@ def _page(
         )
     read = {stream, account.qualify(stream)} if stream else set[str]()
 
-    tagged = _tagged(asked, tag) if tag else None
+    tagged = set(asked.with_store(names_of, account.number, tag=tag)) if tag else None
 
     def wanted(one: Subscription) -> bool:
         if tagged is not None and one.name not in tagged:
@@ -217,12 +194,6 @@ def _last(found: Page) -> MatchPlace:
     return found.matches[-1].position, found.matches[-1].number
 
 
-def _tagged(asked: PageRequest, tag: str) -> set[str]:
-    """Return the engine names of the reader's subscriptions that have a tag."""
-    with asked.app.store() as store:
-        return set(names_of(store, asked.account.number, tag=tag))
-
-
 def _place(written: str) -> MatchPlace:
     position, _, number = written.partition(".")
     return int(position), int(number)
@@ -232,13 +203,7 @@ def _written(place: MatchPlace) -> str:
     return f"{place[0]}.{place[1]}"
 
 
-def _has_any(asked: PageRequest) -> bool:
-    """Return True if the reader has a subscription."""
-    with asked.app.store() as store:
-        return bool(names_of(store, asked.account.number, limit=1))
-
-
-def _guide(asked: PageRequest) -> HTMLResponse:
+def _guide(asked: PageRequest) -> Response:
     app, account = asked.app, asked.account
     with app.store() as store:
         documents = store.progress("next_doc") - 1 if account.is_operator else 0
@@ -250,19 +215,16 @@ def _guide(asked: PageRequest) -> HTMLResponse:
 @router.get("/starred")
 def starred(
     asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
-) -> HTMLResponse:
+) -> Response:
     """Show the starred matches, the last starred first, as they were."""
-    with asked.app.store() as store:
-        found = stars(store, asked.account, LIMIT + 1, mark_of(before) if before else None)
+    found = asked.with_store(stars, asked.account, LIMIT + 1, mark_of(before) if before else None)
     names = {one.view.subscription for one in found}
-    older = None
-    if len(found) > LIMIT:
-        older = f"/starred?before={found[LIMIT - 1].cursor}"
+    known = {name for name in names if asked.app.engine.subscription(asked.account.qualify(name))}
     return asked.page(
         "starred.html",
         stars=found[:LIMIT],
-        there={name for name in names if _is_there(asked, name)},
-        older=older,
+        there=known,
+        older=f"/starred?before={found[LIMIT - 1].cursor}" if len(found) > LIMIT else None,
     )
 
 
@@ -271,17 +233,12 @@ def star(
     asked: Asked,
     match: Annotated[MatchId, Form()],
     at: Annotated[Written, Form()],
-    back: Annotated[str, Form(max_length=4_000)] = "/starred",
+    back: Back = "/starred",
     remove: Annotated[bool, Form()] = False,
-) -> RedirectResponse:
+) -> Response:
     """Star a match, or remove its star, and return to the page."""
     if remove:
         delete(match, asked.app, asked.account)
     else:
         put(match, StarPlace(position=int(at.partition(".")[0])), asked.app, asked.account)
-    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
-
-
-def _is_there(asked: PageRequest, name: str) -> bool:
-    """Return True if the reader has a subscription of a name."""
-    return asked.app.engine.subscription(asked.account.qualify(name)) is not None
+    return asked.back(back)

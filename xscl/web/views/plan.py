@@ -6,8 +6,7 @@ import re
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import Query
-from fastapi.responses import HTMLResponse
+from fastapi import Query, Response
 
 from xscl.drawing.plans import MOST, draw_plan, largest, rate, shares
 from xscl.service.problems import Problem
@@ -29,7 +28,7 @@ def plan(
     subscription: Annotated[str, Query(max_length=500)] = "",
     template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
     node: Annotated[str, Query(max_length=500)] = "",
-) -> HTMLResponse:
+) -> Response:
     """Show the plan, of a large one the largest part, with the path of a subscription marked.
 
     With a `node` also its time, its state and its subscriptions, with a `template` how its joins

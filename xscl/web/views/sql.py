@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import Form, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import shortened
 from xscl.drawing.charts import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.marks import (
-    LONGEST_NAME,
-    delete_statement,
-    save_statement,
-    saved_statements,
-)
+from xscl.service.marks import LONGEST_NAME, delete_statement, save_statement, saved_statements
 from xscl.service.routes.sql import EXAMPLES, SqlQuestion, ask
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets
-from xscl.web.pages import Asked, PageRequest, problem_text, router
+from xscl.web.pages import Asked, Lines, PageRequest, router
 
 ROWS = 200
 """Maximum number of rows."""
@@ -38,57 +31,54 @@ def question(
     asked: Asked,
     example: Annotated[int | None, Query(ge=0, le=1_000)] = None,
     subscription: Annotated[str, Query(max_length=500)] = "",
-    sql: Annotated[str, Query(max_length=65_536)] = "",
+    sql: Annotated[Lines, Query(max_length=65_536)] = "",
     page: Annotated[int, Query(ge=1, le=PAGES)] = 1,
     facet: Annotated[list[str] | None, Query(max_length=facets.MOST)] = None,
-) -> HTMLResponse:
+) -> Response:
     """Show a query with its result: the given one, an example, or a subscription's matches.
 
     A query in a link of another site is shown, and not run.  With `facet` the rows are counted by
     the values of some columns.
     """
-    text = sql.replace("\r\n", "\n")
     if subscription:
         named = subscription.replace("'", "''")
-        text = f"SELECT * FROM matches\nWHERE subscription = '{named}'"
+        sql = f"SELECT * FROM matches\nWHERE subscription = '{named}'"
     elif example is not None:
-        text = EXAMPLES[min(example, len(EXAMPLES) - 1)].query
-    if not text:
+        sql = EXAMPLES[min(example, len(EXAMPLES) - 1)].query
+    if not sql:
         return _page(asked, EXAMPLES[1].query, relations=_relations(asked))
     if asked.request.headers.get("Sec-Fetch-Site") == "cross-site":
-        return _page(asked, text)
-    return _answered(asked, text, page, facet or [])
+        return _page(asked, sql)
+    return _answered(asked, sql, page, facet or [])
 
 
 @router.post("/witnesses/save")
 def save(
     asked: Asked,
-    sql: Annotated[str, Form(min_length=1, max_length=65_536)],
+    sql: Annotated[Lines, Form(min_length=1, max_length=65_536)],
     name: Annotated[str, Form(max_length=LONGEST_NAME)] = "",
-) -> RedirectResponse:
+) -> Response:
     """Save a statement under a name, else under its beginning, and return to it."""
-    text = sql.replace("\r\n", "\n")
-    with asked.app.store() as store:
-        save_statement(store, asked.account, name.strip() or shortened(text, LONGEST_NAME), text)
-    return RedirectResponse(f"/witnesses?{urlencode({'sql': text})}", HTTPStatus.SEE_OTHER)
+    called = name.strip() or shortened(sql, LONGEST_NAME)
+    asked.with_store(save_statement, asked.account, called, sql)
+    return asked.redirect("/witnesses", sql=sql)
 
 
 @router.post("/witnesses/forget")
-def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> RedirectResponse:
+def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> Response:
     """Remove a saved statement, and return to the page."""
     with asked.app.store() as store, store.transaction():
         delete_statement(store, asked.account, name)
-    return RedirectResponse("/witnesses", HTTPStatus.SEE_OTHER)
+    return asked.redirect("/witnesses")
 
 
 @router.post("/witnesses")
-def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> Response:
+def run(asked: Asked, sql: Annotated[Lines, Form(max_length=65_536)]) -> Response:
     """Redirect to the address of a query; run one that is too long for an address."""
-    text = sql.replace("\r\n", "\n")
-    address = f"/witnesses?{urlencode({'sql': text})}"
+    address = f"/witnesses?{urlencode({'sql': sql})}"
     if len(address) > ADDRESS:
-        return _answered(asked, text)
-    return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+        return _answered(asked, sql)
+    return asked.redirect(address)
 
 
 @router.get("/witnesses/answer.{form}")
@@ -104,14 +94,14 @@ def download(
 
 def _answered(
     asked: PageRequest, text: str, page: int = 1, columns: Sequence[str] = ()
-) -> HTMLResponse:
+) -> Response:
     """Run a query and show a page of its result, or its error."""
     begin = ROWS * (page - 1)
     try:
         found = asked.app.store.sql.ask(text, asked.account, rows=begin + ROWS)
         counted = [_facet(asked, text, column) for column in columns]
     except XsclError as error:
-        return _page(asked, text, error=problem_text(error, asked.account, text))
+        return _page(asked, text, error=asked.problem(error, text))
     names, rows = [column.name for column in found.columns], found.rows()[begin:]
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
@@ -166,12 +156,10 @@ def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
     return shown
 
 
-def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
+def _page(asked: PageRequest, sql: str, **more: Any) -> Response:
     shown = {"error": None, "answer": None, "drawn": None, "relations": {}, "downloads": ()} | more
-    with asked.app.store() as store:
-        shown["saved"] = saved_statements(store, asked.account)
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
-    return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)
+    shown["saved"] = asked.with_store(saved_statements, asked.account)
+    return asked.page("sql.html", sql=sql, examples=EXAMPLES, **shown)
 
 
 def _cell(value: object) -> str:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import Form, Header, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from xscl.client import StatusSample
 from xscl.client.bodies import ticks_of
-from xscl.drawing.series import draw_series
+from xscl.drawing.charts import draw_series
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
@@ -71,12 +71,11 @@ class Figure:
 @router.get("/status")
 def status(
     asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
-) -> HTMLResponse:
+) -> Response:
     """Show the figures of the status file, and how they were in the last hour or day."""
     written = asked.app.home.read_status() or {}
     begin = asked.app.clock.now() - SPANS[span]
-    with asked.app.store() as store:
-        deliveries = delivery_counts(store)
+    deliveries = asked.with_store(delivery_counts)
     return asked.page(
         "status.html",
         figures=list(_figures(written)) if written else [],
@@ -139,7 +138,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
 @router.post("/theme")
 def theme(
     theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
-) -> RedirectResponse:
+) -> Response:
     """Set the theme cookie and return to the page."""
     return _kept(THEME, theme if theme in THEMES else None, back)
 
@@ -147,12 +146,12 @@ def theme(
 @router.post("/density")
 def density(
     density: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
-) -> RedirectResponse:
+) -> Response:
     """Set the cookie of the density of lists and return to the page."""
     return _kept(DENSITY, density if density in DENSITIES else None, back)
 
 
-def _kept(cookie: str, value: str | None, back: str) -> RedirectResponse:
+def _kept(cookie: str, value: str | None, back: str) -> Response:
     """Return to a page, with a cookie for a year if there is a value."""
     answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
     if value is not None:

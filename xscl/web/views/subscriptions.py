@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from fastapi import Form, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 
 from feeds.formats.times import SECOND
 from xscl.client import Version, answers
@@ -24,21 +23,15 @@ from xscl.engine import backfills
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
-from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import match_views
 from xscl.service.problems import Problem
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import SubscriptionChange, change, existing, history_of, unsubscribe
-from xscl.service.tags import (
-    LONGEST,
-    checked_tags,
-    set_tags,
-    split_tags,
-)
+from xscl.service.tags import LONGEST, checked_tags, set_tags, split_tags
 from xscl.store.queries.kept_matches import match_counts
 from xscl.store.queries.subscriptions import count_of, count_sharing, names_of, tag_counts, tags_of
 from xscl.time_format import duration
-from xscl.web.pages import Asked, PageProblem, PageRequest, on_site, problem_text, router
+from xscl.web.pages import Asked, Back, Lines, ListQuery, PageProblem, PageRequest, router
 from xscl.web.rendering import DAYS, spark
 from xscl.web.views.matches import starred_of
 
@@ -96,87 +89,76 @@ class EndpointRow:
     letters: list[deliveries.ShownLetter]
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryForm:
+class DeliveryForm(BaseModel):
     """The input of the endpoint form, which is shown again with its error."""
 
+    name: str = Field(default="", max_length=500)
     kind: Kind = "webhook"
-    to: str = ""
-    every: str = ""
+    to: Annotated[str, StringConstraints(max_length=4_000, strip_whitespace=True)] = ""
+    every: str = Field(default="", max_length=20)
 
 
 NOTHING = DeliveryForm()
 
 
+class SubscriptionFilter(ListQuery):
+    """The filter of the list, by a part of the name; with a `template` those with its joins."""
+
+    q: str = Field(default="", max_length=200)
+    after: str = Field(default="", max_length=500)
+    template: int = Field(default=0, ge=0, lt=1 << 31)
+    tag: str = Field(default="", max_length=LONGEST)
+
+
 @router.get("/subscriptions")
-def listed(
-    asked: Asked,
-    q: Annotated[str, Query(max_length=200)] = "",
-    after: Annotated[str, Query(max_length=500)] = "",
-    template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
-    tag: Annotated[str, Query(max_length=LONGEST)] = "",
-) -> HTMLResponse:
-    """Show a page of the list in order of name; with a `template` those with its joins."""
-    total, tags, rows = _rows(asked, q, after, template, tag)
-    more = len(rows) > LIMIT
-    query = {"q": q, "tag": tag, "template": template}
-    return asked.page(
-        "subscriptions.html",
-        total=total,
-        rows=rows[:LIMIT],
-        q=q,
-        tag=tag,
-        tags=tags,
-        of_template=template,
-        addresses=syndication.addresses_of_all(asked.app, asked.account),
-        removed=subscriptions.removed_names(asked.app, asked.account),
-        next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].shown.name})
-        if more
-        else None,
-    )
-
-
-def _rows(
-    asked: PageRequest, q: str, after: str, template: int, tag: str
-) -> tuple[int, list[tuple[str, int]], list[SubscriptionRow]]:
-    """Return the number of the reader's subscriptions, their tags, and rows with one more."""
+def listed(asked: Asked, wanted: Annotated[SubscriptionFilter, Query()]) -> Response:
+    """Show a page of the list in order of name."""
     app, account = asked.app, asked.account
     with app.store() as store:
         names = names_of(
             store,
             account.number,
-            after=account.qualify(after) if after else "",
-            part=q,
-            template=template,
-            tag=tag,
+            after=account.qualify(wanted.after) if wanted.after else "",
+            part=wanted.q,
+            template=wanted.template,
+            tag=wanted.tag,
             limit=LIMIT + 1,
         )
-        known = [one for one in map(app.engine.subscription, names) if one is not None]
         total, tags = count_of(store, account.number), tag_counts(store, account.number)
         tagged = tags_of(store, names)
+    known = [one for one in map(app.engine.subscription, names) if one is not None]
     counts = _counts(asked, [one.number for one in known])
     shares = subscriptions.cost_shares(app, account, names)
     rows = [
         SubscriptionRow(
-            subscriptions.shown(app, account, one, tagged[one.name], shares),
-            counts[one.number],
+            subscriptions.shown(app, account, one, tagged[one.name], shares), counts[one.number]
         )
-        for one in known
+        for one in known[:LIMIT]
     ]
-    return total, tags, rows
+    return asked.page(
+        "subscriptions.html",
+        total=total,
+        rows=rows,
+        wanted=wanted,
+        tags=tags,
+        addresses=syndication.addresses_of_all(app, account),
+        removed=subscriptions.removed_names(app, account),
+        next=wanted.address("/subscriptions", after=rows[-1].shown.name)
+        if len(known) > LIMIT
+        else None,
+    )
 
 
 def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
     """Return the counts of matches of some subscriptions, by number."""
     none: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
-    with asked.app.store() as store:
-        found = match_counts(store, numbers, now=asked.app.clock.now(), days=DAYS)
+    found = asked.with_store(match_counts, numbers, now=asked.app.clock.now(), days=DAYS)
     rows = {row["number"]: row | {"spark": spark(row["days_ago"], "match")} for row in found}
     return dict.fromkeys(numbers, none) | rows
 
 
 @router.get("/subscriptions/{name:path}")
-def one(asked: Asked, name: str, saved: Annotated[Saved | None, Query()] = None) -> HTMLResponse:
+def one(asked: Asked, name: str, saved: Annotated[Saved | None, Query()] = None) -> Response:
     """Show a subscription; after the editor has `saved` it, also what it begins with."""
     return show(asked, name, saved=saved)
 
@@ -191,7 +173,7 @@ def show(
     edited: str | None = None,
     refused: str = "",
     saved: Saved | None = None,
-) -> HTMLResponse:
+) -> Response:
     """Show a subscription; `wrong` is the error of the endpoint form `given`.
 
     `refused` is the error of an `edited` query.
@@ -260,7 +242,7 @@ def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
 
 
 @router.post("/subscriptions/address")
-def address(asked: Asked, name: Name = "") -> HTMLResponse:
+def address(asked: Asked, name: Name = "") -> Response:
     """Create a secret address for feed readers and show it once; without a name of all matches."""
     label = syndication.NewAddress(label="page")
     given = asked.app, asked.account, asked.request, label
@@ -269,92 +251,88 @@ def address(asked: Asked, name: Name = "") -> HTMLResponse:
 
 
 @router.post("/subscriptions/address/revoke")
-def revoke(app: TheApp, account: TheAccount, id: Id, name: Name = "") -> RedirectResponse:
+def revoke(asked: Asked, id: Id, name: Name = "") -> Response:
     """Revoke a secret address and return to its subscription, or to the list."""
     if name:
-        syndication.revoke(name, id, app, account)
+        syndication.revoke(name, id, asked.app, asked.account)
     else:
-        syndication.revoke_of_all(id, app, account)
+        syndication.revoke_of_all(id, asked.app, asked.account)
     at = f"/subscriptions/{quote(name)}" if name else "/subscriptions"
-    return RedirectResponse(at, HTTPStatus.SEE_OTHER)
+    return asked.redirect(at)
 
 
 @router.post("/subscriptions/pause")
-def pause(app: TheApp, account: TheAccount, name: Name, paused: Flag = "") -> RedirectResponse:
+def pause(asked: Asked, name: Name, paused: Flag = "") -> Response:
     """Pause or resume a subscription and return to it."""
-    change(app, account, name, SubscriptionChange(paused=bool(paused)))
-    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+    change(asked.app, asked.account, name, SubscriptionChange(paused=bool(paused)))
+    return asked.redirect(f"/subscriptions/{quote(name)}")
 
 
 @router.post("/subscriptions/pause-all")
 def pause_all(
-    app: TheApp,
-    account: TheAccount,
+    asked: Asked,
     names: Annotated[list[Name], Form(max_length=LIMIT)],
     paused: Flag = "",
-    back: Annotated[str, Form(max_length=4_000)] = "/subscriptions",
-) -> RedirectResponse:
+    back: Back = "/subscriptions",
+) -> Response:
     """Pause or resume the chosen subscriptions of a list and return to it."""
     for name in names:
-        change(app, account, name, SubscriptionChange(paused=bool(paused)))
-    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+        change(asked.app, asked.account, name, SubscriptionChange(paused=bool(paused)))
+    return asked.back(back)
 
 
 @router.post("/subscriptions/tag-all")
 def tag_all(
-    app: TheApp,
-    account: TheAccount,
+    asked: Asked,
     names: Annotated[list[Name], Form(max_length=LIMIT)],
     tags: Tags = "",
     remove: Flag = "",
-    back: Annotated[str, Form(max_length=4_000)] = "/subscriptions",
-) -> RedirectResponse:
+    back: Back = "/subscriptions",
+) -> Response:
     """Add tags to the chosen subscriptions of a list, or remove them, and return to it."""
     given = split_tags(tags)
-    with app.store() as store:
-        tagged = tags_of(store, [existing(app, account, name).name for name in names])
+    tagged = asked.with_store(
+        tags_of, [existing(asked.app, asked.account, name).name for name in names]
+    )
     wanted = {
         known: checked_tags([tag for tag in before if tag not in given] + ([] if remove else given))
         for known, before in tagged.items()
     }
-    with app.store() as store:
-        set_tags(store, wanted)
-    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+    asked.with_store(set_tags, wanted)
+    return asked.back(back)
 
 
 @router.post("/subscriptions/tags")
-def tag(app: TheApp, account: TheAccount, name: Name, tags: Tags = "") -> RedirectResponse:
+def tag(asked: Asked, name: Name, tags: Tags = "") -> Response:
     """Replace the tags of a subscription and return to it."""
-    change(app, account, name, SubscriptionChange(tags=split_tags(tags)))
-    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+    change(asked.app, asked.account, name, SubscriptionChange(tags=split_tags(tags)))
+    return asked.redirect(f"/subscriptions/{quote(name)}")
 
 
 @router.post("/subscriptions/rename")
-def rename(app: TheApp, account: TheAccount, name: Name, new: Name) -> RedirectResponse:
+def rename(asked: Asked, name: Name, new: Name) -> Response:
     """Rename a subscription and return to it."""
-    change(app, account, name, SubscriptionChange(name=new))
-    return RedirectResponse(f"/subscriptions/{quote(new)}", HTTPStatus.SEE_OTHER)
+    change(asked.app, asked.account, name, SubscriptionChange(name=new))
+    return asked.redirect(f"/subscriptions/{quote(new)}")
 
 
-@router.post("/subscriptions/edit", response_model=None)
-def edit(
-    asked: Asked, name: Name, query: Annotated[str, Form(max_length=1_000_000)]
-) -> HTMLResponse | RedirectResponse:
+@router.post("/subscriptions/edit")
+def edit(asked: Asked, name: Name, query: Annotated[Lines, Form(max_length=1_000_000)]) -> Response:
     """Give a subscription another query and return to it; a refused one is shown with its error."""
-    text = query.replace("\r\n", "\n").strip()
+    text = query.strip()
     try:
         change(asked.app, asked.account, name, SubscriptionChange(text))
     except XsclError as error:
         wrong = HTTPStatus.UNPROCESSABLE_ENTITY
         return show(asked, name, status=wrong, edited=text, refused=str(error))
-    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+    return asked.redirect(f"/subscriptions/{quote(name)}")
 
 
 @router.post("/subscriptions/remove")
-def remove(app: TheApp, account: TheAccount, name: Name, purge: Flag = "") -> RedirectResponse:
+def remove(asked: Asked, name: Name, purge: Flag = "") -> Response:
     """Unsubscribe and return to the list."""
-    unsubscribe(app, account, name, cascade=False, purge=bool(purge))
-    return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
+    unsubscribe(asked.app, asked.account, name, cascade=False, purge=bool(purge))
+    return asked.redirect("/subscriptions")
 
 
 def drawing(query: str) -> Picture:
@@ -379,23 +357,17 @@ _WANTED: TypeAdapter[deliveries.NewEndpoint] = TypeAdapter(deliveries.NewEndpoin
 
 
 @router.post("/subscriptions/endpoint/add")
-def add_endpoint(
-    asked: Asked,
-    name: Name,
-    kind: Annotated[Kind, Form()],
-    to: Annotated[str, Form(max_length=4_000)] = "",
-    every: Annotated[str, Form(max_length=20)] = "",
-) -> Response:
+def add_endpoint(asked: Asked, given: Annotated[DeliveryForm, Form()]) -> Response:
     """Create an endpoint; show the secret of a webhook once."""
-    given = DeliveryForm(kind, to.strip(), every)
+    name = given.name
     try:
         made = deliveries.make(name, asked.app, asked.account, _wanted(given))
     except (Problem, XsclError) as error:
         status = error.status if isinstance(error, Problem) else HTTPStatus.UNPROCESSABLE_ENTITY
-        wrong = problem_text(error, asked.account)
+        wrong = asked.problem(error)
         return show(asked, name, status=status, wrong=wrong, given=given)
     if made.secret is None:
-        return _back(name)
+        return _back(asked, name)
     return asked.page("endpoint.html", name=name, to=made.to["url"], secret=made.secret)
 
 
@@ -429,7 +401,7 @@ def change_endpoint(
             return asked.page("endpoint.html", name=name, to=to, secret=secret)
         case _:
             assert_never(do)
-    return _back(name)
+    return _back(asked, name)
 
 
 def _wanted(given: DeliveryForm) -> deliveries.NewEndpoint:
@@ -444,5 +416,5 @@ def _wanted(given: DeliveryForm) -> deliveries.NewEndpoint:
         raise Problem("invalid_request", words) from error
 
 
-def _back(name: str) -> RedirectResponse:
-    return RedirectResponse(f"/subscriptions/{quote(name)}#deliveries", HTTPStatus.SEE_OTHER)
+def _back(asked: PageRequest, name: str) -> Response:
+    return asked.redirect(f"/subscriptions/{quote(name)}#deliveries")
