@@ -76,7 +76,7 @@ def _signature(found: Any) -> str:
     given = [one.replace(annotation=kinds.get(one.name, one.annotation)) for one in given]
     given = [one.replace(default=...) if len(repr(one.default)) > 60 else one for one in given]
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=given)))
-    text = re.sub(r"\bxscl(\.[a-z_]+)+\.(?=[A-Z])", "", text)
+    text = re.sub(r"\b(xscl(\.[a-z_]+)+|answers|service)\.(?=[A-Z])", "", text)
     # An object without a form of its own is written with its address, another one each time.
     return re.sub(r"= <\w+ (\w+) at 0x\w+>", r"= \1", text).replace("= Ellipsis", "= ...")
 

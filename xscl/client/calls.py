@@ -16,44 +16,9 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from xscl.client.answers import (
-    Diagnosis,
-    Explanation,
-    ListedStory,
-    Match,
-    QueryCheck,
-    Registered,
-    Star,
-    Subscription,
-    SubscriptionTag,
-    Trial,
-    Version,
-    Why,
-    Witness,
-)
+from xscl.client import answers
+from xscl.client import service_answers as service
 from xscl.client.failures import Unaddressable
-from xscl.client.service_answers import (
-    Elements,
-    Feed,
-    FeedOutcome,
-    FeedsPolled,
-    Health,
-    LateDocument,
-    ListedDocument,
-    ListedStream,
-    MadeStream,
-    Poll,
-    Reading,
-    ReadMark,
-    RejectedDocument,
-    SavedStatement,
-    SentBatch,
-    SentDocument,
-    SqlRows,
-    Status,
-    StatusSample,
-    Stream,
-)
 
 T = TypeVar("T")
 
@@ -117,7 +82,7 @@ def subscribe(
     since: str | None = None,
     history: bool = False,
     tags: Sequence[str] | None = None,
-) -> Call[Registered]:
+) -> Call[answers.Registered]:
     """Register a query under a name; the same query again changes nothing.
 
     `since` is a duration such as `7 d`: it begins with the documents kept from then on.  With
@@ -129,7 +94,7 @@ def subscribe(
         **{"query": query, "updates": updates, "stories": stories, "language": language},
         **{"since": since, "history": history, "tags": tags},
     }
-    return _json("PUT", resource("subscriptions", name), Registered, body, source=query)
+    return _json("PUT", resource("subscriptions", name), answers.Registered, body, source=query)
 
 
 def edit(
@@ -139,7 +104,7 @@ def edit(
     updates: bool | None = None,
     stories: bool | None = None,
     language: Language | None = None,
-) -> Call[Registered]:
+) -> Call[answers.Registered]:
     """Give a subscription another query, its next version; matches of earlier versions stay.
 
     With `stories` its matches that share documents are grouped, those that are kept included; it is
@@ -149,27 +114,27 @@ def edit(
     return _changed(name, {"query": query, **options}, query)
 
 
-def pause(name: str) -> Call[Registered]:
+def pause(name: str) -> Call[answers.Registered]:
     """Pause a subscription: it has no matches and deliveries; its state continues."""
     return _changed(name, {"paused": True})
 
 
-def resume(name: str) -> Call[Registered]:
+def resume(name: str) -> Call[answers.Registered]:
     """Resume a paused subscription: documents that arrive from now on complete matches."""
     return _changed(name, {"paused": False})
 
 
-def tag(name: str, tags: Sequence[str]) -> Call[Registered]:
+def tag(name: str, tags: Sequence[str]) -> Call[answers.Registered]:
     """Replace the tags of a subscription; raises Refused with the problem `wrong_tag`."""
     return _changed(name, {"tags": list(tags)})
 
 
-def tags() -> Call[tuple[SubscriptionTag, ...]]:
+def tags() -> Call[tuple[answers.SubscriptionTag, ...]]:
     """Return the tags of subscriptions, with the number of subscriptions of each."""
-    return _json("GET", "/v1/subscriptions:tags", tuple[SubscriptionTag, ...])
+    return _json("GET", "/v1/subscriptions:tags", tuple[answers.SubscriptionTag, ...])
 
 
-def rename(name: str, new: str) -> Call[Registered]:
+def rename(name: str, new: str) -> Call[answers.Registered]:
     """Give a subscription, its matches and deliveries another name; raises NameTaken."""
     return _changed(name, {"name": new})
 
@@ -188,19 +153,19 @@ def unsubscribe(name: str, *, cascade: bool = False, purge: bool = False) -> Cal
     return Call("DELETE", resource("subscriptions", name), removed, parameters)
 
 
-def subscription(name: str) -> Call[Subscription]:
+def subscription(name: str) -> Call[answers.Subscription]:
     """Return a subscription; raises Refused with the problem `unknown_subscription`."""
-    return _json("GET", resource("subscriptions", name), Subscription)
+    return _json("GET", resource("subscriptions", name), answers.Subscription)
 
 
 def subscriptions(
     prefix: str | None = None, tag: str | None = None, *, page: int | None = None
-) -> Listing[Subscription]:
+) -> Listing[answers.Subscription]:
     """Yield the subscriptions in the order of their names, those with a prefix or a tag only.
 
     `page` is the number that is requested at once.
     """
-    return _paged("subscriptions", Subscription, prefix=prefix, tag=tag, limit=page)
+    return _paged("subscriptions", answers.Subscription, prefix=prefix, tag=tag, limit=page)
 
 
 def import_subscriptions(rows: Iterable[Mapping[str, Any]]) -> Call[int]:
@@ -215,20 +180,22 @@ def import_subscriptions(rows: Iterable[Mapping[str, Any]]) -> Call[int]:
     return Call("POST", "/v1/subscriptions:import", lambda a: int(a.json()["new"]), request)
 
 
-def versions(name: str) -> Call[tuple[Version, ...]]:
+def versions(name: str) -> Call[tuple[answers.Version, ...]]:
     """Return the queries of a name whose matches are kept, the oldest first.
 
     Those of a removed subscription are kept with its matches.
     """
-    return _json("GET", resource("subscriptions", name, "versions"), tuple[Version, ...])
+    return _json("GET", resource("subscriptions", name, "versions"), tuple[answers.Version, ...])
 
 
-def removed() -> Call[tuple[Version, ...]]:
+def removed() -> Call[tuple[answers.Version, ...]]:
     """Return the last versions of removed subscriptions whose matches are kept."""
-    return _json("GET", "/v1/subscriptions:removed", tuple[Version, ...])
+    return _json("GET", "/v1/subscriptions:removed", tuple[answers.Version, ...])
 
 
-def matches(subscription: str, after: int = 0, *, version: int | None = None) -> Listing[Match]:
+def matches(
+    subscription: str, after: int = 0, *, version: int | None = None
+) -> Listing[answers.Match]:
     """Yield the kept matches of a subscription after a position, the oldest first.
 
     They are those of all versions, or of one.
@@ -237,23 +204,25 @@ def matches(subscription: str, after: int = 0, *, version: int | None = None) ->
     return _matches(resource("subscriptions", subscription, "matches"), parameters)
 
 
-def stories(name: str, *, merged: bool = False, page: int | None = None) -> Listing[ListedStory]:
+def stories(
+    name: str, *, merged: bool = False, page: int | None = None
+) -> Listing[answers.ListedStory]:
     """Yield the stories of a subscription, the one that grew last first; `page` at once.
 
     Those that others took over are yielded with `merged` only.
     """
     path = "subscriptions", name, "stories"
-    return _paged(path, ListedStory, limit=page or PAGE, merged=merged)
+    return _paged(path, answers.ListedStory, limit=page or PAGE, merged=merged)
 
 
-def all_matches(*, page: int | None = None) -> Listing[Match]:
+def all_matches(*, page: int | None = None) -> Listing[answers.Match]:
     """Yield the kept matches of all subscriptions, the newest first; `page` at once."""
     return _matches("/v1/matches", {"limit": page or PAGE})
 
 
-def stars() -> Listing[Star]:
+def stars() -> Listing[answers.Star]:
     """Yield the starred matches as they were, the last starred first."""
-    return _paged("stars", Star)
+    return _paged("stars", answers.Star)
 
 
 def star(match: str, position: int) -> Call[None]:
@@ -267,11 +236,11 @@ def unstar(match: str) -> Call[None]:
     return Call("DELETE", resource("stars", match), lambda _: None)
 
 
-def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[Match]:
+def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[answers.Match]:
     return Listing(
         path,
         parameters,
-        lambda page: [read(Match, one) for one in page["matches"]],
+        lambda page: [read(answers.Match, one) for one in page["matches"]],
         lambda page: None if page["next"] is None else dict(httpx.QueryParams(page["next"])),
     )
 
@@ -281,29 +250,29 @@ def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[Match]:
 
 def try_query(
     query: str, since: str | None = None, *, limit: int = 100, is_name: bool = False
-) -> Call[Trial]:
+) -> Call[answers.Trial]:
     """Evaluate a query, or a subscription by its name, on kept documents; raises QueryError."""
-    return _question("try", query, is_name, Trial, since=since, limit=limit)
+    return _question("try", query, is_name, answers.Trial, since=since, limit=limit)
 
 
-def check(query: str) -> Call[QueryCheck]:
+def check(query: str) -> Call[answers.QueryCheck]:
     """Check a query: its first error, or names in it that were never seen."""
-    return _json("POST", "/v1/check", QueryCheck, {"query": query})
+    return _json("POST", "/v1/check", answers.QueryCheck, {"query": query})
 
 
-def why(subscription: str, *documents: str, is_name: bool = True) -> Call[Why]:
+def why(subscription: str, *documents: str, is_name: bool = True) -> Call[answers.Why]:
     """Explain why documents match a subscription, or why not; `-` stands for no document.
 
     Without `is_name` the subject is the text of a query.
     """
-    return _question("why", subscription, is_name, Why, documents=documents)
+    return _question("why", subscription, is_name, answers.Why, documents=documents)
 
 
 def diagnose(
     subscription: str, since: str | None = None, *, is_name: bool = True
-) -> Call[Diagnosis]:
+) -> Call[answers.Diagnosis]:
     """Explain why a subscription, or a query as with `why`, has no match."""
-    return _question("diagnose", subscription, is_name, Diagnosis, since=since)
+    return _question("diagnose", subscription, is_name, answers.Diagnosis, since=since)
 
 
 def explain(subscription: str, *, sql: bool = False, is_name: bool = True) -> Call[str]:
@@ -311,24 +280,24 @@ def explain(subscription: str, *, sql: bool = False, is_name: bool = True) -> Ca
 
     It may be the text of a query, as with `why`.
     """
-    asked = _question("explain", subscription, is_name, Explanation, sql=sql)
+    asked = _question("explain", subscription, is_name, answers.Explanation, sql=sql)
     request, source = asked.request, asked.source
     return Call(asked.method, asked.path, lambda answer: asked.value(answer).text, request, source)
 
 
-def witness(document: str) -> Call[Witness]:
+def witness(document: str) -> Call[answers.Witness]:
     """Return the nodes of a document, with the variables bound to each."""
-    return _json("GET", resource("documents", document, "witness", slashes=True), Witness)
+    return _json("GET", resource("documents", document, "witness", slashes=True), answers.Witness)
 
 
-def sql(query: str, *, rows: int = 10_000) -> Call[SqlRows]:
+def sql(query: str, *, rows: int = 10_000) -> Call[service.SqlRows]:
     """Return the rows of one SELECT over the relations."""
-    return _json("POST", "/v1/sql", SqlRows, {"query": query, "rows": rows})
+    return _json("POST", "/v1/sql", service.SqlRows, {"query": query, "rows": rows})
 
 
-def saved_statements() -> Call[tuple[SavedStatement, ...]]:
+def saved_statements() -> Call[tuple[service.SavedStatement, ...]]:
     """Return the saved statements in SQL, in the order of their names."""
-    return _json("GET", "/v1/sql/saved", tuple[SavedStatement, ...])
+    return _json("GET", "/v1/sql/saved", tuple[service.SavedStatement, ...])
 
 
 def save_statement(name: str, query: str) -> Call[None]:
@@ -342,19 +311,19 @@ def remove_statement(name: str) -> Call[None]:
     return Call("DELETE", resource("sql", "saved", name), lambda _: None)
 
 
-def reading() -> Call[Reading]:
+def reading() -> Call[service.Reading]:
     """Return the order in which the page lists items."""
-    return _json("GET", "/v1/reading", Reading)
+    return _json("GET", "/v1/reading", service.Reading)
 
 
-def order_items(order: Literal["arrival", "date"]) -> Call[Reading]:
+def order_items(order: Literal["arrival", "date"]) -> Call[service.Reading]:
     """Set the order of items on the page: by their arrival, or by their own dates."""
-    return _json("PUT", "/v1/reading", Reading, {"order": order})
+    return _json("PUT", "/v1/reading", service.Reading, {"order": order})
 
 
-def read_marks() -> Listing[ReadMark]:
+def read_marks() -> Listing[service.ReadMark]:
     """Yield the items and matches that are marked as read, by their names."""
-    return _paged(("reading", "marks"), ReadMark)
+    return _paged(("reading", "marks"), service.ReadMark)
 
 
 def mark_read(items: Sequence[str], *, read: bool = True) -> Call[None]:
@@ -368,7 +337,7 @@ def mark_read(items: Sequence[str], *, read: bool = True) -> Call[None]:
 
 def push(
     stream: str, xml: bytes | str, *, id: str | None = None, time: datetime | None = None
-) -> Call[SentDocument]:
+) -> Call[service.SentDocument]:
     """Send a document to a stream; it is durable when the answer is there.
 
     Without `id` and `time` the service gives them.  Raises Refused for a malformed document.
@@ -379,10 +348,10 @@ def push(
         "content": xml,
         "headers": {"Content-Type": "application/xml"},
     }
-    return Call("POST", resource("documents", stream), _reader(SentDocument), request)
+    return Call("POST", resource("documents", stream), _reader(service.SentDocument), request)
 
 
-def push_many(documents: Iterable[Mapping[str, Any]], stream: str = "") -> Call[SentBatch]:
+def push_many(documents: Iterable[Mapping[str, Any]], stream: str = "") -> Call[service.SentBatch]:
     """Send up to 1,000 documents, which are durable when the answer is there.
 
     Each has its `xml`, as text, and may have an `id`, a `time` and a `stream` of its own.  Those
@@ -393,23 +362,23 @@ def push_many(documents: Iterable[Mapping[str, Any]], stream: str = "") -> Call[
         "content": "".join(json.dumps(_without_none(one)) + "\n" for one in documents),
         "headers": {"Content-Type": "application/x-ndjson"},
     }
-    return Call("POST", "/v1/documents:batch", _reader(SentBatch), request)
+    return Call("POST", "/v1/documents:batch", _reader(service.SentBatch), request)
 
 
-def documents(stream: str = "", text: str = "") -> Listing[ListedDocument]:
+def documents(stream: str = "", text: str = "") -> Listing[service.ListedDocument]:
     """Yield the documents that one may see, the newest first: of a stream, or with a text."""
     found = {"stream": stream or None, "text": text or None}
-    return _paged("documents", ListedDocument, "before", **found)
+    return _paged("documents", service.ListedDocument, "before", **found)
 
 
-def streams() -> Listing[ListedStream]:
+def streams() -> Listing[service.ListedStream]:
     """Yield the streams that one may read, in the order of their names."""
-    return _paged("streams", ListedStream)
+    return _paged("streams", service.ListedStream)
 
 
-def stream(name: str) -> Call[Stream]:
+def stream(name: str) -> Call[service.Stream]:
     """Return a stream; raises Refused with the problem `unknown_stream`."""
-    return _json("GET", resource("streams", name), Stream)
+    return _json("GET", resource("streams", name), service.Stream)
 
 
 def create_stream(
@@ -418,30 +387,30 @@ def create_stream(
     lateness: str = "0 s",
     live: bool = True,
     attributes: Mapping[str, Literal["str", "int", "float", "bool", "decimal"]] | None = None,
-) -> Call[MadeStream]:
+) -> Call[service.MadeStream]:
     """Create a stream of one's own, or change its lateness."""
     body = {"lateness": lateness, "live": live, "attributes": attributes}
-    return _json("PUT", resource("streams", name), MadeStream, body)
+    return _json("PUT", resource("streams", name), service.MadeStream, body)
 
 
-def elements(stream: str) -> Call[Elements]:
+def elements(stream: str) -> Call[service.Elements]:
     """Return the elements of the newest documents of a stream, with sample values."""
-    return _json("GET", resource("streams", stream, "elements"), Elements)
+    return _json("GET", resource("streams", stream, "elements"), service.Elements)
 
 
 def feeds(
     *, sort: Literal["key", "name", "state", "item"] = "key", text: str = "", tag: str = ""
-) -> Listing[Feed]:
+) -> Listing[service.Feed]:
     """Yield the feeds that are followed, those with a text in name or address, and of a tag.
 
     `sort` orders them by key, name, state (what is wrong first) or newest item.
     """
-    return _paged("feeds", Feed, sort=sort, text=text, tag=tag)
+    return _paged("feeds", service.Feed, sort=sort, text=text, tag=tag)
 
 
-def feed(key: str) -> Call[Feed]:
+def feed(key: str) -> Call[service.Feed]:
     """Return a feed by its key; raises Refused with the problem `unknown_feed`."""
-    return _json("GET", resource("feeds", key), Feed)
+    return _json("GET", resource("feeds", key), service.Feed)
 
 
 def follow(
@@ -452,13 +421,13 @@ def follow(
     every: str | None = None,
     headers: Sequence[str] = (),
     keep: bool = False,
-) -> Call[Feed]:
+) -> Call[service.Feed]:
     """Follow a feed; `every` is a duration such as `30 min`, `headers` are `Name: value`.
 
     With `keep` it is followed although its first poll fails.
     """
     body = {"url": url, "stream": stream, "tags": tags, "every": every, "headers": headers}
-    return _json("POST", "/v1/feeds", Feed, {**body, "keep": keep})
+    return _json("POST", "/v1/feeds", service.Feed, {**body, "keep": keep})
 
 
 def change_feed(
@@ -469,11 +438,11 @@ def change_feed(
     every: str | None = None,
     headers: Sequence[str] | None = None,
     revive: bool = False,
-) -> Call[Feed]:
+) -> Call[service.Feed]:
     """Change a feed; what is None stays.  `revive` resumes one in the state `gone`."""
     changes = {"title": title, "tags": tags, "every": every, "headers": headers}
     body = {**changes, "revive": revive}
-    return _json("PATCH", resource("feeds", key), Feed, body)
+    return _json("PATCH", resource("feeds", key), service.Feed, body)
 
 
 def unfollow(key: str) -> Call[None]:
@@ -481,25 +450,27 @@ def unfollow(key: str) -> Call[None]:
     return Call("DELETE", resource("feeds", key), lambda _: None)
 
 
-def poll(key: str) -> Call[Feed]:
+def poll(key: str) -> Call[service.Feed]:
     """Request a poll of a feed as soon as a place is free; return the feed before it."""
-    return _json("POST", f"{resource('feeds', key)}:poll", Feed)
+    return _json("POST", f"{resource('feeds', key)}:poll", service.Feed)
 
 
-def poll_all() -> Call[FeedsPolled]:
+def poll_all() -> Call[service.FeedsPolled]:
     """Request a poll of all feeds as soon as places are free; return their number."""
-    return _json("POST", "/v1/feeds:poll", FeedsPolled)
+    return _json("POST", "/v1/feeds:poll", service.FeedsPolled)
 
 
-def polls(key: str) -> Call[tuple[Poll, ...]]:
+def polls(key: str) -> Call[tuple[service.Poll, ...]]:
     """Return the last 100 polls of a feed, the newest first."""
-    return _json("GET", resource("feeds", key, "polls"), tuple[Poll, ...])
+    return _json("GET", resource("feeds", key, "polls"), tuple[service.Poll, ...])
 
 
-def import_feeds(feeds: bytes | str, *, tags: Sequence[str] = ()) -> Call[tuple[FeedOutcome, ...]]:
+def import_feeds(
+    feeds: bytes | str, *, tags: Sequence[str] = ()
+) -> Call[tuple[service.FeedOutcome, ...]]:
     """Follow the feeds of a list, OPML or one address a line; return the outcome of each."""
     request = {"content": feeds, "params": {"tag": list(tags)}}
-    return Call("POST", "/v1/feeds:import", _reader(tuple[FeedOutcome, ...]), request)
+    return Call("POST", "/v1/feeds:import", _reader(tuple[service.FeedOutcome, ...]), request)
 
 
 def export_feeds() -> Call[str]:
@@ -510,30 +481,30 @@ def export_feeds() -> Call[str]:
 # -- The service ---------------------------------------------------------------------------
 
 
-def health() -> Call[Health]:
+def health() -> Call[service.Health]:
     """Return the health of the service; needs no token."""
-    return _json("GET", "/v1/health", Health)
+    return _json("GET", "/v1/health", service.Health)
 
 
-def status() -> Call[Status]:
+def status() -> Call[service.Status]:
     """Return the caller's usage; for the operator with the figures of the service."""
-    return _json("GET", "/v1/status", Status)
+    return _json("GET", "/v1/status", service.Status)
 
 
-def status_series(span: Literal["hour", "day"] = "hour") -> Call[tuple[StatusSample, ...]]:
+def status_series(span: Literal["hour", "day"] = "hour") -> Call[tuple[service.StatusSample, ...]]:
     """Return the figures of the last hour or day, a sample each 15 s; for the operator."""
     request = {"params": {"span": span}}
-    return Call("GET", "/v1/status/series", _reader(tuple[StatusSample, ...]), request)
+    return Call("GET", "/v1/status/series", _reader(tuple[service.StatusSample, ...]), request)
 
 
-def late() -> Call[tuple[LateDocument, ...]]:
+def late() -> Call[tuple[service.LateDocument, ...]]:
     """Return the latest documents that came too late for some of one's subscriptions."""
-    return _json("GET", "/v1/late", tuple[LateDocument, ...])
+    return _json("GET", "/v1/late", tuple[service.LateDocument, ...])
 
 
-def rejected() -> Listing[RejectedDocument]:
+def rejected() -> Listing[service.RejectedDocument]:
     """Yield the rejected documents of one's streams, the newest first."""
-    return _paged("rejected", RejectedDocument)
+    return _paged("rejected", service.RejectedDocument)
 
 
 # -- Requests and their answers ------------------------------------------------------------
@@ -555,8 +526,12 @@ def _question(path: str, subject: str, is_name: bool, kind: type[T], **more: Any
     return _json("POST", f"/v1/{path}", kind, body, source=None if is_name else subject)
 
 
-def _changed(name: str, change: Mapping[str, Any], source: str | None = None) -> Call[Registered]:
-    return _json("PATCH", resource("subscriptions", name), Registered, change, source=source)
+def _changed(
+    name: str, change: Mapping[str, Any], source: str | None = None
+) -> Call[answers.Registered]:
+    return _json(
+        "PATCH", resource("subscriptions", name), answers.Registered, change, source=source
+    )
 
 
 def _paged(
