@@ -6,10 +6,8 @@ import json
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
-from xscl.cli.options import Call, command_group, option
-from xscl.cli.output import answer, confirm, echo_json, list_rows, warn
+from xscl.cli.options import Call, argument, command_group, option
+from xscl.cli.output import TableColumn, answer, confirm, echo_json, list_rows, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.service import opened
 from xscl.client.calls import resource
@@ -20,10 +18,8 @@ tokens = command_group("Tokens of the service's users.")
 @tokens.command()
 def create(
     call: Call,
-    user: Annotated[
-        str | None, option("--user", "Whose it is; he is made with his first.", "NAME")
-    ] = None,
-    label: Annotated[str, option("--label", "What it is for.")] = "",
+    user: str | None = option("Whose it is; he is made with his first.", "NAME"),
+    label: Annotated[str, option("What it is for.")] = "",
 ) -> None:
     """Make a token and show it, this once. Without --user it is the operator's, who may do all.
 
@@ -40,6 +36,9 @@ def create(
         warn(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
 
 
+_CREATED: TableColumn = ("created", lambda one: to_second(datetime.fromisoformat(one["created"])))
+
+
 @tokens.command("list")
 def list_(call: Call) -> None:
     """List the tokens, without what proves them.
@@ -50,17 +49,13 @@ def list_(call: Call) -> None:
     """
     with opened("token list", call) as service:
         found = service.ask("GET", "/v1/tokens").json()
-    cells = (
-        (one["id"], one["user"], to_second(datetime.fromisoformat(one["created"])), one["label"])
-        for one in found
-    )
-    list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=call.as_json)
+    list_rows("tokens", found, ("id", "user", _CREATED, "label"), as_json=call.as_json)
 
 
 @tokens.command()
 def revoke(
     call: Call,
-    which: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
+    which: Annotated[str, argument("The id, as 'list' shows it.", "ID")],
 ) -> None:
     """Make a token worth nothing.
 
@@ -75,7 +70,7 @@ def revoke(
 
 users = command_group("The data of a user: export it, or erase it for good.")
 
-_User = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
+_User = Annotated[str, argument("The name of the user.", "USER")]
 
 
 @users.command()
@@ -99,7 +94,7 @@ def export(call: Call, user: _User) -> None:
 def erase(
     call: Call,
     user: _User,
-    yes: Annotated[bool, option("--yes", "Do not ask before.")] = False,
+    yes: bool = option("Do not ask before."),
 ) -> None:
     """Erase a user with all data, for good.
 

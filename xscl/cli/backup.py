@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from xscl.cli.options import DATA, Call, Data, Json, home, option
+from xscl.cli.options import DATA, Call, Data, Json, argument, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
@@ -20,7 +18,7 @@ from xscl.service.restore import restore as put_back
 
 def backup(
     call: Call,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    file: Annotated[Path, argument("The file to write.", "FILE")],
     quiet: Quiet = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.
@@ -40,15 +38,9 @@ def backup(
 
 
 def restore(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The backup to put back.")
-    ] = None,
-    force: Annotated[
-        bool, option("--force", "In place of what is there, which is kept aside.")
-    ] = False,
-    accept_it: Annotated[
-        bool, option("--accept", "Go on with the store that is there, as it is.")
-    ] = False,
+    file: Path | None = argument("The backup to put back.", "[FILE]"),
+    force: bool = option("In place of what is there, which is kept aside."),
+    accept_it: bool = option("Go on with the store that is there, as it is.", flags="--accept"),
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import is_dataclass
 from functools import cached_property, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_group
+from typer.models import ParameterInfo
 
 from xscl.gc_control import paused, settle
 
@@ -64,31 +66,43 @@ COMMANDS: Mapping[str, str] = {
 `typer.Typer`."""
 
 
-def with_options_of_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters of dataclass types are options, one for each field.
+def as_typer_reads(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose options typer reads as they are declared in this package.
 
-    A command with a parameter `call: Call` has the fields of `Call` as options, which are declared
-    once, and is called with the dataclass.
-    These options follow the command's own.  A command without such parameters is returned as it is.
+    A parameter `call: Call` of a dataclass type stands for the fields of `Call` as options, which
+    follow the command's own; the command is called with the dataclass.  A `bool` is a flag by the
+    name of its parameter, which typer would add a `--no-` form to.
     """
     own = signature(command, eval_str=True).parameters
-    types: dict[str, Any] = {name: one.annotation for name, one in own.items()}
-    groups = [name for name, kind in types.items() if is_dataclass(kind)]
-    if not groups:
-        return command
-    fields = {name: signature(types[name], eval_str=True).parameters for name in groups}
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)
+    }
+    fields = {name: signature(kind, eval_str=True).parameters for name, kind in groups.items()}
 
     @wraps(command)
     def called(**given: Any) -> None:
-        for name in groups:
-            given[name] = types[name](**{field: given.pop(field) for field in fields[name]})
+        for name, kind in groups.items():
+            given[name] = kind(**{field: given.pop(field) for field in fields[name]})
         command(**given)
 
     options = [one for name, one in own.items() if name not in groups]
     options += chain.from_iterable(group.values() for group in fields.values())
-    by_name = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
-    called.__dict__["__signature__"] = Signature(by_name)  # which typer reads
+    called.__dict__["__signature__"] = Signature(list(map(_declared, options)))  # which typer reads
     return called
+
+
+def _declared(parameter: Parameter) -> Parameter:
+    """Return a parameter by keyword, its option in the annotation, that of a flag with a name."""
+    annotation: Any = parameter.annotation
+    default = parameter.default
+    if isinstance(default, ParameterInfo):
+        annotation, default = Annotated[annotation, default], False if annotation is bool else None
+    kind, *declared = get_args(annotation) or (annotation,)
+    if kind is bool and not declared[0].param_decls:
+        named = copy(declared[0])
+        named.param_decls = (f"--{parameter.name.replace('_', '-')}",)
+        annotation = Annotated[bool, named]
+    return parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 class LazyCommand(TyperCommand):
@@ -109,10 +123,10 @@ class LazyCommand(TyperCommand):
         if isinstance(found, typer.Typer):
             for one in found.registered_commands:
                 assert one.callback is not None
-                one.callback = with_options_of_groups(one.callback)
+                one.callback = as_typer_reads(one.callback)
             group.add_typer(found, name=self._label)
         else:
-            group.command(self._label)(with_options_of_groups(found))
+            group.command(self._label)(as_typer_reads(found))
         return get_group(group).commands[self._label]
 
     @cached_property

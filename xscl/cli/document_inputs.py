@@ -23,14 +23,6 @@ class DocumentInput:
     streams: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedDocuments:
-    """The documents of all inputs, sorted by time and id, and the unreadable ones."""
-
-    documents: tuple[Document, ...]
-    refused: tuple[RejectedFile, ...]
-
-
 def sources(
     inputs: Sequence[Path], mapped: Sequence[str], streams: Collection[str]
 ) -> tuple[DocumentInput, ...]:
@@ -72,8 +64,8 @@ def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def load(
     found: Sequence[DocumentInput], at: int | None, *, native: bool, qualified: bool = False
-) -> LoadedDocuments:
-    """Return the documents of the inputs; report the unreadable ones.
+) -> tuple[list[Document], list[RejectedFile]]:
+    """Return the documents of the inputs by time and id, and the unreadable ones; report these.
 
     Ids that are made of paths hold among several inputs, or, `qualified`, for good.
     """
@@ -86,7 +78,7 @@ def load(
         else:
             documents.append(each)
     documents.sort(key=lambda document: (document.timestamp, document.id))
-    return LoadedDocuments(tuple(documents), tuple(refused))
+    return documents, refused
 
 
 def _read(

@@ -13,10 +13,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from cep_core.algebra import DecimalOrDouble, number_of
 from feeds.errors import MalformedDocument
@@ -26,7 +26,7 @@ RecordValue: TypeAlias = str | int | DecimalOrDouble | bool | None
 _DELIMITERS = ",;\t|"
 _UNCLOSED = "unexpected end of data"  # the csv module's words for a quote that is not closed
 _OBJECT = re.compile(r"\n[ \t]*\{")
-Pairs: TypeAlias = tuple[tuple[str, Any], ...]  # an object of JSON
+Pairs: TypeAlias = Sequence[tuple[str, Any]]  # an object of JSON is a tuple of them
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 
@@ -36,12 +36,12 @@ class EventRecord:
 
     values: Mapping[str, RecordValue]
     place: str
-    number: int  # among the records of its file
+    number: int = 0  # among the records of its file
     typed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+@dataclass(unsafe_hash=True)
+class Unreadable(Exception):
     """An unreadable record: its place, the reason, and a remedy."""
 
     place: str
@@ -49,38 +49,41 @@ class Unreadable:
     hint: str | None = None
 
 
-def read(path: str, columns: Sequence[str] = ()) -> Iterator[EventRecord | Unreadable]:
+ReadRecords: TypeAlias = Iterator[EventRecord | Unreadable]
+
+
+def read(path: str, columns: Sequence[str] = ()) -> ReadRecords:
     """Yield the records of a file, or of standard input for "-".
 
     ``columns`` are those of a CSV file without a heading, in their order.
     """
     name = "standard input" if path == "-" else path
-    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        yield Unreadable(path, error.strerror or str(error))
+        return
     number = 0
     for one in _found(data, name, columns):
-        if isinstance(one, EventPairs):
-            twice = _duplicate([key for key, _ in one.pairs])
-            wrong = [key for key, value in one.pairs if isinstance(value, list)]
-            if twice is not None:
-                yield Unreadable(one.place, f"{twice} is there twice")
-            elif wrong:
-                yield Unreadable(one.place, f"{wrong[0]} is no single value")
-            else:
-                yield EventRecord(dict(one.pairs), one.place, number, one.typed)
-                number += 1
+        if isinstance(one, EventRecord):
+            yield replace(one, number=number)
+            number += 1
         else:
             yield one
 
 
-class EventPairs(NamedTuple):
-    """An event of a file: its place, and its names and values; a list is no single value."""
+def _record(place: str, pairs: Pairs, *, typed: bool = False) -> EventRecord | Unreadable:
+    """Return names and values as a record; a list is no single value."""
+    twice = _duplicate([key for key, _ in pairs])
+    if twice is not None:
+        return Unreadable(place, f"{twice} is there twice")
+    wrong = [key for key, value in pairs if isinstance(value, list)]
+    if wrong:
+        return Unreadable(place, f"{wrong[0]} is no single value")
+    return EventRecord(dict(pairs), place, typed=typed)
 
-    place: str
-    pairs: Sequence[tuple[str, Any]]
-    typed: bool = False
 
-
-def _found(data: bytes, name: str, columns: Sequence[str]) -> Iterator[EventPairs | Unreadable]:
+def _found(data: bytes, name: str, columns: Sequence[str]) -> ReadRecords:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -110,14 +113,18 @@ def identifier(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
-def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventPairs | Unreadable]:
+def _csv(text: str, name: str, columns: Sequence[str]) -> ReadRecords:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
     is_empty = True
     for line, row in _rows(lines):
         place = f"{name}:{line}"
         if isinstance(row, csv.Error):
-            yield _csv_fault(place, str(row))
+            closed = str(row) != _UNCLOSED
+            reason = (
+                f"this is no CSV: {row}" if closed else "a quote is opened here and never closed"
+            )
+            yield Unreadable(place, reason)
             continue
         if heading is None:
             if _is_event(row, columns):
@@ -139,7 +146,7 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventPairs | 
             yield Unreadable(place, f"{len(row)} values for the {len(heading)} columns")
         else:
             is_empty = False
-            yield EventPairs(place, [(key, v or None) for key, v in zip(heading, row, strict=True)])
+            yield _record(place, [(key, v or None) for key, v in zip(heading, row, strict=True)])
     if heading is not None and is_empty:
         yield Unreadable(name, "it has no event below its heading")
 
@@ -174,16 +181,10 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(_DELIMITERS, key=bare.count)
 
 
-def _csv_fault(place: str, message: str) -> Unreadable:
-    if message == _UNCLOSED:
-        return Unreadable(place, "a quote is opened here and never closed")
-    return Unreadable(place, f"this is no CSV: {message}")
-
-
 # -- JSON ----------------------------------------------------------------------------------
 
 
-def _json_lines(text: str, name: str) -> Iterator[EventPairs | Unreadable]:
+def _json_lines(text: str, name: str) -> ReadRecords:
     for line, one in enumerate(text.split("\n"), 1):
         if one.strip():
             place = f"{name}:{line}"
@@ -194,7 +195,7 @@ def _json_lines(text: str, name: str) -> Iterator[EventPairs | Unreadable]:
                 yield Unreadable(place, f"this is no JSON: {error}", hint)
 
 
-def _json_array(text: str, name: str) -> Iterator[EventPairs | Unreadable]:
+def _json_array(text: str, name: str) -> ReadRecords:
     """Yield the objects of arrays; after a syntax error, resume at a line that begins with `{`."""
     at, line, counted = 0, 1, 0
     inside = False
@@ -228,11 +229,11 @@ def _skip(text: str, at: int, signs: str) -> int:
     return at
 
 
-def _event(place: str, found: Any) -> EventPairs | Unreadable:
+def _event(place: str, found: Any) -> EventRecord | Unreadable:
     """Return an object, which the decoder leaves as pairs, as an event."""
     if not isinstance(found, tuple):
         return Unreadable(place, "an event is one object")
-    return EventPairs(place, list(_flat(found)), typed=True)
+    return _record(place, list(_flat(found)), typed=True)
 
 
 def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
@@ -249,7 +250,7 @@ def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
 # -- XML -----------------------------------------------------------------------------------
 
 
-def _xml(data: bytes, name: str) -> Iterator[EventPairs | Unreadable]:
+def _xml(data: bytes, name: str) -> ReadRecords:
     """Yield the children of the root: attributes and elements with text are their values."""
     try:
         root = parse(data)
@@ -268,7 +269,7 @@ def _xml(data: bytes, name: str) -> Iterator[EventPairs | Unreadable]:
             if isinstance(child.tag, str):
                 value = list(child) or (child.text or "").strip() or None
                 pairs.append((identifier(_local(child.tag)), value))
-        yield EventPairs(f"{name}:{element.sourceline}", pairs)
+        yield _record(f"{name}:{element.sourceline}", pairs)
     if is_empty:
         yield Unreadable(name, "its root has no element that is an event")
 

@@ -1,39 +1,52 @@
-"""`xscl feeds add`, `list`, `show`, `edit`, `remove`, `poll`, `refresh`.
-
-`import` and `export` are beside.
-"""
+"""`xscl feeds`: follow feeds, change and poll them; import and export lists of feeds."""
 
 from __future__ import annotations
 
 import difflib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from feeds.errors import FeedError
 from feeds.formats.entries import without_user
 from feeds.http.connection import CONTACT
-from xscl.cli import feed_lists
-from xscl.cli.argument_files import file_text
-from xscl.cli.feed_lists import usage_errors
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import (
     AllowAddress,
     Call,
     Contact,
     NotifyHistory,
+    Place,
     Verbose,
+    argument,
     command_group,
+    file_bytes,
+    file_text,
     option,
 )
-from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
+from xscl.cli.output import (
+    TableColumn,
+    UsageError,
+    answer,
+    clean,
+    echo,
+    echo_json,
+    echo_xml,
+    list_rows,
+    one_line,
+    usage_errors,
+    warn,
+)
 from xscl.cli.printed_times import to_second
-from xscl.cli.progress import Quiet
-from xscl.cli.service import FeedPolled, FollowedFeed, feeds_like, opened
-from xscl.client import Feed
+from xscl.cli.progress import Quiet, working
+from xscl.cli.service import FeedPolled, feeds_like, opened
+from xscl.client import Feed, FeedOutcome
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
 from xscl.polling.feed import (
@@ -49,40 +62,101 @@ from xscl.polling.feed import (
 )
 from xscl.time_format import duration
 
-app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
+if TYPE_CHECKING:
+    from feeds.formats.opml import FeedOutline
 
-app.command("import")(feed_lists.import_)
-app.command()(feed_lists.export)
+app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 
 Header: TypeAlias = Annotated[
     list[str] | None,
     option(
-        "--header",
         "A header for its requests, kept secret; @FILE holds one a line; repeatable.",
         "NAME: VALUE|@FILE",
     ),
 ]
 PollInterval: TypeAlias = Annotated[
-    str | None, option("--every", "Time between polls, such as 30min.", "TIME")
+    str | None, option("Time between polls, such as 30min.", "TIME")
 ]
-Name: TypeAlias = Annotated[
-    str, typer.Argument(metavar="URL|STREAM", help="The feed.", autocompletion=feeds_like)
-]
+Name: TypeAlias = Annotated[str, argument("The feed.", "URL|STREAM", autocompletion=feeds_like)]
+
+
+TITLE = "Feeds followed by xscl"
+
+
+@app.command("import")
+def import_(
+    call: Call,
+    file: Annotated[
+        Path, argument("OPML, or a text with one address a line; - is standard input.")
+    ],
+    tag: list[str] | None = option("A tag for all of them; repeatable."),
+    quiet: Quiet = False,
+) -> None:
+    """Follow the feeds of a list; its folders become tags. A second time nothing changes.
+
+    \b
+    Example:
+      xscl feeds import subscriptions.opml
+    """
+    with usage_errors():
+        for name in tag or ():
+            check_name(name)
+    body, outlines = _read_list(file)
+    with (
+        opened("feeds import", call, missing="create") as service,
+        working(f"importing {counted(len(outlines), 'feed')}"),
+    ):
+        lines = service.import_feeds(body, tags=tag or ())
+    answer(lines, _outcomes(lines), as_json=call.as_json)
+    for warning in dict.fromkeys(chain.from_iterable(line.warnings for line in lines)):
+        warn(warning)
+    failed = sum(line.outcome == "refused" for line in lines)
+    if failed:
+        warn(f"{failed} of {counted(len(lines), 'outline')} could not be imported")
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    place: Place,
+    file: Path | None = argument("The file to write; standard output if left out."),
+    tag: str | None = option("Only the feeds with this tag."),
+    secrets: bool = option("Write addresses that look secret, too."),
+) -> None:
+    """Write the feeds as OPML 2.0. Passwords and headers are never written.
+
+    'xscl export' writes them, too, to a private file.
+
+    \b
+    Example:
+      xscl feeds export subscriptions.opml
+    """
+    with opened("feeds export", place) as service:
+        outlines, left_out = service.outlines(tag, secrets=secrets)
+    from feeds.formats.opml import write_opml
+
+    written = write_opml(outlines, TITLE)
+    if file is None:
+        echo_xml(clean(written.decode("utf-8")))
+    else:
+        try:
+            file.write_bytes(written)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+        echo(f"{counted(len(outlines), 'feed')} written to {file}")
+    for one in left_out:
+        warn(f"{one} is left out: its address looks secret (--secrets writes it)")
 
 
 @app.command()
 def add(
     call: Call,
-    address: Annotated[str, typer.Argument(metavar="URL", help="The address of the feed.")],
-    stream: Annotated[
-        str | None, option("--stream", "Its stream; the host's name if left out.")
-    ] = None,
-    tag: Annotated[
-        list[str] | None, option("--tag", "A stream that it shares with others; repeatable.")
-    ] = None,
+    address: Annotated[str, argument("The address of the feed.", "URL")],
+    stream: str | None = option("Its stream; the host's name if left out."),
+    tag: list[str] | None = option("A stream that it shares with others; repeatable."),
     every: PollInterval = None,
     header: Header = None,
-    keep: Annotated[bool, option("--keep", "Follow it although its first poll fails.")] = False,
+    keep: bool = option("Follow it although its first poll fails."),
 ) -> None:
     """Follow a feed; its items go to its own stream, its tags and the stream 'feeds'.
 
@@ -101,8 +175,9 @@ def add(
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     with opened("feeds add", call, missing="create") as service:
-        wanted = FollowedFeed(address, stream, tag or (), seconds, headers, keep)
-        added = service.begin_following(wanted)
+        added = service.begin_following(
+            address, stream=stream, tags=tag or (), every=seconds, headers=headers, keep=keep
+        )
         is_served = service.is_served
     for warning in added.warnings:
         warn(warning)
@@ -125,7 +200,7 @@ def list_(call: Call) -> None:
     """
     with opened("feeds list", call) as service:
         found = service.feeds_by_age()
-    list_rows("feeds", [*map(row, found)], HEADINGS, map(cells, found), as_json=call.as_json)
+    list_rows("feeds", found, COLUMNS, as_json=call.as_json, shown=row)
 
 
 @app.command()
@@ -151,32 +226,28 @@ def history(call: Call, feed: Name) -> None:
     """
     with opened("feeds history", call) as service:
         polls = service.polls(find(service.feeds_by_age(), feed).key)
-    cells_ = (
-        (to_second(one.polled), one.outcome, f"{one.seconds:.2f}", one.items, one.note or "")
-        for one in polls
+    seconds: TableColumn = ("seconds", lambda one: f"{one.seconds:.2f}")
+    columns = (
+        ("time", "polled"),
+        "outcome",
+        seconds,
+        ("new", "items"),
+        "note",
     )
-    headings = ("TIME", "OUTCOME", "SECONDS", "NEW", "NOTE")
-    list_rows("polls", polls, headings, cells_, as_json=call.as_json)
+    list_rows("polls", polls, columns, as_json=call.as_json)
 
 
 @app.command()
 def edit(
     call: Call,
     feed: Name,
-    title: Annotated[
-        str | None,
-        option("--title", "Your name for it; an empty one gives it its own again.", "TEXT"),
-    ] = None,
-    tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
-    untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
+    title: str | None = option("Your name for it; an empty one gives it its own again.", "TEXT"),
+    tag: list[str] | None = option("A tag to add; repeatable."),
+    untag: list[str] | None = option("A tag to take away; repeatable."),
     every: PollInterval = None,
     header: Header = None,
-    no_headers: Annotated[
-        bool, option("--no-headers", "Forget headers, user name and password.")
-    ] = False,
-    revive: Annotated[
-        bool, option("--revive", "Poll again, at once, a feed that was gone.")
-    ] = False,
+    no_headers: bool = option("Forget headers, user name and password."),
+    revive: bool = option("Poll again, at once, a feed that was gone."),
 ) -> None:
     """Change the name, tags, poll interval or headers of a feed. Its items do not change.
 
@@ -235,10 +306,8 @@ def remove(call: Call, feed: Name) -> None:
 @app.command()
 def poll(
     call: Call,
-    feed: Annotated[
-        list[str] | None, typer.Argument(metavar="[URL|STREAM]...", help="These feeds, due or not.")
-    ] = None,
-    everything: Annotated[bool, option("--all", "All feeds, due or not.")] = False,
+    feed: list[str] | None = argument("These feeds, due or not.", "[URL|STREAM]..."),
+    everything: bool = option("All feeds, due or not.", flags="--all"),
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
@@ -275,12 +344,9 @@ def poll(
 @app.command()
 def refresh(
     call: Call,
-    feed: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[URL|STREAM]...", help="These feeds only.", autocompletion=feeds_like
-        ),
-    ] = None,
+    feed: list[str] | None = argument(
+        "These feeds only.", "[URL|STREAM]...", autocompletion=feeds_like
+    ),
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
     verbose: Verbose = False,
@@ -381,17 +447,10 @@ def _headers(written: Sequence[str] | None) -> list[str]:
 
 WIDTH = 40
 """Characters of the title of a feed in a table."""
-HEADINGS = (
-    "STREAM",
-    "TITLE",
-    "TAGS",
-    "STATE",
-    "ITEMS",
-    "QUALITY",
-    "NEXT POLL",
-    "ADDRESS",
-    "LAST ERROR",
-)
+_TITLE: TableColumn = ("title", lambda one: one_line(one.title, WIDTH))
+_ERROR: TableColumn = ("last error", lambda one: one.error or one.note)
+_ADDRESS = ("address", "url")
+COLUMNS = ("stream", _TITLE, "tags", "state", "items", "quality", "next_poll", _ADDRESS, _ERROR)
 
 
 def find(feeds: Sequence[Feed], name: str) -> Feed:
@@ -415,21 +474,6 @@ def find(feeds: Sequence[Feed], name: str) -> Feed:
     hint = f"did you mean {near[0]!r}? " if near and not found else ""
     raise FeedsError(
         f"{what} {address!r}", hint=f"{hint}'xscl feeds list' shows addresses and streams"
-    )
-
-
-def cells(one: Feed) -> tuple[object, ...]:
-    """Return a feed as a line of a table, below `HEADINGS`."""
-    return (
-        one.stream,
-        one_line(one.title, WIDTH),
-        ", ".join(one.tags),
-        one.state,
-        one.items,
-        one.quality,
-        to_second(one.next_poll),
-        one.url,
-        one.error or one.note,
     )
 
 
@@ -473,3 +517,31 @@ def first_poll(one: Feed, *, is_served: bool) -> str:
 def streams(one: Feed) -> list[str]:
     """Return the streams of a feed."""
     return list(dict.fromkeys((one.stream, *one.tags, EVERYTHING)))
+
+
+# -- Lists of feeds ------------------------------------------------------------------------
+
+
+def _read_list(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
+    """Return a list as bytes, and its outlines."""
+    from feeds.formats.opml import read_list
+    from feeds.xml.xmlparse import MAX_BYTES
+
+    body = file_bytes(file, MAX_BYTES + 1)
+    try:
+        return body, read_list(body)
+    except FeedError as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _outcomes(lines: Sequence[FeedOutcome]) -> Iterator[str]:
+    yield from map(_outcome, lines)
+    outcomes = Counter(line.outcome for line in lines)
+    said = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+    yield f"{counted(len(lines), 'outline')}: {said or 'nothing to do'}"
+
+
+def _outcome(line: FeedOutcome) -> str:
+    where = f" on {', '.join((line.stream, *line.tags))}" if line.stream else ""
+    why = f": {line.reason}" if line.reason else ""
+    return f"{line.outcome}: {line.url or line.title or 'an outline'}{where}{why}"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from difflib import get_close_matches
-from typing import Annotated
-
-import typer
 
 from xscl.cli.commands import COMMANDS
+from xscl.cli.options import argument
 from xscl.cli.output import UsageError, echo, echo_lines
 from xscl.language.topics import PAGES, Topic, found, topics
 
@@ -17,9 +15,7 @@ _WIDEST = 120
 
 
 def help_(
-    topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="A language, or a heading of its page.")
-    ] = None,
+    topic: str | None = argument("A language, or a heading of its page.", "TOPIC"),
 ) -> None:
     """Show the reference of the query languages: a page, or one section of it.
 

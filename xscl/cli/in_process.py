@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
-from xscl.cli.service import FeedPolled, FollowedFeed, OpenedService, QueryRegistration
+from xscl.cli.service import FeedPolled, OpenedService
 from xscl.client import Diagnosis, Feed, Match, Trial
 from xscl.client.bodies import time_of
 from xscl.client.calls import read
@@ -66,16 +66,16 @@ class LocalService(OpenedService):
         self.app = app
         self.engine = app.engine
 
-    def register(self, wanted: QueryRegistration) -> None:
+    def register(
+        self, name: str, query: str, *, tags: Sequence[str] | None = None, **options: Any
+    ) -> None:
         """Register a query, and read what is kept."""
-        refuse_reserved(wanted.name)
-        tags = checked_tags(wanted.tags)
+        refuse_reserved(name)
+        checked = checked_tags(tags or ())
         prepare(self.engine)
-        options = asdict(wanted)
-        del options["tags"]
-        self.engine.subscribe(**options)
-        if tags:
-            self.tag(wanted.name, tags)
+        self.engine.subscribe(name, query, **options)
+        if checked:
+            self.tag(name, checked)
 
     def register_all(self, rows: Sequence[ImportRow]) -> int:
         """Register all rows or none, and return how many are new; errors carry their row."""
@@ -167,13 +167,14 @@ class LocalService(OpenedService):
 
     # -- Feeds -----------------------------------------------------------------------------
 
-    def begin_following(self, wanted: FollowedFeed) -> Feed:
+    def begin_following(
+        self, url: str, *, every: int, headers: Sequence[str], keep: bool, **options: Any
+    ) -> Feed:
         """Follow a feed, and ask it; return it."""
-        headers = tuple(map(read_header, wanted.headers))
-        request = FeedRequest(wanted.url, wanted.stream, wanted.tags, wanted.every, headers)
+        request = FeedRequest(url, every=every, headers=tuple(map(read_header, headers)), **options)
         with self.app.feeds() as feeds:
             feed, fixed = follow(self.engine, feeds, request)
-            if not wanted.keep:
+            if not keep:
                 try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
         warnings = tuple(late_items(name) for name in fixed)
         return self.feed(feed.key).model_copy(update={"warnings": warnings})

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, assert_never
 
+from xscl.cli.options import option
 from xscl.cli.output import clean, echo_json, echo_lines, echo_xml, one_line
 from xscl.cli.printed_times import ticks_to_second
 from xscl.client import answers
@@ -30,6 +31,10 @@ class MatchFormat(StrEnum):
     TEXT = "text"
     XML = "xml"
     JSONL = "jsonl"
+
+
+Format: TypeAlias = Annotated[MatchFormat, option("How to write matches.", flags="--format")]
+Jsonl: TypeAlias = Annotated[bool, option("The same as --format jsonl.", flags="--json")]
 
 
 def writer(form: MatchFormat, *, verbose: bool) -> Callable[[AnyMatch], None]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from xscl.cli.match_text import WIDTH, match_text
-from xscl.cli.options import Call, Verbose, option
+from xscl.cli.options import Call, Verbose, argument, option
 from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
 from xscl.cli.service import SubscriptionName, opened
@@ -20,7 +18,7 @@ from xscl.plurals import counted
 def matches(
     call: Call,
     name: SubscriptionName,
-    after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
+    after: str | None = option("Only those after this match.", "ID"),
     verbose: Verbose = False,
 ) -> None:
     """List the matches of a subscription that are kept, in the order in which they were found.
@@ -35,8 +33,7 @@ def matches(
       xscl matches echo --json
     """
     with opened("matches", call) as service:
-        if not service.known_versions(name):
-            service.existing(name)
+        service.expect_known(name)
         found = service.matches(name)
         _skip_past(found, after)
         match = None
@@ -52,7 +49,7 @@ def matches(
 def stories(
     call: Call,
     name: SubscriptionName,
-    merged: Annotated[bool, option("--merged", "Also those that others took over.")] = False,
+    merged: bool = option("Also those that others took over."),
 ) -> None:
     """List the stories of a subscription that has them, the one that grew last first.
 
@@ -64,8 +61,7 @@ def stories(
       xscl stories echo
     """
     with opened("stories", call) as service:
-        if not service.known_versions(name):
-            service.existing(name)
+        service.expect_known(name)
         found = list(service.stories(name, merged=merged))
     for story in found:
         if call.as_json:
@@ -119,15 +115,11 @@ def _skip_past(found: Iterator[Match], after: str | None) -> None:
 
 def read(
     call: Call,
-    item: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ITEM]...", help="Names of documents, ids of matches."),
-    ] = None,
-    unread: Annotated[bool, option("--unread", "Mark them as unread.")] = False,
-    order: Annotated[
-        Literal["arrival", "date"] | None,
-        option("--order", "The order of items on the page: arrival or date.", "ORDER"),
-    ] = None,
+    item: list[str] | None = argument("Names of documents, ids of matches.", "[ITEM]..."),
+    unread: bool = option("Mark them as unread."),
+    order: Literal["arrival", "date"] | None = option(
+        "The order of items on the page: arrival or date.", "ORDER"
+    ),
 ) -> None:
     """Mark items and matches as read, for every browser; without any, list what is read.
 
@@ -141,6 +133,5 @@ def read(
         if item:
             service.mark_read(item, read=not unread)
         marks = [] if item or order else list(service.read_marks())
-    rows = ((one.item, to_second(one.read)) for one in marks)
     if not (item or order):
-        list_rows("marks", marks, ("ITEM", "READ"), rows, as_json=call.as_json)
+        list_rows("marks", marks, ("item", "read"), as_json=call.as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,25 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
-from xscl.cli.output import warn
+from xscl.cli.output import UsageError, warn
 from xscl.cli.printed_times import choose_zone
 from xscl.errors import QueryError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import network_of
 
 
-def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return an option of a command."""
-    return typer.Option(flag, help=help, metavar=metavar, **more)
+def option(help: str, metavar: str | None = None, *, flags: str = "", **more: Any) -> Any:
+    """Return the declaration of an option, called as its parameter is, or by `flags`.
+
+    It stands in an annotation, or in place of a default: then that is None, or False of a `bool`
+    (`commands.as_typer_reads`).  A `bool` has no `--no-` form, a `bool | None` has one.
+    """
+    return typer.Option(..., *flags.split(), help=help, metavar=metavar, **more)
+
+
+def argument(help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return the declaration of an argument, where that of an option stands."""
+    return typer.Argument(help=help, metavar=metavar, **more)
 
 
 class Setting(NamedTuple):
@@ -93,8 +103,9 @@ def setting(name: str, *, help: str | None = None, **more: Any) -> Any:
     """Return the option of a setting; its variable is `XSCL_` and its name."""
     declared = SETTINGS[name]
     variable = "XSCL_" + name.replace("-", "_").upper()
-    flag, text = f"--{name}", help or declared.help
-    return option(flag, text, declared.metavar, envvar=variable, **more)
+    return option(
+        help or declared.help, declared.metavar, flags=f"--{name}", envvar=variable, **more
+    )
 
 
 Data: TypeAlias = Annotated[Path, setting("data")]
@@ -103,19 +114,15 @@ DATA = Path("xscl-data")
 
 Url: TypeAlias = Annotated[str | None, setting("url")]
 
-Json: TypeAlias = Annotated[bool, option("--json", "Answer in JSON, for programs.")]
+Json: TypeAlias = Annotated[bool, option("Answer in JSON, for programs.", flags="--json")]
 
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show ids and bound variables of matches, too.")
+    bool, option("Show ids and bound variables of matches, too.", flags="--verbose -v")
 ]
 
-At: TypeAlias = Annotated[
-    str | None, option("--at", "The time of documents without a date.", "TIME")
-]
+At: TypeAlias = Annotated[str | None, option("The time of documents without a date.", "TIME")]
 
-Native: TypeAlias = Annotated[
-    bool, option("--native", "Feed items as published, not in canonical form.")
-]
+Native: TypeAlias = Annotated[bool, option("Feed items as published, not in canonical form.")]
 
 NotifyHistory: TypeAlias = Annotated[bool, setting("notify-history")]
 
@@ -226,3 +233,37 @@ def _age(text: str) -> str:
 HistoryAge: TypeAlias = Annotated[str | None, setting("history", parser=_age)]
 
 KeepMatches: TypeAlias = Annotated[str | None, setting("keep-matches", parser=_age)]
+
+
+# -- Arguments of the form @FILE, and files that options name ------------------------------
+
+
+def file_text(path: Path, what: str = "") -> str:
+    """Return the text of a UTF-8 file; raises UsageError, with `what` before its name."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(f"{what} {path}".lstrip(), error) from None
+
+
+def file_bytes(path: Path, limit: int = -1) -> bytes:
+    """Return at most so many bytes of a file, or of standard input for `-`."""
+    if str(path) == "-":
+        return sys.stdin.buffer.read(limit)
+    try:
+        with path.open("rb") as file:
+            return file.read(limit)
+    except OSError as error:
+        raise _unreadable(str(path), error) from None
+
+
+def query_text(argument: str) -> str:
+    """Return the text of a query: the argument, or after an @ the contents of a file."""
+    if not argument.startswith("@"):
+        return argument
+    return file_text(Path(argument[1:]), "the query file")
+
+
+def _unreadable(name: str, error: OSError | UnicodeDecodeError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    return UsageError(f"{name} cannot be read: {reason}")

@@ -10,12 +10,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import typer
 
+from xscl.cli.printed_times import to_second
 from xscl.errors import XsclError
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
@@ -26,6 +28,15 @@ class UsageError(XsclError):
     """A command was called wrongly."""
 
     code = "misuse"
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Report the error of an argument as a command called wrongly."""
+    try:
+        yield
+    except XsclError as error:
+        raise UsageError(error.message, hint=error.hint) from error
 
 
 def clean(text: str) -> str:
@@ -108,22 +119,40 @@ def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
         echo_lines(lines)
 
 
+TableColumn: TypeAlias = str | tuple[str, str | Callable[[Any], object]]
+"""A column of a table: an attribute or a key of its rows, by which it is called, or its heading
+with an attribute, a key or a function of a row."""
+
+
 def list_rows(
     what: str,
-    value: Sequence[Any],
-    headings: Sequence[str],
-    cells: Iterable[Sequence[object]],
+    rows: Sequence[Any],
+    columns: Iterable[TableColumn],
     *,
     as_json: bool,
+    shown: Callable[[Any], Any] = lambda row: row,
 ) -> None:
-    """Print a list as JSON or as a table; an empty one as `no ...` on standard error."""
-    if not value and not as_json:
+    """Print rows as JSON, each as it is `shown`, or as a table; none as a remark, `no ...`."""
+    if as_json:
+        answer([shown(row) for row in rows], (), as_json=True)
+    elif not rows:
         warn(f"no {what}")
     else:
-        answer(value, table(headings, cells), as_json=as_json)
+        pairs = [one if isinstance(one, tuple) else (one, one) for one in columns]
+        headings = [heading.replace("_", " ").upper() for heading, _ in pairs]
+        echo_lines(table(headings, ([_cell(row, of) for _, of in pairs] for row in rows)))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+def _cell(row: Any, of: str | Callable[[Any], object]) -> object:
+    if callable(of):
+        return of(row)
+    value = row[of] if isinstance(row, Mapping) else getattr(row, of)
+    if isinstance(value, datetime):
+        return to_second(value)
+    return ", ".join(value) if isinstance(value, tuple) else value
+
+
+def table(headings: Iterable[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield rows as aligned lines, each cell one line of text."""
     cells = [[one_line("" if c is None else str(c)) for c in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]

@@ -11,6 +11,8 @@ from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
+from xscl.cli.options import option
+
 T = TypeVar("T")
 DELAY = 1.0
 """Seconds before progress is worth a look."""
@@ -26,9 +28,7 @@ def _hide(context: typer.Context, quiet: bool) -> bool:
     return quiet
 
 
-Quiet: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", help="Show no progress.", callback=_hide)
-]
+Quiet: TypeAlias = Annotated[bool, option("Show no progress.", callback=_hide)]
 
 
 @contextmanager

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import DocumentInput, instant, load
 from xscl.cli.match_text import MatchReport
-from xscl.cli.options import At, Call, Native, Verbose, option
+from xscl.cli.options import At, Call, Native, Verbose, argument, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
@@ -28,13 +26,10 @@ from xscl.time_format import written
 
 def push(
     call: Call,
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="INPUT...", help="Files, directories, archives, JSON lines, feeds."),
-    ] = None,
-    stream: Annotated[
-        list[str] | None, option("--stream", "Their stream; repeatable.", "NAME")
-    ] = None,
+    inputs: list[Path] | None = argument(
+        "Files, directories, archives, JSON lines, feeds.", "INPUT..."
+    ),
+    stream: list[str] | None = option("Their stream; repeatable.", "NAME"),
     at: At = None,
     native: Native = False,
     verbose: Verbose = False,
@@ -59,10 +54,12 @@ def push(
         raise UsageError("the documents need a stream", hint="name it with --stream")
     found = [DocumentInput(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
-    loaded = load(found, moment, native=native, qualified=True)
-    documents, wrong = _validated(loaded.documents)
-    not_read = len(loaded.refused) + len(wrong)
-    wrong += [_refused(each) for each in loaded.refused if each.body is not None]
+    read, refused = load(found, moment, native=native, qualified=True)
+    documents, wrong = _validated(read)
+    not_read = len(refused) + len(wrong)
+    for each in refused:
+        if each.body is not None:
+            wrong.append((Document(each.stream, each.id, 0, each.body), error_of(each)))
     report = MatchReport(call.as_json, verbose=verbose)
     with (
         opened("push", call, missing="create") as service,
@@ -114,8 +111,3 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Reje
         else:
             fine.append(document)
     return fine, wrong
-
-
-def _refused(found: RejectedFile) -> Rejection:
-    """Convert an unreadable input to a refused document."""
-    return Document(found.stream, found.id, 0, found.body or b""), error_of(found)

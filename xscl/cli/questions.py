@@ -9,20 +9,13 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
-import typer
-
-from xscl.cli.argument_files import query_text
-from xscl.cli.match_text import MatchFormat, writer
-from xscl.cli.options import Call, Place, Verbose, option
+from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
+from xscl.cli.options import Call, Place, Verbose, argument, option, query_text
 from xscl.cli.output import answer, warn
 from xscl.cli.progress import Quiet, working
-from xscl.cli.query_options import (
-    refuse_bare_duration,
-    refuse_bare_windows,
-    warn_of_unseen_names,
-)
+from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows, warn_of_unseen_names
 from xscl.cli.service import OpenedService, opened, subscriptions_like
 from xscl.client import Diagnosis, Subscription, Why
 from xscl.client.answers import Witness
@@ -33,38 +26,16 @@ from xscl.time_format import SECOND
 
 Subject: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME|QUERY|@FILE",
-        help="A subscription, or a query.",
-        autocompletion=subscriptions_like,
-    ),
+    argument("A subscription, or a query.", "NAME|QUERY|@FILE", autocompletion=subscriptions_like),
 ]
-
-
-class QuerySubject(NamedTuple):
-    """The text of a query, and the subscription if the text is its name.
-
-    `is_unknown` is set for a single word that is no stream either.
-    """
-
-    text: str
-    subscription: Subscription | None = None
-    is_unknown: bool = False
-
-    @property
-    def is_name(self) -> bool:
-        """True if the text is the name of a subscription."""
-        return self.subscription is not None
 
 
 def try_query(
     place: Place,
     query: Subject,
-    since: Annotated[
-        str | None, option("--since", "How far back to begin: 7d, '12 h'.", "DURATION")
-    ] = None,
-    form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
-    as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
+    since: str | None = option("How far back to begin: 7d, '12 h'.", "DURATION"),
+    form: Format = MatchFormat.TEXT,
+    as_json: Jsonl = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,10 +70,9 @@ def try_query(
 def why(
     call: Call,
     query: Subject,
-    documents: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[DOC...]", help="A name or an id for each block; - for none."),
-    ] = None,
+    documents: list[str] | None = argument(
+        "A name or an id for each block; - for none.", "[DOC...]"
+    ),
 ) -> None:
     """Show why a query matches some documents, or why not: all that it asks of them.
 
@@ -141,10 +111,8 @@ def _diagnosis_lines(service: OpenedService, found: Diagnosis) -> Iterator[str]:
 def explain(
     call: Call,
     query: Subject,
-    show_sql: Annotated[bool, option("--sql", "Show the template's SQL.")] = False,
-    svg: Annotated[
-        Path | None, option("--svg", "Draw the join graph to this file.", "FILE")
-    ] = None,
+    show_sql: bool = option("Show the template's SQL.", flags="--sql"),
+    svg: Path | None = option("Draw the join graph to this file.", "FILE"),
 ) -> None:
     """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
 
@@ -154,17 +122,16 @@ def explain(
     """
     text = query_text(query)
     with opened("explain", call, missing="memory") as service:
-        resolved = _resolved(service, text)
-        explanation = service.explain(text, sql=show_sql, is_name=resolved.is_name)
+        named = _subscription(service, text)
+        explanation = service.explain(text, sql=show_sql, is_name=named is not None)
     if svg is not None:
-        _draw(resolved, svg)
+        _draw(text, named, svg)
     value = {"query": text, "sql" if show_sql else "explanation": explanation}
     answer(value, [explanation], as_json=call.as_json)
 
 
-def _draw(resolved: QuerySubject, file: Path) -> None:
-    """Write the join graph of a query to a file."""
-    text, subscription = resolved.text, resolved.subscription
+def _draw(text: str, subscription: Subscription | None, file: Path) -> None:
+    """Write the join graph of a query, or of a subscription, to a file."""
     if subscription is not None and subscription.language != XSCL:
         raise XsclError("only queries in XSCL are drawn", hint="leave out --svg")
     from xscl.drawing.queries import draw_query
@@ -181,36 +148,33 @@ def _has_name(service: OpenedService, text: str) -> bool:
     """
     if any(one.name == text for one in service.removed()):
         return True
-    resolved = _resolved(service, text)
-    if resolved.is_unknown:
-        service.existing(text.strip())
-    return resolved.is_name
+    return _subscription(service, text, must_exist=True) is not None
 
 
-def _resolved(service: OpenedService, text: str) -> QuerySubject:
-    """Return the subscription that a text names, or the text as a query.
+def _subscription(
+    service: OpenedService, text: str, *, must_exist: bool = False
+) -> Subscription | None:
+    """Return the subscription that a text names, None for a query.
 
-    Warns of a single word that is neither a subscription nor a stream.  Raises QueryError for a
-    window without a unit.
+    Warns of a single word that is neither a subscription nor a stream, or raises
+    UnknownSubscription, too.  Raises QueryError for a window without a unit.
     """
     named = service.find(text)
     if named is not None:
-        return QuerySubject(text, named)
+        return named
     if "{" in text:
         refuse_bare_windows(text)
     word = text.strip()
-    is_word = re.fullmatch(r"[\w.-]+", word) is not None
-    is_unknown = is_word and all(one.name != word for one in service.streams())
-    if is_unknown:
+    if re.fullmatch(r"[\w.-]+", word) and all(one.name != word for one in service.streams()):
         warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
-    return QuerySubject(text, is_unknown=is_unknown)
+        if must_exist:
+            service.existing(word)
+    return None
 
 
 def witness(
     call: Call,
-    document: Annotated[
-        str, typer.Argument(metavar="DOC", help="The name or the id of a document.")
-    ],
+    document: Annotated[str, argument("The name or the id of a document.", "DOC")],
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 

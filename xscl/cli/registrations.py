@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.argument_files import file_bytes
-from xscl.cli.options import DATA, Call, Data, Json, Place, home, option
+from xscl.cli.options import DATA, Call, Data, Json, Place, argument, file_bytes, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.service import OpenedService, opened, refuse_token, running_service
@@ -29,9 +28,7 @@ PART = 2_000
 
 def import_(
     call: Call,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV or JSON lines; - is standard input.")
-    ],
+    file: Annotated[Path, argument("CSV or JSON lines; - is standard input.", "FILE")],
     quiet: Quiet = False,
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
@@ -140,10 +137,8 @@ def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
-    backup: Annotated[
-        Path | None, option("--backup", "The store of this backup, in place of DIR's.", "FILE")
-    ] = None,
+    file: Annotated[Path, argument("The file to write.", "FILE")],
+    backup: Path | None = option("The store of this backup, in place of DIR's.", "FILE"),
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

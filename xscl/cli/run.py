@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from feeds.documents import Document
-from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
-from xscl.cli.match_text import MatchFormat, writer
-from xscl.cli.options import At, Native, Timezone, Verbose, option
-from xscl.cli.output import (
-    UsageError,
-    judge,
-    warn,
-    warn_not_read,
-)
+from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
+from xscl.cli.options import At, Native, Timezone, Verbose, argument, option, query_text
+from xscl.cli.output import UsageError, judge, warn, warn_not_read
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.query_options import refuse_bare_windows
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
@@ -30,45 +21,25 @@ BATCH = 1_000
 
 
 def run(
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[INPUT]...", help="Files, directories, archives, JSON lines, feeds."
-        ),
-    ] = None,
-    query: Annotated[
-        list[str] | None,
-        typer.Option("--query", "-q", metavar="QUERY|@FILE", help="A query; repeatable."),
-    ] = None,
-    stream: Annotated[
-        list[str] | None, option("--stream", "An input of one stream; repeatable.", "NAME=PATH")
-    ] = None,
-    form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
-    as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
+    inputs: list[Path] | None = argument(
+        "Files, directories, archives, JSON lines, feeds.", "[INPUT]..."
+    ),
+    query: list[str] | None = option("A query; repeatable.", "QUERY|@FILE", flags="--query -q"),
+    stream: list[str] | None = option("An input of one stream; repeatable.", "NAME=PATH"),
+    form: Format = MatchFormat.TEXT,
+    as_json: Jsonl = False,
     verbose: Verbose = False,
     timezone: Timezone = "UTC",
     quiet: Quiet = False,
     at: At = None,
     native: Native = False,
-    strict: Annotated[bool, option("--strict", "Fail if anything could not be read.")] = False,
-    language: Annotated[
-        str | None,
-        option("--language", "Event queries over files of events.", "|".join(LANGUAGE_NAMES)),
-    ] = None,
-    schema: Annotated[
-        Path | None, option("--schema", "With --language: what the streams hold.", "FILE")
-    ] = None,
-    time: Annotated[
-        str | None,
-        option(
-            "--time",
-            "With --language: when events were (time, timestamp or t1; else a second apart).",
-            "COLUMN",
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None, option("--unit", "With --language: of times in numbers (us).", "us|ms|s|ns")
-    ] = None,
+    strict: bool = option("Fail if anything could not be read."),
+    language: str | None = option("Event queries over files of events.", "|".join(LANGUAGE_NAMES)),
+    schema: Path | None = option("With --language: what the streams hold.", "FILE"),
+    time: str | None = option(
+        "With --language: when events were (time, timestamp or t1; else a second apart).", "COLUMN"
+    ),
+    unit: str | None = option("With --language: of times in numbers (us).", "us|ms|s|ns"),
 ) -> None:
     """Run queries over files and print their matches.
 
@@ -107,18 +78,19 @@ def run(
             text = query_text(given)
             refuse_bare_windows(text)
             engine.subscribe(f"q{number}", text)
-        found = sources(inputs or [], stream or [], _streams(engine))
-        loaded = load(found, None if at is None else instant(at), native=native)
+        published = {one.publish for one in engine.subscriptions}
+        read = {name for one in engine.subscriptions for name in one.reads} - published
+        found = sources(inputs or [], stream or [], read)
+        documents, unread = load(found, None if at is None else instant(at), native=native)
         write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
         matched = False
-        for match in _matches(engine, loaded.documents):
+        for match in _matches(engine, documents):
             write(match)
             matched = True
         refused = _report_refused(engine)
     if not matched:
-        warn(f"no match among {counted(len(loaded.documents), 'document')}")
-    read, not_read = len(loaded.documents) - refused, len(loaded.refused) + refused
-    judge("documents", read, not_read, strict=strict)
+        warn(f"no match among {counted(len(documents), 'document')}")
+    judge("documents", len(documents) - refused, len(unread) + refused, strict=strict)
 
 
 def _refuse(what: str, options: Mapping[str, object]) -> None:
@@ -126,12 +98,6 @@ def _refuse(what: str, options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value:
             raise UsageError(f"{name} means nothing with {what}")
-
-
-def _streams(engine: Engine) -> set[str]:
-    """Return the streams that need an input: read by a query and published by none."""
-    published = {s.publish for s in engine.subscriptions}
-    return {name for s in engine.subscriptions for name in s.reads} - published
 
 
 def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:

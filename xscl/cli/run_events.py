@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path
@@ -26,9 +26,9 @@ from cep_core import (
     refuse_bare_windows,
 )
 from cep_core.algebra import BoundedDecimal, decimal_value, integer_of, number_of
-from xscl.cli.argument_files import file_text, query_text
 from xscl.cli.document_inputs import instant, named_paths
 from xscl.cli.event_records import EventRecord, RecordValue, Unreadable, identifier, read
+from xscl.cli.options import file_text, query_text
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import refuse_unknown_language
@@ -51,15 +51,21 @@ class EventRun:
     unit: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EventInput:
-    """The events of all inputs in order of time, and the number of unreadable records."""
+    """The events of all inputs, and the number of unreadable records."""
 
-    events: tuple[Event, ...]
-    schemas: dict[str, Schema]
-    unread: int
-    nothing: tuple[str, ...]  # streams of which nothing is known
-    texts: tuple[str, ...]  # remarks on columns of numbers that are text for one of their values
+    events: list[Event] = field(default_factory=list)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    unread: int = 0
+    nothing: list[str] = field(default_factory=list)  # streams of which nothing is known
+    texts: list[str] = field(default_factory=list)
+    """Remarks on columns of numbers that are text for one of their values."""
+
+    def skip(self, one: Unreadable) -> None:
+        """Warn of an unreadable record, and count it."""
+        warn(f"not read: {one.place}: {one.reason}", one.hint)
+        self.unread += 1
 
 
 def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
@@ -121,46 +127,42 @@ def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput
 
 
 def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
-    """Return the events of all inputs; report and count the unreadable records."""
+    """Return the events of all inputs in the order of time."""
+    found = EventInput()
     by_stream: dict[str, list[EventRecord]] = {name: [] for name in defined}
-    unread = 0
     for stream, path in _inputs(options, defined):
         records = by_stream.setdefault(stream, [])
         columns = defined[stream].schema.names if stream in defined else ()
-        try:
-            for one in read(path, columns):
-                unread += _append(one, records)
-        except OSError as error:
-            unread += _append(Unreadable(path, error.strerror or str(error)), records)
+        for one in read(path, columns):
+            if isinstance(one, EventRecord):
+                records.append(one)
+            else:
+                found.skip(one)
     unit = UNITS[options.unit or "us"]
-    schemas: dict[str, Schema] = {}
-    events: list[Event] = []
-    nothing: list[str] = []
-    texts: list[str] = []
     for stream, records in by_stream.items():
         own = defined.get(stream)
         if own is None and not records:
-            nothing.append(stream)
+            found.nothing.append(stream)
             continue
         wanted = options.time if own is None or own.time is None else own.time
         column = time_column(records, wanted, stream) if records else None
         if records and column is None:
             _warn_of_made_times(stream, records)
         times = [name for name in (column, BEGIN) if column and name]
-        schemas[stream] = own.schema if own else inferred_schema(records, times)
-        texts += () if own else _texts_among_numbers(stream, records, schemas[stream])
+        schema = found.schemas[stream] = own.schema if own else inferred_schema(records, times)
+        found.texts += () if own else _texts_among_numbers(stream, records, schema)
         warning = unit_warning(records, column) if options.unit is None else None
         if warning is not None:
             hint = f"say --unit {', '.join(UNITS)}"
             warn(f"the times of {stream} are taken as microseconds, but {warning}", hint)
         for record in records:
-            event = _event(stream, record, schemas[stream], column, unit)
-            if isinstance(event, Unreadable):
-                unread += _append(event, records)
-            else:
-                events.append(event)
-    events.sort(key=lambda one: (one.t1, one.t0))
-    return EventInput(tuple(events), schemas, unread, tuple(nothing), tuple(texts))
+            try:
+                values = typed(record, schema)
+                found.events.append(Event(stream, values, *interval(record, column, unit)))
+            except Unreadable as error:
+                found.skip(error)
+    found.events.sort(key=lambda one: (one.t1, one.t0))
+    return found
 
 
 def _texts_among_numbers(
@@ -199,28 +201,6 @@ def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple
                 raise UsageError(message, hint=f"say it with --stream NAME={path}")
             stem = next(iter(defined))
         yield stem, path
-
-
-def _append(one: EventRecord | Unreadable, records: list[EventRecord]) -> int:
-    """Append a record, or warn of an unreadable one; return 1 if it was unreadable, else 0."""
-    if isinstance(one, EventRecord):
-        records.append(one)
-        return 0
-    warn(f"not read: {one.place}: {one.reason}", one.hint)
-    return 1
-
-
-def _event(
-    stream: str, record: EventRecord, schema: Schema, column: str | None, unit: Fraction
-) -> Event | Unreadable:
-    values, times = typed(record, schema), interval(record, column, unit)
-    if isinstance(values, Unreadable):
-        return values
-    if isinstance(times, Unreadable):
-        return times
-    if times[0] > times[1]:
-        return Unreadable(record.place, "it ends before it begins")
-    return Event(stream, values, *times)
 
 
 # -- answers -------------------------------------------------------------------------------
@@ -316,8 +296,8 @@ def _common_type(kinds: set[type]) -> type:
     return float if kinds == {int, float} else str
 
 
-def typed(record: EventRecord, schema: Schema) -> tuple[RecordValue, ...] | Unreadable:
-    """Return a record's values under a schema; missing ones are None."""
+def typed(record: EventRecord, schema: Schema) -> tuple[RecordValue, ...]:
+    """Return a record's values under a schema; missing ones are None.  Raises Unreadable."""
     found: list[RecordValue] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
         value = record.values.get(name)
@@ -325,15 +305,16 @@ def typed(record: EventRecord, schema: Schema) -> tuple[RecordValue, ...] | Unre
             made = _PARSERS[kind](value)
             if made is None:
                 said = one_line(repr(value), 60)
-                return Unreadable(record.place, f"{name} is {said}, not of type {kind.__name__}")
+                raise Unreadable(record.place, f"{name} is {said}, not of type {kind.__name__}")
             value = None if made != made else made  # NaN is null, as in leaves of documents
         elif value is not None and kind is str and not isinstance(value, str):
             value = json.dumps(value)
         elif isinstance(value, float) and kind is BoundedDecimal:
             value = decimal_value(value)
         found.append(value)
-    fault = schema.fault(found)
-    return tuple(found) if fault is None else Unreadable(record.place, fault)
+    if (fault := schema.fault(found)) is not None:
+        raise Unreadable(record.place, fault)
+    return tuple(found)
 
 
 # -- times ---------------------------------------------------------------------------------
@@ -376,10 +357,11 @@ def unit_warning(records: Iterable[EventRecord], column: str | None) -> str | No
     return None
 
 
-def interval(
-    record: EventRecord, column: str | None, unit: Fraction
-) -> tuple[int, int] | Unreadable:
-    """Return the interval of a record in ticks; without times, one record a second."""
+def interval(record: EventRecord, column: str | None, unit: Fraction) -> tuple[int, int]:
+    """Return the interval of a record in ticks; without times, one record a second.
+
+    Raises Unreadable.
+    """
     if column is None:
         time = record.number * SECOND
         return time, time
@@ -389,7 +371,9 @@ def interval(
         begin = _ticks(record.values[BEGIN], unit)
     if end is None or begin is None:
         wrong = record.values.get(column if end is None else BEGIN)
-        return Unreadable(record.place, f"{one_line(repr(wrong), 60)} is no time")
+        raise Unreadable(record.place, f"{one_line(repr(wrong), 60)} is no time")
+    if begin > end:
+        raise Unreadable(record.place, "it ends before it begins")
     return begin, end
 
 

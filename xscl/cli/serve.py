@@ -86,14 +86,8 @@ class Listening:
 def serve(
     listening: Listening,
     data: Data = DATA,
-    once: Annotated[
-        bool,
-        option("--once", "Poll due feeds, consume the spool, deliver, and end; no HTTP API."),
-    ] = False,
-    demo: Annotated[
-        bool,
-        option("--demo", "With samples and live subscriptions, in a new directory; no Spark."),
-    ] = False,
+    once: bool = option("Poll due feeds, consume the spool, deliver, and end; no HTTP API."),
+    demo: bool = option("With samples and live subscriptions, in a new directory; no Spark."),
     no_spark: NoSpark = False,
     master: Master = None,
     notify_history: NotifyHistory = False,
@@ -235,8 +229,8 @@ def _spark_on(master: str | None) -> str | None:
 
 
 def demo(
-    once: Annotated[bool, option("--once", "End after the last match.")] = False,
-    data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
+    once: bool = option("End after the last match."),
+    data: Path | None = option("Keep the data here.", "DIR"),
     master: Master = None,
     no_spark: NoSpark = False,
     verbose: Verbose = False,

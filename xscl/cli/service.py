@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from itertools import islice, takewhile
@@ -23,13 +23,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from xscl.cli.argument_files import file_text
-from xscl.cli.options import DATA, Place, TypedToken, home
+from xscl.cli.options import DATA, Place, TypedToken, argument, file_text, home
 from xscl.cli.output import UsageError, warn
 from xscl.cli.progress import progress
-from xscl.client import Client, Feed, Refused, Subscription, Trial, Version
-from xscl.client.calls import PAGE, Language, resource
-from xscl.errors import DocumentError, NameTaken, UnknownSubscription, XsclError
+from xscl.client import Client, Feed, Refused, Subscription, Trial
+from xscl.client.calls import PAGE, resource
+from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.gc_control import paused, settle
 from xscl.time_format import LATEST, written
 
@@ -56,32 +55,6 @@ _ROWS = 100_000  # the most rows in an answer to SQL
 _AGAIN = 0.3  # seconds between looks at a history that is being read
 _BATCH_BYTES = 8_000_000  # of documents in one request
 _POLL = 120.0  # seconds in which a poll is expected to end
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRegistration:
-    """A query to register under a name, and how."""
-
-    name: str
-    query: str
-    updates: bool
-    stories: bool
-    language: Language
-    since: str | None
-    history: bool
-    tags: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class FollowedFeed:
-    """A feed to follow: `every` is in seconds, and a header is `Name: value`."""
-
-    url: str
-    stream: str | None
-    tags: Sequence[str]
-    every: int
-    headers: Sequence[str]
-    keep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +101,26 @@ class OpenedService(Client):
         found = islice(self.subscriptions(prefix or None, page=limit), limit)
         return [one.name for one in found]
 
-    def known_versions(self, name: str) -> tuple[Version, ...]:
-        """Return the queries whose matches are kept under a name, none of an unknown one."""
+    def expect_known(self, name: str) -> None:
+        """Raise UnknownSubscription for a name of no subscription and of no kept matches."""
         try:
-            return self.versions(name)
+            self.versions(name)
         except Refused as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            return ()
+            self.existing(name)
 
-    def register(self, wanted: QueryRegistration) -> None:
-        """Register a query, and wait until what is kept was read."""
-        if self.find(wanted.name) is not None:
+    def register(self, name: str, query: str, **options: Any) -> None:
+        """Register a query with options of `subscribe`, and wait until what is kept was read."""
+        if self.find(name) is not None:
             raise NameTaken(
-                f"there is a subscription named {wanted.name!r} already",
+                f"there is a subscription named {name!r} already",
                 hint="unsubscribe it first, or choose another name",
             )
-        shown: Subscription = self.subscribe(**asdict(wanted) | {"tags": wanted.tags or None})
+        shown: Subscription = self.subscribe(name, query, **options)
         while shown.history == "reading":
             time.sleep(_AGAIN)
-            shown = self.subscription(wanted.name)
+            shown = self.subscription(name)
         if shown.history == "failed":
             warn("the matches of what is kept are missing: there are too many (see the log)")
 
@@ -296,9 +269,14 @@ class OpenedService(Client):
         """Return the feeds in the order in which they were added."""
         return sorted(self.feeds(), key=lambda one: (one.added, one.key))
 
-    def begin_following(self, wanted: FollowedFeed) -> Feed:
-        """Follow a feed; return it, after its first poll if that is quick."""
-        return self.follow(**asdict(wanted) | {"every": f"{wanted.every} s"})
+    def begin_following(
+        self, url: str, *, every: int, headers: Sequence[str], keep: bool, **options: Any
+    ) -> Feed:
+        """Follow a feed with options of `follow`, polled `every` so many seconds.
+
+        Return it after its first poll if that is quick.
+        """
+        return self.follow(url, every=f"{every} s", headers=headers, keep=keep, **options)
 
     @contextmanager
     def poll_feeds(
@@ -392,12 +370,12 @@ def _time_sent(ticks: int) -> str:
 def _is_malformed(document: Document) -> bool:
     """Check for XML that is not well-formed; other faults do not count."""
     from feeds.errors import MalformedDocument
-    from xscl.documents.document_validation import expect_valid
+    from feeds.xml.xmlparse import parse
 
     try:
-        expect_valid([document])
-    except (MalformedDocument, DocumentError) as error:
-        return isinstance(error, MalformedDocument)
+        parse(document.xml)
+    except MalformedDocument:
+        return True
     return False
 
 
@@ -492,7 +470,7 @@ def subscriptions_like(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 SubscriptionName: TypeAlias = Annotated[
-    str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+    str, argument("The name of the subscription.", autocompletion=subscriptions_like)
 ]
 
 

@@ -22,9 +22,8 @@ from typing import Any
 
 from typer.core import TyperGroup, TyperOption
 
-from xscl.cli.argument_files import file_text
 from xscl.cli.commands import LazyCommand
-from xscl.cli.options import DATA, SETTINGS, Setting
+from xscl.cli.options import DATA, SETTINGS, Setting, file_text
 from xscl.cli.output import UsageError
 
 NAME = "xscl.toml"

@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import typer
-
-from xscl.cli.argument_files import query_text
 from xscl.cli.extras import require
-from xscl.cli.options import Json, command_group, option
+from xscl.cli.options import Json, argument, command_group, option, query_text
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows
 from xscl.language.parser import parse_window
@@ -27,9 +24,9 @@ if TYPE_CHECKING:
 app = command_group("Joins on Spark's executors: a job, and the catalog of its subscriptions.")
 
 _Catalog: TypeAlias = Annotated[
-    Path, option("--catalog", "The directory of the catalog, which all executors see.", "DIR")
+    Path, option("The directory of the catalog, which all executors see.", "DIR")
 ]
-_Name: TypeAlias = Annotated[str, typer.Argument(help="The name of the subscription.")]
+_Name: TypeAlias = Annotated[str, argument("The name of the subscription.")]
 
 
 @app.command("list")
@@ -42,17 +39,15 @@ def list_(catalog: _Catalog, as_json: Json = False) -> None:
     """
     queries = published_queries(published_plan(catalog.expanduser()))
     found = [{"name": name, "query": query} for name, query in queries.items()]
-    list_rows("subscriptions", found, ("NAME", "QUERY"), queries.items(), as_json=as_json)
+    list_rows("subscriptions", found, ("name", "query"), as_json=as_json)
 
 
 @app.command()
 def subscribe(
     name: _Name,
-    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
+    query: Annotated[str, argument("The query.", "QUERY|@FILE")],
     catalog: _Catalog,
-    forever: Annotated[
-        bool, option("--forever", "Accept a window INF: executors keep all documents.")
-    ] = False,
+    forever: bool = option("Accept a window INF: executors keep all documents."),
     as_json: Json = False,
 ) -> None:
     """Add a subscription to a catalog, which is made if there is none.
@@ -93,48 +88,31 @@ def run(
     source: Annotated[
         str,
         option(
-            "--source",
             "The documents: parquet:DIR, json:DIR (JSON lines) or kafka:HOST:PORT/TOPIC.",
             "FORMAT:PLACE",
         ),
     ],
-    sink: Annotated[str, option("--sink", "The matches: parquet:DIR.", "parquet:DIR")],
+    sink: Annotated[str, option("The matches: parquet:DIR.", "parquet:DIR")],
     checkpoint: Annotated[
-        str,
-        option("--checkpoint", "The directory of progress and state, of this job alone.", "DIR"),
+        str, option("The directory of progress and state, of this job alone.", "DIR")
     ],
-    buckets: Annotated[
-        int, option("--buckets", "Parts of the state; of a checkpoint for good.", min=1)
-    ] = 16,
-    lateness: Annotated[
-        str | None,
-        option("--lateness", "How far behind the latest document one may come: 2h.", "DURATION"),
-    ] = None,
-    order: Annotated[
-        Literal["time", "number"], option("--order", "What orders documents.")
-    ] = "time",
-    trigger: Annotated[
-        str | None,
-        option(
-            "--trigger",
-            "Begin a micro-batch so often, such as 10s; once: take what is there, and end.",
-            "DURATION|once",
-        ),
-    ] = None,
-    no_content: Annotated[
-        bool, option("--no-content", "Matches without texts and bindings; far less state.")
-    ] = False,
-    master: Annotated[
-        str | None, option("--master", "The master of Spark, unless spark-submit has one.")
-    ] = None,
-    given: Annotated[
-        list[str] | None,
-        option("--option", "Of Spark's source, as maxFilesPerTrigger=4; repeatable.", "NAME=VALUE"),
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        option("--conf", "A setting of Spark, as for spark-submit; repeatable.", "NAME=VALUE"),
-    ] = None,
+    buckets: Annotated[int, option("Parts of the state; of a checkpoint for good.", min=1)] = 16,
+    lateness: str | None = option(
+        "How far behind the latest document one may come: 2h.", "DURATION"
+    ),
+    order: Annotated[Literal["time", "number"], option("What orders documents.")] = "time",
+    trigger: str | None = option(
+        "Begin a micro-batch so often, such as 10s; once: take what is there, and end.",
+        "DURATION|once",
+    ),
+    no_content: bool = option("Matches without texts and bindings; far less state."),
+    master: str | None = option("The master of Spark, unless spark-submit has one."),
+    given: list[str] | None = option(
+        "Of Spark's source, as maxFilesPerTrigger=4; repeatable.", "NAME=VALUE", flags="--option"
+    ),
+    conf: list[str] | None = option(
+        "A setting of Spark, as for spark-submit; repeatable.", "NAME=VALUE"
+    ),
 ) -> None:
     """Write the matches of a catalog over documents that come, until Ctrl-C or SIGTERM.
 

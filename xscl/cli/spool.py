@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-import typer
-
 from feeds.spool import Spool
-from xscl.cli.options import DATA, Data, Json, command_group, home
+from xscl.cli.options import DATA, Data, Json, argument, command_group, home
 from xscl.cli.output import UsageError, answer
 
 app = command_group("The queue of documents that were taken and not consumed yet.")
@@ -21,9 +19,7 @@ def spool() -> None:
 
 @app.command()
 def skip(
-    numbers: Annotated[
-        str, typer.Argument(metavar="N[-M]", help="The segment, or the first and the last one.")
-    ],
+    numbers: Annotated[str, argument("The segment, or the first and the last one.", "N[-M]")],
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

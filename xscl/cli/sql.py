@@ -15,10 +15,8 @@ from typing import Annotated, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import typer
 
-from xscl.cli.argument_files import query_text
-from xscl.cli.options import Call, option
+from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import UsageError, clean, table
 from xscl.cli.service import OpenedService, opened
 from xscl.errors import SqlError
@@ -40,11 +38,11 @@ class SqlFormat(StrEnum):
 
 def sql(
     call: Call,
-    query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
-    form: Annotated[SqlFormat, option("--format", "How to write the answer.")] = SqlFormat.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file.")
-    ] = None,
+    query: Annotated[str, argument("One SELECT statement.", "SELECT|@FILE")],
+    form: Annotated[
+        SqlFormat, option("How to write the answer.", flags="--format")
+    ] = SqlFormat.TABLE,
+    output: Path | None = option("Write to this file.", flags="--output -o"),
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import typer
-
-from xscl.cli.feed_lists import usage_errors
-from xscl.cli.options import Call, command_group, option
-from xscl.cli.output import UsageError, answer, list_rows, warn
+from xscl.cli.options import Call, argument, command_group, option
+from xscl.cli.output import TableColumn, UsageError, answer, list_rows, usage_errors, warn
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.service import OpenedService, opened
 from xscl.client import Refused, Stream
@@ -29,25 +26,26 @@ def list_(call: Call) -> None:
     """
     with opened("stream list", call) as service:
         found = list(service.streams())
-    cells = (
-        (one.name, _lateness(one), "yes" if one.live else "no", one.documents) for one in found
+    live: TableColumn = ("live", lambda one: "yes" if one.live else "no")
+    columns = (
+        ("stream", "name"),
+        ("lateness", _lateness),
+        live,
+        "documents",
     )
-    headings = ("STREAM", "LATENESS", "LIVE", "DOCUMENTS")
-    list_rows("streams", [*map(_shown, found)], headings, cells, as_json=call.as_json)
+    list_rows("streams", found, columns, as_json=call.as_json, shown=_shown)
 
 
 @app.command("set")
 def set_(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the stream.")],
-    lateness: Annotated[
-        str | None,
-        option("--lateness", "How far behind the latest document one may come: 1h.", "DURATION"),
-    ] = None,
-    live: Annotated[
-        bool | None,
-        option("--live/--not-live", "Whether the wall clock advances its time, too."),
-    ] = None,
+    name: Annotated[str, argument("The name of the stream.", "NAME")],
+    lateness: str | None = option(
+        "How far behind the latest document one may come: 1h.", "DURATION"
+    ),
+    live: bool | None = option(
+        "Whether the wall clock advances its time, too.", flags="--live/--not-live"
+    ),
 ) -> None:
     """Set the lateness of a stream, or whether it is live; what is left out stays.
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import typer
-
-from xscl.cli.argument_files import query_text
-from xscl.cli.options import Call, option
+from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import (
+    TableColumn,
     UsageError,
     answer,
     confirm,
@@ -29,7 +27,7 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, QueryRegistration, SubscriptionName, opened
+from xscl.cli.service import OpenedService, SubscriptionName, opened
 from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary
@@ -38,45 +36,25 @@ from xscl.errors import XsclError
 from xscl.plurals import counted
 from xscl.service.names import refuse_unaddressable
 
-_FIELDS = {
-    "name",
-    "query",
-    "reads",
-    "publishes",
-    "template",
-    "updates",
-    "stories",
-    "stopped",
-    "unevaluated",
-    "refused",
-    "version",
-    "paused",
-    "tags",
-}
+_HIDDEN = {"own", "language", "history", "cost_share"}
+"""The fields of a subscription that a list in JSON leaves out."""
+_QUERY: TableColumn = ("query", lambda one: one_line(one.query, 100))
+_TEMPLATE: TableColumn = ("template", lambda one: one.template or None)
 _IMPORTED = {"name", "query", "updates", "stories", "tags"}
 """The fields of a row that `xscl import` reads."""
 
 
 def subscribe(
     call: Call,
-    name: Annotated[str, typer.Argument(help="The name of the subscription.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
-    language: Annotated[
-        str, option("--language", "What it is written in.", "|".join(LANGUAGES))
-    ] = XSCL,
-    updates: Annotated[bool, option("--updates", "Also match new versions of documents.")] = False,
-    stories: Annotated[
-        bool,
-        option("--stories", "Group matches that share documents; deliver each group once."),
-    ] = False,
-    since: Annotated[
-        str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
-    ] = None,
-    from_now: Annotated[bool, option("--from-now", "Begin with what arrives from now on.")] = False,
-    tag: Annotated[list[str] | None, option("--tag", "A tag, by which lists are filtered.")] = None,
-    webhook: Annotated[
-        str | None, option("--webhook", "Have its matches posted there.", "URL")
-    ] = None,
+    name: Annotated[str, argument("The name of the subscription.")],
+    query: Annotated[str, argument("The query.", "QUERY|@FILE")],
+    language: Annotated[str, option("What it is written in.", "|".join(LANGUAGES))] = XSCL,
+    updates: bool = option("Also match new versions of documents."),
+    stories: bool = option("Group matches that share documents; deliver each group once."),
+    since: str | None = option("Begin so far back: 7d, '12 h'.", "DURATION"),
+    from_now: bool = option("Begin with what arrives from now on."),
+    tag: list[str] | None = option("A tag, by which lists are filtered."),
+    webhook: str | None = option("Have its matches posted there.", "URL"),
 ) -> None:
     """Register a query under a name; it begins with what is kept, and goes on.
 
@@ -103,16 +81,14 @@ def subscribe(
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.register(
-            QueryRegistration(
-                name=name,
-                query=text,
-                updates=updates,
-                stories=stories,
-                language=written_in,
-                since=since,
-                history=not from_now and since is None,
-                tags=tag or (),
-            )
+            name,
+            text,
+            updates=updates,
+            stories=stories,
+            language=written_in,
+            since=since,
+            history=not from_now and since is None,
+            tags=tag or None,
         )
         begun = () if from_now else tuple(service.matches(name))
         words = one_line(history_summary(begun, since or "30 days")) if begun else None
@@ -143,11 +119,9 @@ def subscribe(
 def unsubscribe(
     call: Call,
     name: SubscriptionName,
-    cascade: Annotated[
-        bool, option("--cascade", "Those that read what it publishes, too.")
-    ] = False,
-    purge: Annotated[bool, option("--purge", "Delete its matches, too.")] = False,
-    yes: Annotated[bool, option("--yes", "Do not ask before matches are deleted.")] = False,
+    cascade: bool = option("Those that read what it publishes, too."),
+    purge: bool = option("Delete its matches, too."),
+    yes: bool = option("Do not ask before matches are deleted."),
 ) -> None:
     """Remove a subscription; its matches stay, unless they are purged.
 
@@ -159,7 +133,9 @@ def unsubscribe(
       xscl unsubscribe echo
     """
     with opened("unsubscribe", call) as service:
-        if not (purge and service.known_versions(name)):
+        if purge:
+            service.expect_known(name)
+        else:
             service.existing(name)
         if purge and not yes:
             confirm(f"delete the matches of {name!r} for good?", "this deletes matches")
@@ -170,13 +146,9 @@ def unsubscribe(
 
 def subscriptions(
     call: Call,
-    removed: Annotated[
-        bool, option("--removed", "Those that were removed, and whose matches are kept.")
-    ] = False,
-    tag: Annotated[str | None, option("--tag", "Only those of a tag.")] = None,
-    rows: Annotated[
-        bool, option("--rows", "As JSON lines that 'xscl import' reads, tags included.")
-    ] = False,
+    removed: bool = option("Those that were removed, and whose matches are kept."),
+    tag: str | None = option("Only those of a tag."),
+    rows: bool = option("As JSON lines that 'xscl import' reads, tags included."),
 ) -> None:
     """List the subscriptions in the order of their names.
 
@@ -184,32 +156,18 @@ def subscriptions(
     Example:
       xscl subscriptions --json
     """
-    if removed:
-        with opened("subscriptions", call) as service:
-            gone = service.removed()
-        lines = ((one.name, one.version, one_line(one.query, 100)) for one in gone)
-        list_rows(
-            "removed subscriptions", gone, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json
-        )
-        return
     with opened("subscriptions", call) as service:
-        found = list(service.subscriptions(tag=tag))
+        gone = service.removed() if removed else ()
+        found = [] if removed else list(service.subscriptions(tag=tag))
+    if removed:
+        columns = ("name", "version", _QUERY)
+        list_rows("removed subscriptions", gone, columns, as_json=call.as_json)
+        return
     if rows:
         _echo_rows(found)
         return
-    cells = (
-        (
-            one.name,
-            one.template or "",
-            ", ".join(one.reads),
-            ", ".join(one.tags),
-            one_line(one.query, 100),
-        )
-        for one in found
-    )
-    shown = [one.model_dump(include=_FIELDS) for one in found]
-    headings = ("NAME", "TEMPLATE", "READS", "TAGS", "QUERY")
-    list_rows("subscriptions", shown, headings, cells, as_json=call.as_json)
+    listed = ("name", _TEMPLATE, "reads", "tags", _QUERY)
+    list_rows("subscriptions", found, listed, as_json=call.as_json, shown=_shown)
     if not call.as_json:
         echo_lines(f"{one.name} {_stopped(one.stopped)}" for one in found if one.stopped)
         echo_lines(
@@ -224,6 +182,10 @@ def subscriptions(
             if one.refused
         )
         echo_lines(f"{one.name} is paused" for one in found if one.paused)
+
+
+def _shown(one: Subscription) -> dict[str, Any]:
+    return one.model_dump(exclude=_HIDDEN)
 
 
 def _echo_rows(listed: Sequence[Subscription]) -> None:
@@ -268,19 +230,10 @@ def _add_webhook(service: OpenedService, name: str, url: str) -> dict[str, Any]:
 def edit(
     call: Call,
     name: SubscriptionName,
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY|@FILE", help="The new query.")
-    ] = None,
-    language: Annotated[
-        str | None, option("--language", "What it is written in.", "|".join(LANGUAGES))
-    ] = None,
-    updates: Annotated[
-        bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
-    ] = None,
-    stories: Annotated[
-        bool | None,
-        typer.Option("--stories/--no-stories", help="Group matches that share documents."),
-    ] = None,
+    query: str | None = argument("The new query.", "QUERY|@FILE"),
+    language: str | None = option("What it is written in.", "|".join(LANGUAGES)),
+    updates: bool | None = option("Also match new versions."),
+    stories: bool | None = option("Group matches that share documents."),
 ) -> None:
     """Give a subscription another query: its next version, under the same name.
 
@@ -338,7 +291,7 @@ def resume(call: Call, name: SubscriptionName) -> None:
 
 
 def rename(
-    call: Call, name: SubscriptionName, new: Annotated[str, typer.Argument(help="The new name.")]
+    call: Call, name: SubscriptionName, new: Annotated[str, argument("The new name.")]
 ) -> None:
     """Give a subscription another name; its matches keep their ids, and deliveries go on.
 
@@ -352,8 +305,8 @@ def rename(
 def tag(
     call: Call,
     name: SubscriptionName,
-    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words without blanks.")],
-    remove: Annotated[bool, option("--remove", "Remove these tags.")] = False,
+    tags: Annotated[list[str], argument("Words without blanks.", "TAG...")],
+    remove: bool = option("Remove these tags."),
 ) -> None:
     """Add tags to a subscription, or remove them; lists are filtered by them.
 
@@ -390,12 +343,8 @@ def _tell(changed: Subscription, line: str, call: Call) -> None:
 def rotate(
     call: Call,
     name: SubscriptionName,
-    endpoint: Annotated[
-        str | None, option("--endpoint", "Which webhook, if there are several.", "ID")
-    ] = None,
-    webhook: Annotated[
-        str | None, option("--webhook", "Have its matches posted there from now on.", "URL")
-    ] = None,
+    endpoint: str | None = option("Which webhook, if there are several.", "ID"),
+    webhook: str | None = option("Have its matches posted there from now on.", "URL"),
 ) -> None:
     """Make a new secret for a webhook; for a day the old one signs, too.
 

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from tests.project import ROOT
 from tests.xscl.commandline import called
-from xscl.cli.commands import with_options_of_groups
+from xscl.cli.commands import as_typer_reads
+from xscl.cli.options import option
 from xscl.cli.printed_times import choose_zone, ticks_to_second, to_second
 from xscl.language.topics import PAGES, found, topics
 
@@ -101,29 +102,35 @@ def test_a_time_that_the_zone_does_not_have_is_in_utc(zone: str, first: str, las
 
 @dataclass(frozen=True)
 class Size:
-    width: Annotated[int, typer.Option("--width", help="How wide.", min=1)] = 80
-    unit: Annotated[str, typer.Option("--unit", envvar="SIZE_UNIT")] = "cells"
+    width: Annotated[int, option("How wide.", min=1)] = 80
+    unit: Annotated[str, option("Of the width.", envvar="SIZE_UNIT")] = "cells"
 
 
-def draw(size: Size, name: str, loud: Annotated[bool, typer.Option("--loud")] = False) -> None:
-    typer.echo(f"{name} {size} {loud}")
-
-
-def plain(name: str) -> None:
-    typer.echo(name)
+def draw(
+    size: Size,
+    name: str,
+    very_loud: bool = option("Not softly."),
+    deep: bool | None = option("Or high."),
+    by: list[str] | None = option("Whose.", flags="--by -b"),
+) -> None:
+    typer.echo(f"{name} {size} {very_loud} {deep} {by}")
 
 
 def answer(*arguments: str, **environment: str) -> str:
     app = typer.Typer()
-    app.command()(with_options_of_groups(draw))
+    app.command()(as_typer_reads(draw))
     done = CliRunner().invoke(app, arguments, env=environment)
     return f"{done.exit_code}: {done.output}"
 
 
 def test_a_command_is_called_with_the_dataclass() -> None:
-    assert answer("a") == "0: a Size(width=80, unit='cells') False\n"
-    given = answer("--width", "3", "--loud", "a", SIZE_UNIT="mm")
-    assert given == "0: a Size(width=3, unit='mm') True\n"
+    assert answer("a") == "0: a Size(width=80, unit='cells') False None None\n"
+    given = answer("--width", "3", "--very-loud", "--no-deep", "-b", "me", "a", SIZE_UNIT="mm")
+    assert given == "0: a Size(width=3, unit='mm') True False ['me']\n"
+
+
+def test_a_flag_has_no_other_form() -> None:
+    assert answer("--no-very-loud", "a").startswith("2:")
 
 
 def test_the_fields_are_checked_as_options_are() -> None:
@@ -131,11 +138,6 @@ def test_the_fields_are_checked_as_options_are() -> None:
 
 
 def test_the_options_of_groups_follow_those_of_the_command() -> None:
-    command = with_options_of_groups(draw)
-    assert list(signature(command).parameters) == ["name", "loud", "width", "unit"]
-    assert with_options_of_groups(command) is command
-
-
-@pytest.mark.parametrize("command", [plain, with_options_of_groups(draw)])
-def test_a_command_without_groups_stays_as_it_is(command: typer.models.CommandFunctionType) -> None:
-    assert with_options_of_groups(command) is command
+    options = ["name", "very_loud", "deep", "by", "width", "unit"]
+    assert list(signature(as_typer_reads(draw)).parameters) == options
+    assert list(signature(as_typer_reads(as_typer_reads(draw))).parameters) == options
