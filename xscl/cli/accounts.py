@@ -55,7 +55,7 @@ def list_(call: Call) -> None:
 @tokens.command()
 def revoke(
     call: Call,
-    which: Annotated[str, argument("The id, as 'list' shows it.", "ID")],
+    which: str = argument("The id, as 'list' shows it.", "ID"),
 ) -> None:
     """Make a token worth nothing.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from xscl.cli.options import DATA, Call, Data, Json, argument, home, option
 from xscl.cli.output import UsageError, answer, warn
@@ -18,7 +18,7 @@ from xscl.service.restore import restore as put_back
 
 def backup(
     call: Call,
-    file: Annotated[Path, argument("The file to write.", "FILE")],
+    file: Path = argument("The file to write.", "FILE"),
     quiet: Quiet = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.

@@ -16,6 +16,7 @@ from importlib import import_module
 from inspect import Parameter, Signature, signature
 from itertools import chain
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, get_args
 
 import typer
@@ -96,7 +97,9 @@ def _declared(parameter: Parameter) -> Parameter:
     annotation: Any = parameter.annotation
     default = parameter.default
     if isinstance(default, ParameterInfo):
-        annotation, default = Annotated[annotation, default], False if annotation is bool else None
+        implied = None if NoneType in get_args(annotation) else Parameter.empty
+        implied = False if annotation is bool else implied
+        annotation, default = Annotated[annotation, default], implied
     kind, *declared = get_args(annotation) or (annotation,)
     if kind is bool and not declared[0].param_decls:
         named = copy(declared[0])

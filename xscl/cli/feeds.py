@@ -86,9 +86,7 @@ TITLE = "Feeds followed by xscl"
 @app.command("import")
 def import_(
     call: Call,
-    file: Annotated[
-        Path, argument("OPML, or a text with one address a line; - is standard input.")
-    ],
+    file: Path = argument("OPML, or a text with one address a line; - is standard input."),
     tag: list[str] | None = option("A tag for all of them; repeatable."),
     quiet: Quiet = False,
 ) -> None:
@@ -151,7 +149,7 @@ def export(
 @app.command()
 def add(
     call: Call,
-    address: Annotated[str, argument("The address of the feed.", "URL")],
+    address: str = argument("The address of the feed.", "URL"),
     stream: str | None = option("Its stream; the host's name if left out."),
     tag: list[str] | None = option("A stream that it shares with others; repeatable."),
     every: PollInterval = None,

@@ -21,8 +21,9 @@ from xscl.service.client_address import network_of
 def option(help: str, metavar: str | None = None, *, flags: str = "", **more: Any) -> Any:
     """Return the declaration of an option, called as its parameter is, or by `flags`.
 
-    It stands in an annotation, or in place of a default: then that is None, or False of a `bool`
-    (`commands.as_typer_reads`).  A `bool` has no `--no-` form, a `bool | None` has one.
+    It stands in an annotation, or in place of a default.  Then that is False of a `bool`, None of a
+    type with None, and other options are required (`commands.as_typer_reads`).  A `bool` has no
+    `--no-` form, a `bool | None` has one.
     """
     return typer.Option(..., *flags.split(), help=help, metavar=metavar, **more)
 

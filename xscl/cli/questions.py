@@ -174,7 +174,7 @@ def _subscription(
 
 def witness(
     call: Call,
-    document: Annotated[str, argument("The name or the id of a document.", "DOC")],
+    document: str = argument("The name or the id of a document.", "DOC"),
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 

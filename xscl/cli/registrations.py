@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ PART = 2_000
 
 def import_(
     call: Call,
-    file: Annotated[Path, argument("CSV or JSON lines; - is standard input.", "FILE")],
+    file: Path = argument("CSV or JSON lines; - is standard input.", "FILE"),
     quiet: Quiet = False,
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
@@ -99,20 +99,12 @@ def _refuse_names(rows: Sequence[ImportRow]) -> None:
 
 def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:
     """Yield batches of rows to register in one transaction, with the number of rows before each."""
-    part: list[ImportRow] = []
     done = 0
-    for row in progress(rows, "subscribing", len(rows)):
-        if part and (len(part) >= PART or _options(part[0]) != _options(row)):
+    advancing = progress(rows, "subscribing", len(rows))
+    for _, alike in groupby(advancing, key=lambda row: (row.updates, row.stories)):
+        while part := list(islice(alike, PART)):
             yield done, part
             done += len(part)
-            part = []
-        part.append(row)
-    if part:
-        yield done, part
-
-
-def _options(row: ImportRow) -> tuple[bool, bool]:
-    return row.updates, row.stories
 
 
 def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
@@ -137,7 +129,7 @@ def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
 
 
 def export(
-    file: Annotated[Path, argument("The file to write.", "FILE")],
+    file: Path = argument("The file to write.", "FILE"),
     backup: Path | None = option("The store of this backup, in place of DIR's.", "FILE"),
     data: Data = DATA,
     as_json: Json = False,

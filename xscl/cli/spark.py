@@ -85,17 +85,12 @@ def unsubscribe(name: _Name, catalog: _Catalog, as_json: Json = False) -> None:
 @app.command()
 def run(
     catalog: _Catalog,
-    source: Annotated[
-        str,
-        option(
-            "The documents: parquet:DIR, json:DIR (JSON lines) or kafka:HOST:PORT/TOPIC.",
-            "FORMAT:PLACE",
-        ),
-    ],
-    sink: Annotated[str, option("The matches: parquet:DIR.", "parquet:DIR")],
-    checkpoint: Annotated[
-        str, option("The directory of progress and state, of this job alone.", "DIR")
-    ],
+    source: str = option(
+        "The documents: parquet:DIR, json:DIR (JSON lines) or kafka:HOST:PORT/TOPIC.",
+        "FORMAT:PLACE",
+    ),
+    sink: str = option("The matches: parquet:DIR.", "parquet:DIR"),
+    checkpoint: str = option("The directory of progress and state, of this job alone.", "DIR"),
     buckets: Annotated[int, option("Parts of the state; of a checkpoint for good.", min=1)] = 16,
     lateness: str | None = option(
         "How far behind the latest document one may come: 2h.", "DURATION"

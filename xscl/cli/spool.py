@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
 from feeds.spool import Spool
 from xscl.cli.options import DATA, Data, Json, argument, command_group, home
@@ -19,7 +18,7 @@ def spool() -> None:
 
 @app.command()
 def skip(
-    numbers: Annotated[str, argument("The segment, or the first and the last one.", "N[-M]")],
+    numbers: str = argument("The segment, or the first and the last one.", "N[-M]"),
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

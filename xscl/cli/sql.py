@@ -38,7 +38,7 @@ class SqlFormat(StrEnum):
 
 def sql(
     call: Call,
-    query: Annotated[str, argument("One SELECT statement.", "SELECT|@FILE")],
+    query: str = argument("One SELECT statement.", "SELECT|@FILE"),
     form: Annotated[
         SqlFormat, option("How to write the answer.", flags="--format")
     ] = SqlFormat.TABLE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
 from xscl.cli.options import Call, argument, command_group, option
 from xscl.cli.output import TableColumn, UsageError, answer, list_rows, usage_errors, warn
@@ -39,7 +39,7 @@ def list_(call: Call) -> None:
 @app.command("set")
 def set_(
     call: Call,
-    name: Annotated[str, argument("The name of the stream.", "NAME")],
+    name: str = argument("The name of the stream.", "NAME"),
     lateness: str | None = option(
         "How far behind the latest document one may come: 1h.", "DURATION"
     ),

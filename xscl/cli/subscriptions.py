@@ -46,8 +46,8 @@ _IMPORTED = {"name", "query", "updates", "stories", "tags"}
 
 def subscribe(
     call: Call,
-    name: Annotated[str, argument("The name of the subscription.")],
-    query: Annotated[str, argument("The query.", "QUERY|@FILE")],
+    name: str = argument("The name of the subscription."),
+    query: str = argument("The query.", "QUERY|@FILE"),
     language: Annotated[str, option("What it is written in.", "|".join(LANGUAGES))] = XSCL,
     updates: bool = option("Also match new versions of documents."),
     stories: bool = option("Group matches that share documents; deliver each group once."),
@@ -290,9 +290,7 @@ def resume(call: Call, name: SubscriptionName) -> None:
     _change("resume", call, name, calls.resume, f"resumed {name!r}")
 
 
-def rename(
-    call: Call, name: SubscriptionName, new: Annotated[str, argument("The new name.")]
-) -> None:
+def rename(call: Call, name: SubscriptionName, new: str = argument("The new name.")) -> None:
     """Give a subscription another name; its matches keep their ids, and deliveries go on.
 
     \b
@@ -305,7 +303,7 @@ def rename(
 def tag(
     call: Call,
     name: SubscriptionName,
-    tags: Annotated[list[str], argument("Words without blanks.", "TAG...")],
+    tags: list[str] = argument("Words without blanks.", "TAG..."),
     remove: bool = option("Remove these tags."),
 ) -> None:
     """Add tags to a subscription, or remove them; lists are filtered by them.
