@@ -97,7 +97,7 @@ def _declared(parameter: Parameter) -> Parameter:
     annotation: Any = parameter.annotation
     default = parameter.default
     if isinstance(default, ParameterInfo):
-        implied = None if NoneType in get_args(annotation) else Parameter.empty
+        implied: Any = None if NoneType in get_args(annotation) else Parameter.empty
         implied = False if annotation is bool else implied
         annotation, default = Annotated[annotation, default], implied
     kind, *declared = get_args(annotation) or (annotation,)

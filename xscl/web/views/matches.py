@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Form, Path, Query, Response
 from pydantic import Field, StringConstraints
@@ -88,9 +88,7 @@ def _filtered(
     """Return the matches of a page, and the place before which the next one begins."""
     listed: list[MatchView] = []
     for _ in range(PAGES):
-        found = _page(
-            asked, wanted.subscription, before=before, stream=wanted.stream, tag=wanted.tag
-        )
+        found = _page(asked, wanted, before=before)
         page = match_views(asked.app, asked.account, found.matches)
         for one in page:
             if wanted.accepts(one):
@@ -117,7 +115,7 @@ def _text_of(one: MatchView) -> str:
 @router.get("/matches/news")
 def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
-    found = _page(asked, subscription, after=_place(after))
+    found = _page(asked, MatchFilter(subscription=subscription), after=_place(after))
     listed = match_views(asked.app, asked.account, found.matches)
     reached = _last(found) if len(found.matches) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
@@ -151,42 +149,28 @@ def names_of_subscriptions(asked: PageRequest) -> list[str]:
 
 def _page(
     asked: PageRequest,
-    subscription: str,
+    wanted: MatchFilter,
     *,
     before: MatchPlace | None = None,
     after: MatchPlace | None = None,
-    stream: str = "",
-    tag: str = "",
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
-    newest = after is None
-    app, account = asked.app, asked.account
-    if subscription:
-        return app.engine.log.page(
-            versions(app, account, subscription)[-1].name,
-            after=0 if after is None else after[0],
-            before=None if before is None else before[0],
-            limit=LIMIT,
-            newest_first=newest,
-            heads=True,
-        )
+    app, account, log = asked.app, asked.account, asked.app.engine.log
+    how: dict[str, Any] = {"limit": LIMIT, "newest_first": after is None, "heads": True}
+    after = after or (0, 0)
+    if wanted.subscription:
+        name = versions(app, account, wanted.subscription)[-1].name
+        return log.page(name, after=after[0], before=before and before[0], **how)
+    stream, tag = wanted.stream, wanted.tag
     read = {stream, account.qualify(stream)} if stream else set[str]()
-
     tagged = set(asked.with_store(names_of, account.number, tag=tag)) if tag else None
 
-    def wanted(one: Subscription) -> bool:
+    def is_wanted(one: Subscription) -> bool:
         if tagged is not None and one.name not in tagged:
             return False
         return account.owns(one.name) and (not read or not read.isdisjoint(one.reads))
 
-    return app.engine.log.page_of_all(
-        wanted,
-        after=after or (0, 0),
-        before=before,
-        limit=LIMIT,
-        newest_first=newest,
-        heads=True,
-    )
+    return log.page_of_all(is_wanted, after=after, before=before, **how)
 
 
 def _last(found: Page) -> MatchPlace:
