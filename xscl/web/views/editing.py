@@ -15,8 +15,7 @@ from fastapi import Form, Query, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
-from xscl.client import answers
-from xscl.delivery.cards import MatchView, shown
+from xscl.delivery.cards import shown
 from xscl.errors import QueryError, TooLong, XsclError
 from xscl.inspection.reasons import late_note
 from xscl.language.parser import refuse_bare_windows
@@ -135,36 +134,27 @@ class QueryForm(BaseModel):
     stories: bool = False
     live: list[str] = Field(default=[], max_length=100)
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the editor shows again."""
+        return self.model_dump(exclude={"do", "live"})
+
 
 @router.post("/subscribe")
 async def submit(asked: Asked, form: Annotated[QueryForm, Form()]) -> Response:
     """Try or save a query; show errors in the editor."""
-    text, since, edit = form.query, form.since, form.edit
-    given = form.model_dump(exclude={"do", "live"})
     try:
-        refuse_bare_windows(text)
-        if form.do == "save":
-            request = SubscriptionRequest(
-                form.name, text, history=form.history, stories=form.stories
-            )
-            await _save(asked, request, edit)
-            await run_in_threadpool(_make_live, asked, text, form.live)
-            saved = "edit" if edit else "history" if form.history else "now"
-            return asked.redirect(f"/subscriptions/{quote(form.name)}", saved=saved)
-        found, late, reasons = await run_in_threadpool(_tried, asked, text, since)
+        refuse_bare_windows(form.query)
+        if form.do == "try":
+            return await run_in_threadpool(_tried, asked, form)
+        await _save(asked, form)
     except (XsclError, Problem) as error:
         wrong = _NOTHING | {"error": asked.problem(error)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return await run_in_threadpool(
-            partial(_editor, asked, status=status, **given, checked=wrong)
-        )
-    words = next((words for value, words in SPANS if value == since), since)
-    words = words if not since else f"the last {words}"
-    cards = await run_in_threadpool(_cards, found)
-    tried: dict[str, Any] = {"tried": cards, "tried_total": len(found), "tried_words": words}
-    return await run_in_threadpool(
-        partial(_editor, asked, **given, **tried, tried_late=late, diagnosis=reasons)
-    )
+        shown_again = partial(_editor, asked, status=status, checked=wrong, **form.given)
+        return await run_in_threadpool(shown_again)
+    saved = "edit" if form.edit else "history" if form.history else "now"
+    return asked.redirect(f"/subscriptions/{quote(form.name)}", saved=saved)
 
 
 def _query_of(asked: PageRequest, name: str) -> str:
@@ -173,42 +163,48 @@ def _query_of(asked: PageRequest, name: str) -> str:
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
-async def _save(asked: PageRequest, wanted: SubscriptionRequest, edit: str) -> None:
-    """Register a query, or give it to the subscription `edit`, perhaps with another name."""
-    if not re.fullmatch(r"\S(.*\S)?", wanted.name):
-        raise XsclError("the subscription needs a name", hint="any words will do")
-    if edit:
-        renamed = None if wanted.name == edit else wanted.name
-        changed = SubscriptionChange(wanted.query, stories=wanted.stories, name=renamed)
-        await run_in_threadpool(change, asked.app, asked.account, edit, changed)
-        return
-    await subscribe(asked.app, asked.account, wanted)
+async def _save(asked: PageRequest, form: QueryForm) -> None:
+    """Register a query, or give it to a subscription, perhaps with another name.
 
-
-def _make_live(asked: PageRequest, query: str, chosen: Sequence[str]) -> None:
-    """Make chosen streams live, among those asked about: the wall clock then reports absences."""
-    own = asked.app, asked.account
-    streams.make_live(*own, [one for one in silent_streams(*own, query) if one in chosen])
-
-
-def _tried(
-    asked: PageRequest, query: str, since: str
-) -> tuple[Sequence[Match], str, answers.Diagnosis | None]:
-    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors.
-
-    The text in between is a remark on late documents.
+    Chosen streams, among those asked about, become live: the wall clock then reports absences.
     """
+    own = asked.app, asked.account
+    if not re.fullmatch(r"\S(.*\S)?", form.name):
+        raise XsclError("the subscription needs a name", hint="any words will do")
+    if form.edit:
+        renamed = None if form.name == form.edit else form.name
+        changed = SubscriptionChange(form.query, stories=form.stories, name=renamed)
+        await run_in_threadpool(change, *own, form.edit, changed)
+    else:
+        history, stories = form.history, form.stories
+        wanted = SubscriptionRequest(form.name, form.query, history=history, stories=stories)
+        await subscribe(*own, wanted)
+    silent = await run_in_threadpool(silent_streams, *own, form.query)
+    await run_in_threadpool(streams.make_live, *own, [one for one in silent if one in form.live])
+
+
+def _tried(asked: PageRequest, form: QueryForm) -> Response:
+    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors."""
     app, account = asked.app, asked.account
-    resolved = app.accounts.resolver.resolve(account, query)
-    subject, begin = f"{resolved.text} ", since or None
+    resolved = app.accounts.resolver.resolve(account, form.query)
+    subject, begin, reasons = f"{resolved.text} ", form.since or None, None
     with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
         trial = queries.trial(subject, begin, SECONDS)
-        late = late_note(trial.late, trial.lateness)
-        if trial.matches:
-            return trial.matches, late, None
-        reasons = queries.diagnose(subject, begin, tried=True)
-        return trial.matches, late, readable(diagnosed(account, reasons))
+        if not trial.matches:
+            reasons = readable(diagnosed(account, queries.diagnose(subject, begin, tried=True)))
+    found = trial.matches
+    last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
+    words = next((words for value, words in SPANS if value == form.since), form.since)
+    return _editor(
+        asked,
+        **form.given,
+        tried=[shown(found[index], "tried") for index in last],
+        tried_total=len(found),
+        tried_words=words if not form.since else f"the last {words}",
+        tried_late=late_note(trial.late, trial.lateness),
+        diagnosis=reasons,
+    )
 
 
 def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Response:
@@ -229,12 +225,6 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Respon
     newest = found[-1].t1 if found else None
     total = None if found is None else len(found)
     return asked.page("counted.html", total=total, newest=newest, is_long=is_long)
-
-
-def _cards(found: Sequence[Match]) -> list[MatchView]:
-    """Return the view models of a trial's last matches, newest first."""
-    last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
-    return [shown(found[index], "tried") for index in last]
 
 
 def _checked(query: str, asked: PageRequest) -> dict[str, Any]:

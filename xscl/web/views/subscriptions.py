@@ -262,20 +262,13 @@ def revoke(asked: Asked, id: Id, name: Name = "") -> Response:
 
 
 @router.post("/subscriptions/pause")
-def pause(asked: Asked, name: Name, paused: Flag = "") -> Response:
-    """Pause or resume a subscription and return to it."""
-    change(asked.app, asked.account, name, SubscriptionChange(paused=bool(paused)))
-    return asked.redirect(f"/subscriptions/{quote(name)}")
-
-
-@router.post("/subscriptions/pause-all")
-def pause_all(
+def pause(
     asked: Asked,
     names: Annotated[list[Name], Form(max_length=LIMIT)],
     paused: Flag = "",
     back: Back = "/subscriptions",
 ) -> Response:
-    """Pause or resume the chosen subscriptions of a list and return to it."""
+    """Pause or resume a subscription, or the chosen ones of a list, and return to the page."""
     for name in names:
         change(asked.app, asked.account, name, SubscriptionChange(paused=bool(paused)))
     return asked.back(back)
