@@ -6,9 +6,9 @@ Nothing is changed; a store that a service has open is not checked.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -53,7 +53,6 @@ from xscl.time_format import SECOND, ticks_of_time
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
 
 _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
-_OLDEST_PYTHON = (3, 11)
 _DAY = 86_400
 _NAMED = 10  # endpoints and feeds in a line
 _WITHOUT_SPARK = f"only --master and xscl.spark need it; {install_command('spark')} adds it"
@@ -97,7 +96,7 @@ def doctor(
 
 def checkup(home: DataDirectory, host: str, port: int) -> Iterator[Finding]:
     """Yield the findings of the machine, then those of the data directory."""
-    yield _python()
+    yield Finding("python", "ok", platform.python_version())
     yield _java()
     yield _extra("spark", _WITHOUT_SPARK)
     yield _extra("service", f"'xscl serve' needs it: {install_command('service')}")
@@ -105,13 +104,6 @@ def checkup(home: DataDirectory, host: str, port: int) -> Iterator[Finding]:
     yield _clock(home)
     yield _port(home, host, port)
     yield from _directory(home)
-
-
-def _python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < _OLDEST_PYTHON:
-        return Finding("python", "bad", found, "xscl needs 3.11 or newer")
-    return Finding("python", "ok", found)
 
 
 def _java() -> Finding:
