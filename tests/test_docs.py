@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.catalog import BENCHMARKS
 from tests.project import PACKAGES, ROOT, project_files
 from xscl.delivery.channels.signature import headers, new_secret
 from xscl.delivery.endpoint import SCHEDULE
