@@ -23,8 +23,9 @@ GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.
 NAMING = [*GUIDES, DOCS / "deliveries.md", *sorted(DOCS.glob("reference/*.md"))]
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 FOREIGN = {"--name-only", "--build-arg", "--profile", "--data-binary", "--system", "--home-dir"}
-"""Options of other programs: docker, curl, useradd, systemctl, pip, http.server, spark-submit."""
-FOREIGN |= {"--now", "--upgrade", "--bind", "--archives"}
+"""Options of other programs: docker, curl, useradd, systemctl, pip, http.server, spark-submit, and
+of `python -m benchmarks`."""
+FOREIGN |= {"--now", "--upgrade", "--bind", "--archives", "--quick"}
 WORDS = 30
 SHARE = 0.05
 
