@@ -1,7 +1,7 @@
 """Declarations against their surfaces: commands, settings and stored relations.
 
-Channels have `tests/xscl/service/test_channels.py`.  A declaration that lacks a surface fails here
-with the name of the surface; what is declared twice fails, too.
+Channels have `tests/xscl/service/test_deliveries.py`.  A declaration that lacks a surface fails
+here with the name of the surface; what is declared twice fails, too.
 """
 
 from __future__ import annotations

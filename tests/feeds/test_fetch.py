@@ -222,15 +222,6 @@ def test_f11_other_answers_fail_with_the_status(status: str) -> None:
     assert (outcome.code, outcome.status) == ("fetch_status", int(status[:3]))
 
 
-def test_f11_a_name_that_does_not_resolve_fails() -> None:
-    async def nowhere(host: str, port: int) -> tuple[str, ...]:
-        raise OSError("no such name")
-
-    settings = RequestSettings(resolve=nowhere)
-    outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
-    assert failed(outcome).code == "fetch_unreachable"
-
-
 def test_f11_a_certificate_that_nobody_vouches_for_is_refused() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
@@ -513,19 +504,6 @@ def test_w5_addresses_that_are_no_feeds(url: str, code: str) -> None:
     assert refused.value.code == code
 
 
-def test_a_host_is_resolved_once_and_one_private_address_is_enough_to_refuse() -> None:
-    asked: list[str] = []
-
-    async def rebinding(host: str, port: int) -> tuple[str, ...]:
-        asked.append(host)
-        return ("93.184.216.34", "127.0.0.1")
-
-    settings = RequestSettings(resolve=rebinding)
-    outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
-    assert failed(outcome).code == "fetch_unreachable"
-    assert asked == ["feed.test"]
-
-
 @pytest.mark.parametrize(("dead", "reached"), [(TRIED - 1, True), (TRIED, False)])
 def test_so_many_addresses_of_a_host_are_tried(dead: int, reached: bool) -> None:
     async def several(name: str, at: int) -> tuple[str, ...]:
@@ -549,12 +527,6 @@ def test_the_connection_goes_to_the_checked_address_under_the_feeds_name() -> No
     assert fetched(outcome).body == FEED
     assert asked == [server.address.replace("127.0.0.1", "feed.test")]
     assert b"Host: feed.test:" in server.requests[0]
-
-
-def test_only_the_listed_port_is_allowed() -> None:
-    outcome, server = poll(answering(FEED), allowed="127.0.0.1:8080")
-    assert failed(outcome).code == "url_port"
-    assert server.requests == []
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,16 @@
-"""Print the measurements: `python -m tests.structure modules|names|lines`."""
+"""Print the measurements: `python -m tests.structure modules|names`."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.structure import lines, modules, names
+from tests.structure import modules, names
 
 
 def main() -> None:
     """Print one measurement, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
-    parser.add_argument("measurement", nargs="?", choices=("modules", "names", "lines"))
+    parser.add_argument("measurement", nargs="?", choices=("modules", "names"))
     asked = parser.parse_args().measurement
     if asked in (None, "modules"):
         calls = modules.traced()
@@ -23,8 +23,6 @@ def main() -> None:
         print(f"{len(found)} names of classes are defined in several modules")
         for name, defined in found.items():
             print(f"  {name}: {', '.join(defined)}")
-    if asked in (None, "lines"):
-        print(lines.report())
 
 
 if __name__ == "__main__":

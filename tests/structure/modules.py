@@ -14,7 +14,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from tests.structure.lines import PACKAGES, ROOT
+from tests.project import ROOT
+from tests.structure.docstrings import PACKAGES
 
 STEPS = {
     "accept": ("xscl.engine.ingest", "xscl.documents"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.structure.lines import PACKAGES, ROOT
+from tests.project import ROOT
+from tests.structure.docstrings import PACKAGES
 
 
 def ambiguous() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The bounds on the structure: modules that a call passes through, lines, public names."""
+"""The bounds on the structure: modules that a call passes through, public names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 import xscl
 from tests.structure import modules
-from tests.structure.lines import Lines, lines_of
 from tests.structure.names import ambiguous
 
 MOST = {"push": (35, 297), "read": (11, 93), "new shape": (33, 378), "EQL": (38, 380)}
@@ -51,9 +50,3 @@ def test_each_step_of_a_push_enters_its_package_through_few_modules() -> None:
         "join": ["templates.processor"],
         "commit": ["xscl.store.store"],
     }
-
-
-def test_lines_are_counted_by_kind() -> None:
-    docstring = '"""Doc.\n\nMore."""\n\n# note\nx = 1  # code\n\n'
-    function = 'def f():\n    """One."""\n    return """a\nb"""\n'
-    assert lines_of(docstring + function) == Lines(code=4, docstrings=4, comments=1)

@@ -150,7 +150,7 @@ class File(_Channel):
 
 DeliveryChannel: TypeAlias = Webhook | Slack | Ntfy | Mail | File
 """A channel: a sender in `xscl.delivery.channels`, a model of the API and a page of the
-documentation belong to it (`tests/xscl/service/test_channels.py`)."""
+documentation belong to it (`tests/xscl/service/test_deliveries.py`)."""
 
 CHANNELS: Mapping[str, type[DeliveryChannel]] = {one.kind: one for one in get_args(DeliveryChannel)}
 """The channels by kind."""

@@ -14,50 +14,11 @@ from xscl.client.calls import Call, Listing
 from xscl.client.events import EventReader
 from xscl.server.app import ROUTERS
 
-ADMINISTRATION = {
-    "DELETE /v1/accounts/{name}",
-    "DELETE /v1/tokens/{id}",
-    "GET /v1/accounts",
-    "GET /v1/accounts/{name}/data",
-    "GET /v1/me",
-    "GET /v1/me/data",
-    "GET /v1/metrics",
-    "GET /v1/tokens",
-    "POST /v1/backup",
-    "POST /v1/tokens",
-    "PUT /v1/accounts/{name}/quota",
-}
-"""Users, tokens, backups and figures: for the command line and the operator's page."""
-
-DELIVERIES = {
-    "DELETE /v1/addresses/{id}",
-    "DELETE /v1/subscriptions/{name}/addresses/{id}",
-    "DELETE /v1/subscriptions/{name}/endpoints/{id}",
-    "GET /v1/addresses",
-    "GET /v1/feed.atom",
-    "GET /v1/feed.json",
-    "GET /v1/subscriptions/{name}/addresses",
-    "GET /v1/subscriptions/{name}/endpoints",
-    "GET /v1/subscriptions/{name}/endpoints/{id}",
-    "GET /v1/subscriptions/{name}/endpoints/{id}/letters",
-    "GET /v1/subscriptions/{name}/feed.atom",
-    "GET /v1/subscriptions/{name}/feed.json",
-    "PATCH /v1/subscriptions/{name}/endpoints/{id}",
-    "POST /v1/addresses",
-    "POST /v1/subscriptions/{name}/addresses",
-    "POST /v1/subscriptions/{name}/endpoints",
-    "POST /v1/subscriptions/{name}/endpoints/{id}:confirm",
-    "POST /v1/subscriptions/{name}/endpoints/{id}:replay",
-    "POST /v1/subscriptions/{name}/endpoints/{id}:rotate",
-}
-"""Endpoints and addresses, which are set up once, and feeds for feed readers."""
-
-INTERNALS = {
-    "GET /v1/sql/examples",
-    "GET /v1/sql/relations",
-    "GET /v1/subscriptions/{name}/explain",
-}
-"""Relations of joins, and another address of what a call reaches."""
+LEFT_OUT = re.compile(
+    r"/v1/(?:accounts|tokens|me|metrics|backup)\b"  # for the command line, the operator's page
+    r"|/(?:addresses|endpoints|feed\.)"  # set up once, and feeds for feed readers
+    r"|/sql/(?:examples|relations)|GET .*/explain"  # relations of joins; what a call reaches, too
+)
 
 
 def operations() -> dict[str, re.Pattern[str]]:
@@ -95,6 +56,6 @@ def test_the_client_reaches_all_operations_but_those_that_are_listed() -> None:
         for operation, pattern in patterns.items()
         if any(pattern.fullmatch(request) for request in made)
     }
-    assert patterns.keys() - reached == ADMINISTRATION | DELIVERIES | INTERNALS
+    assert {one for one in patterns if not LEFT_OUT.search(one)} == reached
     for request in made:
         assert any(pattern.fullmatch(request) for pattern in patterns.values()), request

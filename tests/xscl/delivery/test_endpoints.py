@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +11,16 @@ from pathlib import Path
 import pytest
 
 import xscl
-from tests.xscl.failing_commits import POINTS, full_disk
+from tests.waiting import PATIENCE, eventually
+from tests.xscl.delivery.receiver import EACH, Receiver, Sending, sending
+from tests.xscl.failing_commits import POINTS, failing_commit, full_disk, unread_after_commit
 from xscl.delivery.endpoint import Endpoint, File, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints, secrets_key
+from xscl.delivery.store_epochs import begin_epoch, epochs_of
+from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.polling.credentials import NAME, Credentials, secrets_in
+from xscl.store.store_errors import StoreUnavailable
 
 
 @pytest.fixture
@@ -82,3 +88,113 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
     assert len(stored()) == left
     known = {secrets_key(one.id) for one in stored() if isinstance(one.channel, Webhook)}
     assert set(json.loads((tmp_path / NAME).read_bytes())) == known
+
+
+# -- An endpoint outlives the removal of its subscription if that fails, whoever look ------
+
+
+def _look(at_work: Sending, endpoint: Endpoint, seconds: float = PATIENCE) -> None:
+    """Wake an endpoint, and wait until it was looked at, or for some seconds."""
+    stopping = threading.Event()
+    timer = threading.Timer(seconds, stopping.set)
+    timer.start()
+    at_work.outbox._deliveries.wake(endpoint.id)
+    at_work.outbox.finish(stopping)
+    timer.cancel()
+
+
+def _fail(at_work: Sending, endpoint: Endpoint) -> None:
+    with (
+        failing_commit(lambda: _look(at_work, endpoint, 0.3)),  # it waits for the end of the change
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        at_work.engine.unsubscribe("q")
+
+
+def _lose(at_work: Sending, endpoint: Endpoint) -> None:
+    with unread_after_commit(at_work.engine):
+        with pytest.raises(StoreUnavailable):
+            at_work.outbox.unsubscribe("q")
+        _look(at_work, endpoint)
+
+
+def _begin_beside(at_work: Sending, endpoint: Endpoint) -> None:
+    """Look at it as one that was just made."""
+    at_work.outbox._deliveries._forget(endpoint.id)
+    _fail(at_work, endpoint)
+
+
+def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    """The removal deletes the rows of endpoints, so nothing more has to be stored for them."""
+    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
+        at_work.engine.subscribe("q", EACH)
+        at_work.outbox.deliver("q", Webhook(receiver.url("/gone")))
+        committed = at_work.engine.unsubscribe
+
+        def fails(point: str) -> None:
+            raise StoreError("planted")
+
+        with pytest.MonkeyPatch.context() as patched:
+
+            def unsubscribe(name: str, **how: bool) -> tuple[str, ...]:
+                removed = committed(name, **how)
+                patched.setattr(POINTS, fails)
+                return removed
+
+            patched.setattr(at_work.engine, "unsubscribe", unsubscribe)
+            at_work.outbox.unsubscribe("q")
+        assert not at_work.outbox.endpoints.of("q")
+        at_work.engine.subscribe("q", EACH)
+        at_work.items()
+        at_work.outbox.finish(threading.Event())
+        assert not receiver.at("/gone")
+
+
+@pytest.mark.parametrize("remove", [_fail, _lose, _begin_beside])
+def test_its_matches_are_delivered(
+    tmp_path: Path, receiver: Receiver, remove: Callable[[Sending, Endpoint], None]
+) -> None:
+    where = f"/{remove.__name__}"
+    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
+        at_work.engine.subscribe("q", EACH)
+        endpoint, _ = at_work.outbox.deliver("q", Webhook(receiver.url(where)))
+        remove(at_work, endpoint)
+        at_work.items()
+        assert at_work.outbox.endpoints.of("q")
+        eventually(lambda: receiver.at(where))
+        at_work.outbox.unsubscribe("q")
+        assert not at_work.outbox.endpoints.of("q")
+
+
+# -- Generations ---------------------------------------------------------------------------
+
+
+def test_each_generation_knows_up_to_where_it_agrees_with_those_before(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.sqlite") as engine, closing(engine.connect()) as store:
+        first = epochs_of(store)
+        assert first == epochs_of(store)
+        store.set_progress(position=10)
+        second = begin_epoch(store)
+        store.set_progress(position=25)
+        third = begin_epoch(store)
+        assert epochs_of(store) == third
+        assert len({first.now, second.now, third.now}) == 3
+        for generation, agreed in ((first, 10), (second, 25), (third, 99)):
+            assert third.agreed(generation.now, 99) == agreed
+            assert third.agreed(generation.now, 7) == 7
+        assert third.agreed((third.now + 1) % (1 << 32), 7) == 0, "nobody knows that one"
+        assert second.agreed(third.now, 7) == 0, "nor does an older store the younger one"
+        assert first.prefix.startswith("g")
+        assert len(first.prefix) == 10
+
+
+def test_a_new_store_is_another_generation_and_an_opened_one_is_the_same(tmp_path: Path) -> None:
+    found = []
+    for name in ("a.sqlite", "b.sqlite", "a.sqlite"):
+        with Engine(tmp_path / name) as engine, closing(engine.connect()) as store:
+            found.append(epochs_of(store).now)
+    assert found[0] == found[2] != found[1]
+    with Engine() as engine, closing(engine.connect()) as store:
+        assert epochs_of(store).now == 0

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 import xscl
-from xscl.delivery.message import CUT, LARGEST, TOGETHER, message_of, messages_of
+from feeds.documents import Document
+from xscl.delivery.cards import Card, CardValue, link, shown
+from xscl.delivery.channels.mail import mail_of
+from xscl.delivery.endpoint import Ntfy, Slack
+from xscl.delivery.message import CUT, LARGEST, TOGETHER, Message, message_of, messages_of
+from xscl.subscriptions.match import Match
+from xscl.web.gallery import all_found
 
 EACH = "S//item//a->x FOLLOWED BY{x=y, 1 d} S//item//a->y"
 
 
-def matches(items: int, text: str = "hi") -> list[xscl.Match]:
+def pairs(items: int, text: str = "hi") -> list[xscl.Match]:
     with xscl.Engine() as engine:
         engine.subscribe("pairs", EACH)
         for number in range(2):
@@ -24,7 +31,7 @@ def matches(items: int, text: str = "hi") -> list[xscl.Match]:
 
 
 def test_matches_of_the_same_documents_are_messages_of_a_hundred() -> None:
-    found = matches(16)
+    found = pairs(16)
     sizes = [len(one.matches) for one in messages_of(found)]
     assert sum(sizes) == len(found) == 256
     assert sizes == [TOGETHER, TOGETHER, 56]
@@ -32,7 +39,7 @@ def test_matches_of_the_same_documents_are_messages_of_a_hundred() -> None:
 
 @pytest.mark.parametrize("size", [10, LARGEST])
 def test_texts_of_a_large_message_are_cut(size: int) -> None:
-    (one,) = messages_of(matches(1, "x" * size))
+    (one,) = messages_of(pairs(1, "x" * size))
     data = json.loads(one.json())["data"]
     (value,) = {
         node["value"]
@@ -76,3 +83,284 @@ def test_text_beside_elements_is_one_text() -> None:
         (match,) = engine.push(xscl.Document("S", "1", 1, b"<p>so <b>it</b> goes</p>"))
         # a document without a title is called by its root element and its name
         assert list(message_of([match]).lines()) == ["p 1", "p = so it goes"]
+
+
+# -- Matches as they are shown -------------------------------------------------------------
+
+
+def values(card: Card) -> list[CardValue]:
+    """Return all values of a card."""
+    told = [card.title, card.origin, card.text, *card.categories, *card.values]
+    return [value for value in told if value is not None]
+
+
+def joined(match: Match) -> list[list[tuple[str, int]]]:
+    """Return the numbered nodes, document by document."""
+    return [
+        [(value.text, value.joined) for value in values(card) if value.joined]
+        for card in shown(match, "x").cards
+    ]
+
+
+def of_case(slug: str) -> Sequence[Match]:
+    return all_found()[slug]
+
+
+def matches(query: str, *documents: str) -> Sequence[Match]:
+    """Return the matches of a query over documents of a stream S, one a second."""
+    engine = xscl.Engine()
+    engine.subscribe("x", query)
+    second = 1_000_000
+    engine.push(
+        [
+            xscl.Document("S", f"d{number}", number * second, text.encode())
+            for number, text in enumerate(documents, 1)
+        ]
+    )
+    engine.flush()
+    return engine.matches()
+
+
+CHAIN = "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y] FOLLOWED BY{y = z, 1 h} S//c[./k->z]"
+FUNCTION = "S//a->p FOLLOWED BY{lower-case(p/k) = q/@k, 1 h} S//b->q"
+
+
+@pytest.mark.parametrize(
+    ("query", "documents", "numbered"),
+    [
+        (CHAIN, [f"<{name}><k>7</k></{name}>" for name in "abc"], [[("7", 1)]] * 3),
+        (
+            FUNCTION,
+            ["<a><n>no</n><k>SEA</k></a>", '<b k="sea"><n>no</n></b>'],
+            [[("SEA", 1)], [("sea", 1)]],
+        ),
+    ],
+)
+def test_what_is_compared_has_one_number_on_all_sides(
+    query: str, documents: list[str], numbered: list[list[tuple[str, int]]]
+) -> None:
+    (match,) = matches(query, *documents)
+    assert joined(match) == numbered
+
+
+def test_only_what_is_equal_is_marked_as_equal() -> None:
+    (match,) = matches(
+        "S//a[./k->x][./v->v] FOLLOWED BY{x = y AND w > v + 1, 1 h} S//b[./k->y][./v->w]",
+        "<a><k>k</k><v>1</v></a>",
+        "<b><k>k</k><v>3</v></b>",
+    )
+    assert joined(match) == [[("k", 1), ("1", 2)], [("k", 1), ("3", 2)]]
+    cards = shown(match, "x").cards
+    assert [[value.differs for value in values(card) if value.joined] for card in cards] == [
+        [False, True],
+        [False, True],
+    ]
+
+
+def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
+    (match,) = of_case("advisory-then-release")
+    origins = [card.origin for card in shown(match, "x").cards]
+    assert origins == [
+        CardValue("root", "advisories/a-1 · advisory"),
+        CardValue("root", "releases/r-241 · release"),
+    ]
+
+
+def test_an_item_is_shown_as_one() -> None:
+    (match,) = of_case("same-story")
+    first, again = shown(match, "x").cards
+    assert (first.origin, again.origin) == (
+        CardValue("from", "harbour-post.example", 2, differs=True),
+        CardValue("from", "port-times.example", 2, differs=True),
+    )
+    assert first.url == "https://harbour-post.example/ferry"
+    assert first.text == CardValue("description", "Timetables follow next week.")
+    assert first.values == ()
+
+
+def test_the_text_of_an_item_is_shown_without_its_html() -> None:
+    item = (
+        "<item><channel_url>https://a.example/f</channel_url><title>T</title><k>7</k><description>"
+        "&lt;p&gt;Ham &amp;amp; eggs&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;</description>"
+        "</item>"
+    )
+    (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
+    assert shown(match, "x").cards[0].text == CardValue("description", "Ham & eggs")
+    compared_ = "S//item[./description->x] FOLLOWED BY{x = y, 1 h} S//item[./description->y]"
+    (match,) = matches(compared_, item, item)
+    text = shown(match, "x").cards[0].text
+    assert text is not None
+    assert text.text.startswith("<p>Ham")
+
+
+def test_a_constructed_output_is_shown() -> None:
+    outputs = [shown(match, "x").output for match in of_case("orders-and-invoices")]
+    assert outputs == [
+        '<disagree order="71" ordered="184.00" invoiced="214.00"/>',
+        '<disagree order="74" ordered="99.00" invoiced="102.00"/>',
+    ]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\nscript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "/relative",
+        "//host/x",
+        "http://",
+        "https://[broken",
+        "ftp://host/x",
+    ],
+)
+def test_w9_an_address_that_is_not_by_http_is_no_link(address: str) -> None:
+    assert link(address) is None
+
+
+def test_an_address_by_http_is_a_link() -> None:
+    assert link(" https://example.org/a?b=c ") == "https://example.org/a?b=c"
+
+
+# -- Texts for people name the missing document and show the output of SELECT --------------
+
+
+HOUR = 3_600_000_000
+ORDER = "<order><title>Two lamps</title><key>{}</key></order>"
+ITEM = (
+    "<item><id>a7f3</id><feed>example.org-781f</feed><channel_url>http://e.org/f</channel_url>"
+    "<feed_title>News</feed_title><title>Ferry stops</title><category>sea</category>"
+    "<description>&lt;p>From &lt;b>noon&lt;/b>&lt;/p></description><seen_at>2026</seen_at></item>"
+)
+SILENCE = "orders//order->o[./key->x] NOT FOLLOWED BY{x = y, 1 h} invoices//invoice[./key->y]"
+ELSE = "orders//order->o[./key->x] FOLLOWED BY{x = y, 1 h} invoices//invoice[./key->y] ELSE"
+
+
+def found(query: str) -> dict[str, Match]:
+    """Return the matches of a query by their orders: 1 has an invoice, 2 has none."""
+    with xscl.Engine() as engine:
+        engine.subscribe("late", query)
+        orders = [Document("orders", str(n), n, ORDER.format(n).encode()) for n in (1, 2)]
+        invoice = Document("invoices", "i", 3, b"<invoice><key>1</key></invoice>")
+        engine.push([*orders, invoice, Document("invoices", "j", 9 * HOUR, b"<invoice/>")])
+        matches = {match.documents[0]: match for match in engine.matches("late")}
+        for match in matches.values():
+            _ = match.bindings, match.xml(), match.sources
+        return matches
+
+
+def message(match: Match) -> Message:
+    (made,) = messages_of([match], html=True)
+    return made
+
+
+@pytest.mark.parametrize("query", [SILENCE, ELSE])
+def test_each_text_says_what_did_not_come_of_its_document(query: str) -> None:
+    matches = found(query)
+    assert matches["2"].absence == "nothing of invoices came within 1 h"
+    told = message(matches["2"])
+    slack = json.loads(Slack("").posted(told).body)["text"].splitlines()
+    assert slack[1:3] == [
+        "\N{BULLET} Two lamps (order orders/2)",
+        "nothing of invoices came within 1 h",
+    ]
+    body, headers = Ntfy("").posted(told)
+    assert body.decode().splitlines()[:2] == [
+        "Two lamps (order orders/2)",
+        "nothing of invoices came within 1 h",
+    ]
+    assert "nothing of invoices" in mail_of([told], "x@e.org", "y@e.org").as_string()
+    assert told.title.endswith("Two lamps \N{EM DASH} nothing of invoices came within 1 h")
+    assert "<strong>Nothing of invoices came within 1 h.</strong>" in told.html
+    assert told.as_dict()["data"]["matches"][0]["absence"] == matches["2"].absence
+    assert shown(matches["2"], "late").absence == matches["2"].absence
+    assert headers["Title"]
+
+
+def test_what_came_is_no_absence() -> None:
+    matches = found(ELSE)
+    assert matches["1"].documents == ("1", "i")
+    assert matches["1"].absence == ""
+    assert "nothing of" not in message(matches["1"]).html
+    assert list(found(SILENCE)) == ["2"]
+
+
+DAY = 24 * HOUR
+SHELF, POST, ITEM_ = "A//book[./title->t]", "B//post[./title->u]", "C//item[./title->v]"
+OUTER = f"{SHELF} JOIN{{t=u, -5 d TO 2 d}} {POST} ELSE"
+EITHER = f"{SHELF} FOLLOWED BY{{t=u, 2 d}} {POST} ELSE"
+COMPOSED = {
+    OUTER: {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came from 5 d before to 2 d after",
+        ("b2",): "nothing of A came from 2 d before to 5 d after",
+    },
+    f"{OUTER} RIGHT": {
+        ("a1", "b1"): "",
+        ("b2",): "nothing of A came from 2 d before to 5 d after",
+    },
+    f"{SHELF} JOIN{{t=u, 3 d}} {POST} ELSE": {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came within 3 d",
+        ("b2",): "nothing of A came within 3 d",
+    },
+    f"{SHELF} JOIN{{t=u, 12 h TO 2 d}} {POST} ELSE": {
+        ("a1", "b1"): "",
+        ("a2",): "nothing of B came from 12 h to 2 d after",
+        ("b2",): "nothing of A came from 2 d to 12 h before",
+    },
+    f"{SHELF} JOIN{{t=u, 0 s TO 2 d}} {POST} ELSE RIGHT": {
+        ("a1", "b1"): "",
+        ("b2",): "nothing of A came in the 2 d before",
+    },
+    f"({SHELF} NOT FOLLOWED BY{{t=u, 2 d}} {POST}) FOLLOWED BY{{t=v, 60 d}} {ITEM_}": {
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"({EITHER}) NEXT{{t=v}} {ITEM_}": {
+        ("a1", "b1", "c1"): "",
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"({EITHER}) NOT FOLLOWED BY{{t=v, 6 d}} {ITEM_}": {
+        ("a1", "b1"): "nothing of C came within 6 d",
+        ("a2",): "nothing of B came within 2 d; nothing of C came within 6 d",
+    },
+    f"({EITHER}) FOLLOWED BY{{t=v, 60 d}} {ITEM_} ELSE": {
+        ("a1", "b1", "c1"): "",
+        ("a2", "c2"): "nothing of B came within 2 d",
+    },
+    f"{SHELF} NOT FOLLOWED BY{{t=u, 4 d}} ({POST} FOLLOWED BY{{u=v, 1 d}} {ITEM_})": {
+        ("a1",): "nothing of B with C came within 4 d",
+        ("a2",): "nothing of B with C came within 4 d",
+    },
+    f"{SHELF} FOLLOWED BY{{t=u, 4 d}} ({POST} NOT FOLLOWED BY{{u=v, 1 d}} {ITEM_}) ELSE": {
+        ("a1", "b1"): "nothing of C came within 1 d",
+        ("a2",): "nothing of B came within 4 d",
+    },
+}
+
+
+@pytest.mark.parametrize("query", COMPOSED)
+def test_each_side_says_what_it_waited_for_and_when(query: str) -> None:
+    rows = (
+        *(("A", "a1", 10, "book", "x"), ("A", "a2", 11, "book", "y")),
+        *(("B", "b1", 11, "post", "x"), ("B", "b2", 12, "post", "z")),
+        *(("C", "c1", 50, "item", "x"), ("C", "c2", 50, "item", "y"), ("Z", "z", 400, "z", "")),
+    )
+    with xscl.Engine() as engine:
+        engine.subscribe("q", query)
+        for stream, id, day, name, title in rows:
+            xml = f"<{name}><title>{title}</title></{name}>"
+            engine.push([Document(stream, id, day * DAY, xml.encode())])
+        assert {one.documents: one.absence for one in engine.matches("q")} == COMPOSED[query]
+
+
+def test_a_text_of_an_item_has_no_ids_and_no_times_of_its_transport() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("all", "S//item->a")
+        engine.push([Document("S", "1", 1, ITEM.encode())])
+        (match,) = engine.matches("all")
+        told = message(match)
+        assert told.text == ("a", "  category: sea", "  description: From noon")
+        assert next(told.lines()) == "Ferry stops (News)"

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ import pytest
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import SpoolError
 from feeds.spool import Spool
+from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.ingestion import pipeline
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
+from xscl.ingestion.watches import ConsumerStall, ConsumerWatch
 from xscl.subscriptions.matches import Matches
 
 
@@ -327,3 +331,66 @@ def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: 
     fill(spool, *range(2, 12))
     assert consumer.run_once() == 12
     assert executors.asked == [[1, 2], [1, 2], [3], [4]], "its size does not depend on time"
+
+
+# -- Detection of a stalled consumer, by committed and waiting segments --------------------
+
+
+class Segments:
+    """A spool and a clock, both set by hand."""
+
+    latest = 3
+    now = 0.0
+
+
+def test_it_is_stalled_when_something_waits_and_nothing_is_committed() -> None:
+    spool = Segments()
+    watch = ConsumerWatch(lambda: spool.latest, 3, lambda: spool.now, stalled=10)
+    spool.now = 1_000
+    assert watch.stall() is None, "nothing waits"
+    spool.latest = 5
+    assert watch.stall() is None, "it begins to wait"
+    spool.now += 9
+    assert watch.stall() is None
+    spool.now += 1
+    assert watch.stall() == ConsumerStall(4, 10)
+    watch.committed(4)
+    assert watch.stall() is None
+    spool.now += 10
+    assert watch.stall() == ConsumerStall(5, 10), "since the last commit was looked at"
+    watch.committed(5)
+    spool.now += 100
+    assert watch.stall() is None
+
+
+def test_health_says_so_while_the_engine_is_busy(
+    place_of_a_service: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is answered without the engine's lock, which somebody has here."""
+    monkeypatch.setattr("xscl.service.app.ConsumerWatch", partial(ConsumerWatch, stalled=0.1))
+    with serving(place_of_a_service) as running, running.client() as client:
+        assert ok(client.get("/v1/health"))["consumer"] == "ok"
+        ok(client.put("/v1/streams/S", json={}))  # else its first document waits for the engine
+        app = running.service.app
+        assert app is not None
+        with app.engine.transactions.lock:
+            ok(client.post("/v1/documents/S", content="<a/>"))
+            eventually(lambda: ok(client.get("/v1/health"))["consumer"] == "stalled")
+            told = ok(client.get("/v1/health"))
+            assert told["stalled_segment"] == 1
+            assert told["stalled_since"].endswith("Z")
+            eventually(lambda: bool(ok(client.get("/v1/status"))["service"]["stalled"]))
+            metrics = client.get("/v1/metrics").text
+            (line,) = [
+                one
+                for one in metrics.splitlines()
+                if one.startswith("xscl_consumer_stalled_seconds")
+            ]
+            assert float(line.split()[1]) > 0
+        eventually(lambda: ok(client.get("/v1/health"))["consumer"] == "ok")
+
+
+@pytest.fixture
+def place_of_a_service(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    """A new data directory."""
+    return DataDirectory(tmp_path_factory.mktemp("service") / "data")

@@ -18,7 +18,6 @@ from xscl.polling.lifecycle import (
     announced,
     answered,
     failed,
-    gone,
     held_until,
     settled,
 )
@@ -36,25 +35,6 @@ def well(feed: Feed, now: int, moved_to: str | None = None, max_age: int | None 
     return settled(answered(feed, outcome, None, now))
 
 
-def test_a_failure_doubles_the_interval_and_an_answer_forgets_it() -> None:
-    feed, waits = FEED, []
-    for _ in range(7):
-        feed = failed(feed, FAILURE, feed.next_poll)
-        waits.append((feed.next_poll - (feed.polled or 0)) / HOUR)
-    for wait, hours in zip(waits, (2, 4, 8, 16), strict=False):
-        assert hours <= wait <= 1.1 * hours  # with its jitter
-    assert all(24 / 1.1 <= wait <= 24 for wait in waits[4:])
-    assert feed.failing_since == 0
-    healthy = well(feed, feed.next_poll)
-    assert (healthy.failures, healthy.failing_since, healthy.error, healthy.code) == (
-        0,
-        None,
-        None,
-        None,
-    )
-    assert healthy.next_poll - (healthy.polled or 0) < 2 * HOUR
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_validators_of_an_answer_without_items_are_not_kept(count: int) -> None:
     body = RSS % (b"<item><title>a</title></item>" * count)
@@ -70,12 +50,6 @@ def test_a_feed_that_only_fails_is_lost_after_a_week() -> None:
     assert lost.state == "lost"
     assert lost.next_poll - LOST_AFTER <= DAY
     assert well(lost, LOST_AFTER + DAY).state == "ok"
-
-
-def test_gone_is_gone_until_it_answers() -> None:
-    ended = gone(FEED, 5)
-    assert (ended.state, ended.code, ended.failing_since) == ("gone", "fetch_gone", 5)
-    assert well(ended, 9).state == "ok"
 
 
 def test_a_move_is_believed_after_some_answers_in_a_row() -> None:
@@ -134,11 +108,6 @@ def test_whatever_servers_say_the_next_poll_comes_within_a_day(
         assert (feed.error is None) == (feed.failures == 0) == (feed.failing_since is None)
         assert feed.key == FEED.key
     assert well(feed, now, max_age=0).next_poll - now >= 3_600 * SECOND
-
-
-def test_quick_is_as_quick_as_it_was_told() -> None:
-    feed = replace(FEED, every=1, ttl=9_999, skip_hours="0 1 2")
-    assert failed(feed, FAILURE, 5, quick=True).next_poll == 5 + SECOND
 
 
 # -- What is shown -------------------------------------------------------------------------

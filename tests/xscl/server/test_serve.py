@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -9,10 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
 from feeds.documents import Document
 from feeds.spool import Spool
@@ -30,6 +33,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_commands import follow
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, FeedRequest
+from xscl.server.in_process import _ROUTES
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.status import StatusReader, status
 
@@ -278,3 +282,20 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         consumer.run_once()
         assert look(0, whole=True) == (5, 10, 4, 0)
         assert looks.now(whole=True) == status(store, place)
+
+
+# -- Commands without a service ------------------------------------------------------------
+
+
+OF_SERVICES = {"/subscriptions/x/explain", "/me", "/me/data"}
+"""Paths that no command asks for: `explain` posts its query, and an operator has no account."""
+
+
+@pytest.mark.parametrize("module", sorted(set(_ROUTES.values())))
+def test_the_paths_of_a_module_lead_to_it(module: str) -> None:
+    routes = import_module(f"xscl.service.routes.{module}").router.routes
+    paths = {re.sub(r"\{[^}]*\}", "x", one.path) for one in routes if isinstance(one, APIRoute)}
+    assert paths - OF_SERVICES
+    for path in paths - OF_SERVICES:
+        found = next(name for begin, name in _ROUTES.items() if re.match(begin, f"/v1{path}"))
+        assert found == module, path

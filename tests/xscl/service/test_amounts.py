@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 import cep_core
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import eventually, serving
 from xscl import Document, Engine
-from xscl.client import Client
-from xscl.ingestion.data_directory import DataDirectory
 from xscl.subscriptions.match import EventMatch
 
 ORDER = "<order><net>0.30</net><paid>0.20</paid><n>7</n></order>"
@@ -59,25 +55,6 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)["matches"]
     assert [one["xml"] for one in found] == [DUE.decode()] * (len(QUERIES) - 1)
-
-
-@pytest.mark.slow
-def test_over_http(tmp_path: Path) -> None:
-    home = DataDirectory(tmp_path / "data")
-    with serving(home) as running, Client(running.address) as client:
-        for name in "oi":
-            client.create_stream(name, live=False)
-        for name, query in QUERIES.items():
-            client.subscribe(name, query)
-        client.push("o", ORDER, id="o1", time=TIME)
-        client.push("i", INVOICE, id="i1", time=TIME.replace(hour=1))
-        client.push("i", "<end/>", id="i2", time=TIME.replace(hour=2))
-        for name in QUERIES:
-            eventually(partial(_has_one, client, name))
-
-
-def _has_one(client: Client, name: str) -> bool:
-    return len(list(client.matches(name))) == 1
 
 
 def test_a_run_of_a_thousand_amounts() -> None:

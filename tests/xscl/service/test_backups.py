@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,14 +18,22 @@ import pytest
 from feeds.spool import Extract, Spool
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
+from tests.xscl.delivery.receiver import Receiver, verify
+from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
+from xscl.delivery.endpoint import NO_ADDRESS, NO_SECRET, File, Mail, Webhook
+from xscl.delivery.outbox.endpoints import NO_CODE, Endpoints
 from xscl.engine.backup import Backup, back_up, read_backup, receive
 from xscl.engine.disk_guard import LEAST
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed_poller import PollSettings
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, HubLease
 from xscl.service import backups
+from xscl.service.accounts import Accounts
 from xscl.service.restore import restore
+from xscl.service.tokens import Tokens
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError
 
@@ -179,3 +192,197 @@ def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:
 
 
 # -- A process that fails in the midst of one ----------------------------------------------
+
+
+# -- What `xscl restore` says of secrets that no backup has, and what waits until the ------
+
+
+QUERY = "S//a"
+
+
+@pytest.fixture
+def hook(receiver: Receiver, request: pytest.FixtureRequest) -> str:
+    """An address of the receiver for a test."""
+    return receiver.url(f"/{request.node.name}")
+
+
+@pytest.fixture
+def backup(place: DataDirectory, hook: str) -> Path:
+    """A backup of a directory with all that has secrets, or lives beside the store."""
+    target = place.path.with_name("backup.tar")
+    with filling(place) as engine, FeedRepository(engine) as feeds:
+        for name in ("plain", "keyed", "filed", "_1.mine"):
+            engine.subscribe(name, QUERY)
+        secrets = secrets_in(place.path / NAME)
+        with closing(Endpoints(engine.connect(), secrets)) as endpoints:
+            endpoints.add("plain", Webhook(hook), 0)
+            endpoints.add("keyed", Webhook(f"{hook}?token=secret"), 0)
+            endpoints.add("filed", File("matches.jsonl"), 0)
+            endpoints.add("plain", Mail("me@example.org"), 0)
+            endpoints.expect(
+                endpoints.add("_1.mine", Mail("her@example.org"), 0, state="unconfirmed")[0].id
+            )
+            endpoints.add("_1.mine", Webhook(hook), 0)
+        header = (("Authorization", "Basic abc"),)
+        feeds.add(FeedRequest("http://a.example/feed", headers=header))
+        feeds.add(FeedRequest("http://b.example/feed?token=secret"))
+        leased = feeds.add(FeedRequest("http://c.example/feed"))
+        lease = HubLease(leased.key, "http://hub.example/", leased.url, "0", 1, 2, until=3)
+        with feeds.writing() as store:
+            store.insert_rows("state.feed_lease", [asdict(lease)])
+        with closing(engine.connect()) as store:
+            accounts = Accounts(store)
+            tokens = Tokens(store, accounts)
+            for user in ("alice", "alice", "bob"):
+                tokens.create(accounts.make(user), "laptop")
+    assert called("backup", str(target), "--data", str(place.path)).exit_code == 0
+    return target
+
+
+def restored(backup: Path, name: str) -> tuple[DataDirectory, str, dict[str, Any]]:
+    """Restore twice, and return the last directory with what was printed, as text and as JSON."""
+    told = called("restore", str(backup), "--data", str(backup.with_name(name)))
+    assert (told.exit_code, told.stderr) == (0, "")
+    home = DataDirectory(backup.with_name(f"{name} 2"))
+    value = called("restore", str(backup), "--json", "--data", str(home.path))
+    return home, told.stdout, json.loads(value.stdout)["lacking"]
+
+
+def test_a_restore_says_what_is_not_there(backup: Path, hook: str) -> None:
+    home, told, lacking = restored(backup, "elsewhere")
+    found = {(one["kind"], one["name"]): one for one in lacking["secrets"]}
+    assert set(found) >= {("webhook", "plain"), ("webhook", "keyed"), ("webhook", "alice: mine")}
+    assert found["webhook", "plain"]["note"] == NO_SECRET
+    assert found["webhook", "plain"]["command"] == f"xscl rotate plain --data '{home.path}'"
+    assert found["webhook", "keyed"]["note"] == f"{NO_SECRET}; {NO_ADDRESS}"
+    assert "rotate keyed --webhook URL" in found["webhook", "keyed"]["command"]
+    assert found["webhook", "alice: mine"]["command"] is None, "the operator has no command for it"
+    assert found["mail", "alice: mine"]["note"] == NO_CODE
+    feeds = sorted(one["note"] for one in lacking["secrets"] if one["kind"] == "feed")
+    assert "the secret part of its address is not known any more" in feeds[0]
+    assert "what it sends as Authorization is not known any more" in feeds[1]
+    assert "xscl feeds edit a.example-" in feeds[1]
+    assert (lacking["leases"], lacking["mails"]) == (1, 2)
+    assert lacking["tokens"] == {"alice": 2, "bob": 1}
+    assert lacking["apart"] == ["secrets.json", "xscl.toml", "files/matches.jsonl"]
+    for line in (
+        f"waits: webhook of 'plain' to {hook}: {NO_SECRET}: xscl rotate plain --data ",
+        "2 mail endpoints: 'xscl serve' needs --smtp or XSCL_SMTP\n",
+        "hubs: those of 1 feed will be asked again\n",
+        "tokens: these remain valid, 'xscl token revoke' ends one: alice 2, bob 1\n",
+        "not in a backup, copy it if there is one: secrets.json, xscl.toml, files/matches.jsonl\n",
+    ):
+        assert line in told
+    assert "token=secret" not in told
+    status = called("status", "--data", str(home.path))
+    assert "secrets        5 secrets of endpoints and feeds missing" in status.stdout
+    doctor = called("doctor", "--data", str(home.path))
+    assert (
+        "3 webhooks without a secret, which no backup has: _1.mine, keyed, plain" in doctor.stdout
+    )
+    assert "2 feeds without a secret, which no backup has: a.example-" in doctor.stdout
+    listed = called("feeds", "list", "--json", "--data", str(home.path)).stdout.splitlines()
+    rows = [json.loads(line) for line in listed]
+    states = {one["key"][:9]: (one["state"], one["headers"]) for one in rows}
+    assert states == {
+        "a.example": ("failing", ["Authorization"]),
+        "b.example": ("failing", []),
+        "c.example": ("new", []),
+    }
+
+
+def states(home: DataDirectory) -> dict[str, int]:
+    with filling(home) as engine:
+        with closing(Endpoints(engine.connect(), secrets_in(home.path / NAME))) as endpoints:
+            found = [one.state for one in endpoints.all()]
+        assert isinstance(engine, Engine)
+    return {state: found.count(state) for state in sorted(set(found))}
+
+
+@pytest.fixture
+def client(backup: Path, receiver: Receiver) -> Iterator[httpx.Client]:
+    """The operator of a service on a restored directory, which may reach the receiver."""
+    home, _, _ = restored(backup, "elsewhere")
+    fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
+    with serving(home, fetching=fetching) as running, running.client() as client:
+        yield client
+
+
+def endpoint(client: httpx.Client, name: str) -> dict[str, Any]:
+    """Return the webhook of a subscription."""
+    listed = ok(client.get(f"/v1/subscriptions/{name}/endpoints"))
+    (found,) = (one for one in listed if one["kind"] == "webhook")
+    return dict(found)
+
+
+def test_messages_wait_for_a_secret_and_are_delivered(
+    client: httpx.Client, receiver: Receiver, hook: str
+) -> None:
+    path = hook.removeprefix(receiver.url(""))
+    for name in ("plain", "keyed"):
+        assert endpoint(client, name)["state"] == "incomplete"
+        assert NO_SECRET in endpoint(client, name)["note"]
+    page = client.get("/operator").text
+    assert "incomplete" in page
+    assert "rotate it" in page
+    assert "Without secrets" in client.get("/status").text
+    for number in range(3):
+        sent = client.post(f"/v1/documents/S?id=d{number}", content="<a/>")
+        assert sent.status_code == 202
+    eventually(lambda: len(ok(client.get("/v1/subscriptions/plain/matches"))["matches"]) == 3)
+    eventually(lambda: endpoint(client, "plain")["position"] == 0)
+    one = endpoint(client, "plain")
+    again = client.patch(f"/v1/subscriptions/plain/endpoints/{one['id']}", json={"state": "active"})
+    assert ok(again)["state"] == "incomplete", "it cannot be turned on without a secret"
+    assert (one["failures"], one["next_try"], one["letters"]) == (0, None, 0)
+    assert not receiver.at(path)
+
+    secret = ok(client.post(f"/v1/subscriptions/plain/endpoints/{one['id']}:rotate"))["secret"]
+    eventually(lambda: len(receiver.at(path)) == 3)
+    for got in receiver.at(path):
+        verify(secret, got.headers, got.body, int(got.headers["webhook-timestamp"]))
+    assert endpoint(client, "plain")["state"] == "active"
+
+    keyed = f"/v1/subscriptions/keyed/endpoints/{endpoint(client, 'keyed')['id']}"
+    ok(client.post(f"{keyed}:rotate"))
+    assert (endpoint(client, "keyed")["state"], endpoint(client, "keyed")["note"]) == (
+        "incomplete",
+        NO_ADDRESS,
+    )
+    ok(client.patch(keyed, json={"url": f"{hook}?token=new"}))
+    eventually(lambda: len(receiver.at(f"{path}?token=new")) == 3)
+    assert endpoint(client, "keyed")["state"] == "active"
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_the_command_that_rotates(
+    backup: Path, receiver: Receiver, hook: str, served: bool
+) -> None:
+    home, _, _ = restored(backup, "elsewhere")
+    data = ("--data", str(home.path))
+
+    def rotating() -> None:
+        done = called("rotate", "keyed", *data)
+        assert done.exit_code == 0
+        assert done.stdout.startswith("whsec_")
+        assert f"the webhook waits: {NO_ADDRESS} (--webhook URL)" in done.stderr
+        done = called("rotate", "keyed", "--webhook", f"{hook}?token=new", "--json", *data)
+        told = json.loads(done.stdout)
+        assert (told["rotated"], told["state"], told["note"]) == ("keyed", "active", "")
+        assert told["secret"].startswith("whsec_")
+        for wrong, said in (
+            (("filed",), "'filed' has no such webhook\nhint: it posts nothing"),
+            (("plain", "--endpoint", "ep_1"), "'plain' has no such webhook\nhint: --endpoint choo"),
+            (("nothing",), "there is no subscription named 'nothing'"),
+            (("keyed", "--webhook", "mailto:x"), "'mailto:x' is no address of a webhook"),
+        ):
+            done = called("rotate", *wrong, *data)
+            assert done.exit_code != 0
+            assert said in done.stderr
+
+    if served:
+        fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
+        with serving(home, fetching=fetching):
+            rotating()
+    else:
+        rotating()

@@ -17,7 +17,7 @@ from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving, token_of
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import until
-from tests.xscl.service.test_strangers import closed
+from tests.xscl.service.test_guard import closed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import server
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 import httpx
 import pytest
 
+from tests.project import ROOT
 from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import Receiver, status, verify
-from tests.xscl.service.conftest import Running, eventually, serving, token_of
+from tests.xscl.service.conftest import Running, eventually, ok, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
+from xscl.delivery.endpoint import CHANNELS, Kind
 from xscl.engine.queries import EngineQueries
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
+from xscl.service.routes import deliveries
 
 
 @pytest.fixture(scope="module")
@@ -151,15 +156,6 @@ def test_w19_secrets_are_shown_once(
         assert not any(hidden.encode() in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
-)
-def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
-    at = subscribed(operator, "limited")
-    refused = operator.get(f"{at}/matches?{query}")
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
-
-
 def test_c4_what_is_cut_at_the_end_is_told_so(
     place: DataDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -252,3 +248,41 @@ def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -
         # The operator may name a host that is not there yet.
         at = subscribed(root, "q")
         made(root, at, kind="webhook", url="http://unknown.example/x")
+
+
+# -- Each channel is at all of its surfaces; `xscl.delivery.endpoint` declares them --------
+
+
+def test_every_kind_has_a_channel() -> None:
+    assert set(CHANNELS) == set(get_args(Kind))
+
+
+@pytest.mark.parametrize("kind", CHANNELS)
+def test_a_channel_is_everywhere(kind: str, operator: httpx.Client) -> None:
+    channel = CHANNELS[kind]
+    assert channel.target in {one.name for one in fields(channel)}
+    outbox = (ROOT / "xscl/delivery/outbox/outbox.py").read_text()
+    assert any(re.search(rf"case {one.__name__}\(", outbox) for one in channel.__mro__), "a sender"
+    models = {
+        get_args(model.model_fields["kind"].annotation)[0]: model
+        for model in get_args(get_args(deliveries.NewEndpoint)[0])
+    }
+    assert kind in models, "a model of the API"
+    assert channel.target in models[kind].model_fields, "the target in its model"
+    ok(operator.put("/v1/subscriptions/any", json={"query": "S//a"}))
+    page = operator.get("/subscriptions/any").text
+    assert f'<option value="{kind}"' in page, "the form of the page"
+    assert f'"kind": "{kind}"' in (ROOT / "docs/deliveries.md").read_text(), "the documentation"
+
+
+def test_an_address_as_it_is_shown_is_none(operator: httpx.Client) -> None:
+    """A change by what an answer shows would lose the address."""
+    ok(operator.put("/v1/subscriptions/any", json={"query": "S//a"}))
+    new = {"kind": "slack", "url": "https://hooks.invalid/services/KEY"}
+    made = ok(operator.post("/v1/subscriptions/any/endpoints", json=new))
+    shown = {"url": "https://hooks.invalid/***"}
+    for answer in (
+        operator.post("/v1/subscriptions/any/endpoints", json={**new, **shown}),
+        operator.patch(f"/v1/subscriptions/any/endpoints/{made['id']}", json=shown),
+    ):
+        assert "give the whole address" in answer.json()["detail"]

@@ -10,12 +10,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
-import duckdb
 import httpx
 import pytest
 
@@ -25,8 +23,6 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from tests.xscl.failing_commits import POINTS, full_disk
-from tests.xscl.polling.scripted import Server, reply, rss
-from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull, DiskGuard, is_full
@@ -34,7 +30,6 @@ from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
-from xscl.polling.feed_poller import PollSettings
 from xscl.service.app import ServiceSettings
 from xscl.service.logs import LogFormat, logging_to
 from xscl.store.database import sqlite_error
@@ -49,18 +44,13 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full: set[str] = set()
-        self.lost: set[str] = set()  # points that invalidate the database, once
         self.failed: list[str] = []
-        self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
         monkeypatch.setattr(POINTS, self.reached)
         monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
     def reached(self, point: str) -> None:
-        if point in self.lost:
-            self.lost.remove(point)
-            raise duckdb.FatalException("FATAL Error: fsync failed!")
-        if point in self.full and threading.current_thread().name.startswith(self.thread):
+        if point in self.full:
             self.failed.append(point)
             if point == "before_commit":
                 raise full_disk()
@@ -68,17 +58,9 @@ class Disk:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with scripted() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Running]:
-    """A service that polls the server whenever it may."""
-    home = DataDirectory(tmp_path_factory.mktemp("disk") / "data")
-    polls = PollSettings((server.address,), quick=True)
-    with serving(home, fetching=polls) as made:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with a subscription."""
+    with serving(DataDirectory(tmp_path_factory.mktemp("disk") / "data")) as made:
         with made.client() as client:
             assert client.put("/v1/subscriptions/echo", json={"query": ECHO}).status_code == 201
         yield made
@@ -172,35 +154,6 @@ def test_c7_the_store_cannot_be_written(
         json={"query": "SELECT documents FROM matches WHERE list_contains(documents, 'store-2')"},
     ).json()["rows"]
     assert found == [[["store-1", "store-2"]]]
-
-
-def test_c7_feeds_are_polled_again(
-    running: Running, operator: httpx.Client, server: Server, disk: Disk
-) -> None:
-    """No item is lost or comes twice, wherever between the spool and the table it was."""
-    server.says("/feed", reply(rss("a", "b")))
-    added = operator.post("/v1/feeds", json={"url": server.url("/feed"), "stream": "news"})
-    assert added.status_code == 201, added.text
-    poll = f"/v1/feeds/{added.json()['key']}:poll"
-    disk.thread = "blocking"
-    items = "SELECT id, version FROM documents WHERE list_contains(streams, 'news') ORDER BY id"
-
-    def seen() -> list[str]:
-        rows = operator.post("/v1/sql", json={"query": items}).json().get("rows", ())
-        assert all(version == 1 for _, version in rows)
-        return [name.rsplit("#", 1)[1] for name, _ in rows]
-
-    eventually(lambda: len(seen()) == 2)
-    for at, point in enumerate(("spool_written", "before_commit")):
-        titles = ["a", "b", "c", "d"][: 3 + at]
-        disk.full, disk.failed = {point}, []
-        server.says("/feed", reply(rss(*titles)))
-        assert operator.post(poll).status_code == 202
-        eventually(lambda: bool(disk.failed))
-        disk.full = set()
-        eventually(lambda: running.service.disk.short() is None)
-        assert operator.post(poll).status_code == 202
-        eventually(partial(lambda count: len(seen()) == count, len(titles)))
 
 
 def test_c7_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import httpx
 import pytest
+from lxml import etree
 
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from tests.xscl.commandline import called
+from tests.xscl.polling import scripted
+from tests.xscl.service.conftest import (
+    Running,
+    code,
+    eventually,
+    ok,
+    serving,
+    token_of,
+)
+from tests.xscl.web.shown import parsed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import publishing
@@ -17,7 +30,7 @@ SECRET = "hunter2"
 
 
 @pytest.fixture(scope="module")
-def fed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """A service that may fetch from a server of feeds on this machine, and that server."""
     home = DataDirectory(tmp_path_factory.mktemp("fed") / "data")
     with publishing() as server:
@@ -26,8 +39,8 @@ def fed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str
             yield running, server.address
 
 
-def test_a_feed_from_adding_to_removing(fed: tuple[Running, str]) -> None:
-    running, server = fed
+def test_a_feed_from_adding_to_removing(samples: tuple[Running, str]) -> None:
+    running, server = samples
     with running.client() as operator:
         new = {"url": f"http://{server}/weather.atom", "stream": "weather", "tags": ["all"]}
         added = operator.post("/v1/feeds", json=new)
@@ -54,8 +67,8 @@ def test_a_feed_from_adding_to_removing(fed: tuple[Running, str]) -> None:
         assert line["outcome"] == "followed already"
 
 
-def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
-    running, server = fed
+def test_two_users_follow_one_address_apart(samples: tuple[Running, str]) -> None:
+    running, server = samples
     url = f"http://{server}/harbour.rss"
     with running.client() as operator:
         alice, bob = (running.client(token_of(operator, name)) for name in ("alice", "bob"))
@@ -87,29 +100,6 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
             assert code(carol.post("/v1/why", json=asked))[1] == "unknown_document"
 
 
-@pytest.mark.parametrize("host", ["[::1]", "u@127.0.0.1"])
-def test_w1_private_addresses(operator: httpx.Client, host: str) -> None:
-    """All networks, in every form: `tests/feeds/test_addresses.py`."""
-    answer = operator.post("/v1/feeds", json={"url": f"http://{host}/x"})
-    assert code(answer) in ((422, "url_private"), (422, "url_invalid"))
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        ("http://example.org:22/", "url_port"),
-        ("http://example.org:65536/", "feeds"),
-        ("gopher://example.org/", "feeds"),
-        ("file:///etc/passwd", "feeds"),
-        ("http://example.org\\@127.0.0.1/", "url_invalid"),
-    ],
-)
-def test_w5_ports_and_schemes(operator: httpx.Client, url: str, reason: str) -> None:
-    answer = operator.post("/v1/feeds", json={"url": url})
-    assert code(answer)[0] in (400, 422)
-    assert code(answer)[1] == reason
-
-
 def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: Running) -> None:
     new = {
         "url": f"https://ann:{SECRET}@feeds.example/a.atom?token={SECRET}",
@@ -134,3 +124,276 @@ def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: R
     assert operator.get("/v1/feeds:export").headers["x-left-out"] == "1"
     assert SECRET.encode() not in running.home.database.read_bytes()
     operator.delete(f"/v1/feeds/{key}")
+
+
+# -- Names of feeds on every surface, and lists of feeds -----------------------------------
+
+
+PAIR = (
+    "feeds//item->a[./title->t][./feed->f] JOIN{t = u AND f != g, 30 d}"
+    " feeds//item->b[./title->u][./feed->g]"
+)
+PATHS = ("/post", "/times")
+
+
+@contextmanager
+def following(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]:
+    """Run a service that follows two feeds of one host and one title, with one headline."""
+    with scripted.serving() as server:
+        for path in PATHS:
+            server.says(path, scripted.reply(scripted.rss("Ferry stops")))
+        fetching = PollSettings((server.address,))
+        with serving(place, fetching=fetching) as running, running.client() as operator:
+            for path in PATHS:
+                new = {"url": server.url(path), "stream": path[1:], "tags": ["daily"]}
+                assert operator.post("/v1/feeds", json=new).status_code == 201
+            ok(operator.put("/v1/subscriptions/same", json={"query": PAIR}))
+            eventually(lambda: ok(operator.get("/v1/subscriptions/same/matches"))["matches"])
+            yield running, server
+
+
+@pytest.fixture
+def fed(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]:
+    with following(place) as found:
+        yield found
+
+
+def origins(client: httpx.Client) -> set[str]:
+    """Return the sources of items on the cards of the newest match."""
+    page = parsed(client.get("/").text)
+    cards = page.xpath("//article[1]//p[@class='item-from']/mark")
+    return {" ".join(str(one.text_content()).split("value 2: ")[-1].split()) for one in cards}
+
+
+def test_each_surface_has_the_name_of_the_feed(fed: tuple[Running, scripted.Server]) -> None:
+    running, _ = fed
+    with running.client() as operator:
+        assert origins(operator) == {"Sample (post)", "Sample (times)"}, "they differ"
+        key = ok(operator.get("/v1/feeds", params={"text": "times"}))["items"][0]["key"]
+        named = ok(operator.patch(f"/v1/feeds/{key}", json={"title": " My <b>times\x01"}))
+        assert (named["title"], named["published_title"]) == ("My <b>times", "Sample")
+        assert origins(operator) == {"Sample", "My <b>times"}
+        match = ok(operator.get("/v1/subscriptions/same/matches"))["matches"][0]
+        shown = {one["stream"]: one["feed_title"] for one in match["sources"]}
+        assert shown == {"post": "Sample", "times": "My <b>times"}
+        entry = operator.get("/v1/subscriptions/same/feed.atom").text
+        assert "My &amp;lt;b&amp;gt;times" in entry
+        statement = "SELECT DISTINCT stream, feed_title FROM documents ORDER BY stream"
+        rows = ok(operator.post("/v1/sql", json={"query": statement}))["rows"]
+        assert rows == [["post", "Sample"], ["times", "My <b>times"]]
+        assert "My <b>times" in parsed(operator.get("/items").text).text_content()
+        (times,) = (one["document"] for one in match["sources"] if one["stream"] == "times")
+        document = operator.get("/document", params={"id": times})
+        assert "My <b>times" in parsed(document.text).text_content()
+        item = operator.get("/v1/documents", params={"stream": "times"}).json()["items"][0]
+        assert item["feed_title"] == "My <b>times"
+        form = {"feed": key, "title": "", "tags": "daily", "every": "1 h"}
+        assert operator.post("/feeds/edit", data=form).status_code == 303
+        assert ok(operator.get(f"/v1/feeds/{key}"))["title"] == "Sample", "its own again"
+
+
+def test_items_do_not_change_with_the_title_of_their_feed(
+    fed: tuple[Running, scripted.Server],
+) -> None:
+    running, server = fed
+    body = scripted.rss("Ferry stops").replace(b"<title>Sample", b"<title>Renamed")
+    server.says("/post", scripted.reply(body))
+    with running.client() as operator:
+        (feed,) = ok(operator.get("/v1/feeds", params={"text": "/post"}))["items"]
+        operator.post(f"/v1/feeds/{feed['key']}:poll")
+        eventually(lambda: ok(operator.get(f"/v1/feeds/{feed['key']}"))["title"] == "Renamed")
+        assert ok(operator.get(f"/v1/feeds/{feed['key']}"))["versions"] == feed["versions"] == 1
+
+
+def test_feeds_are_listed_by_name_state_and_newest_item(place: DataDirectory) -> None:
+    with scripted.serving() as server:
+        for number, (title, day) in enumerate((("beta", 3), ("Alpha", 5), ("gamma", 1))):
+            item = f"<item><title>t</title><pubDate>0{day} Nov 2026 00:00:00 GMT</pubDate></item>"
+            feed = f'<rss version="2.0"><channel><title>{title}</title>{item}</channel></rss>'
+            server.says(f"/{number}", scripted.reply(feed.encode()))
+        server.says("/3", scripted.reply(b"", status="404 Not Found"))
+        fetching = PollSettings((server.address,))
+        with serving(place, fetching=fetching) as running, running.client() as operator:
+            for number in range(4):
+                new = {"url": server.url(f"/{number}"), "tags": ["odd"] if number % 2 else []}
+                ok(operator.post("/v1/feeds", json={**new, "keep": True}))
+
+            def listed(**asked: str) -> list[str]:
+                found, after = list[str](), dict[str, str]()
+                while True:
+                    page = ok(operator.get("/v1/feeds", params={"limit": 1, **asked, **after}))
+                    found += [one["title"] for one in page["items"]]
+                    if page["next"] is None:
+                        return found
+                    after = {"after": page["next"]}
+
+            assert listed(sort="name") == ["Alpha", "beta", "gamma", ""]
+            assert listed(sort="state")[0] == ""
+            assert listed(sort="item") == ["Alpha", "beta", "gamma", ""]
+            assert sorted(listed()) == ["", "Alpha", "beta", "gamma"]
+            assert listed(text="ALPH") == ["Alpha"]
+            assert sorted(listed(tag="odd")) == ["", "Alpha"]
+            for sort, after in ("name", "none"), ("item", "a b"), ("state", "a 9" + "9" * 30):
+                wrong = operator.get("/v1/feeds", params={"sort": sort, "after": after})
+                assert code(wrong) == (422, "invalid_request")
+            page = parsed(operator.get("/feeds?tag=odd&sort=state").text)
+            names = page.xpath("//li[contains(@class, 'feed-row')]//h2/a/text()")
+            assert names == [server.url("/3"), "Alpha"]
+            assert page.xpath("//select[@id='tag']/option/text()") == ["all", "odd"]
+
+
+@pytest.mark.parametrize("sort", ["key", "name", "state", "item"])
+def test_a_list_goes_on_behind_a_feed_that_is_removed(place: DataDirectory, sort: str) -> None:
+    with serving(place) as running, running.client() as operator:
+        for name in "abcd":
+            new = {"url": f"http://{name}.example.org/feed", "keep": True}
+            ok(operator.post("/v1/feeds", json=new))
+        asked = {"sort": sort, "limit": "2"}
+        whole = [one["key"] for one in ok(operator.get(f"/v1/feeds?sort={sort}"))["items"]]
+        first = ok(operator.get("/v1/feeds", params=asked))
+        assert operator.delete(f"/v1/feeds/{first['items'][-1]['key']}").status_code == 204
+        rest = ok(operator.get("/v1/feeds", params={**asked, "after": first["next"]}))
+        assert [one["key"] for one in rest["items"]] == whole[2:]
+        assert rest["next"] is None
+
+
+def test_all_feeds_of_one_user_are_polled(fed: tuple[Running, scripted.Server]) -> None:
+    running, server = fed
+    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+        assert ok(ann.post("/v1/feeds:poll")) == {"feeds": 0}
+        before = [server.count(path) for path in PATHS]
+        assert ok(operator.post("/v1/feeds:poll")) == {"feeds": 2}
+        eventually(lambda: all(server.count(p) > n for p, n in zip(PATHS, before, strict=True)))
+        answer = operator.post("/feeds/poll-all")
+        page = parsed(operator.get(answer.headers["location"]).text)
+        assert "2 feeds are polled" in page.xpath("string(//p[@role='status'])")
+
+
+def test_the_page_says_what_following_a_feed_has_brought(
+    fed: tuple[Running, scripted.Server],
+) -> None:
+    running, server = fed
+    server.says("/new", scripted.reply(scripted.rss("a", "b")))
+    with running.client() as operator:
+        answer = operator.post("/feeds/add", data={"url": server.url("/new")})
+        page = parsed(operator.get(answer.headers["location"]).text)
+        said = " ".join(str(page.xpath("string(//p[@role='status'])")).split())
+        assert said.startswith("You follow Sample: it has 2 items. Its stream is")
+        refused = operator.post("/feeds/add", data={"url": server.url("/none"), "tags": "a, b"})
+        assert refused.status_code == 422
+        page = parsed(refused.text)
+        assert page.xpath("//input[@name='keep']")
+        assert page.xpath("//input[@id='tags']/@value") == ["a, b"], "what was typed stays"
+        assert etree.tostring(page).count(b"is not followed") == 1
+
+
+# -- The first answer of a feed ------------------------------------------------------------
+
+
+PAGE = b"<html><head><title>t</title></head><body>x</body></html>"
+ANSWERS = {
+    "/404": (scripted.reply(b"no", status="404 Not Found"), "the server answered 404 Not Found"),
+    "/410": (scripted.reply(b"", status="410 Gone"), "the feed is gone"),
+    "/500": (scripted.reply(b"", status="500 Oops"), "the server answered 500 Oops"),
+    "/page": (scripted.reply(PAGE), "the answer is a web page, not a feed"),
+    "/xml": (scripted.reply(b"<opml version='2.0'/>"), "which is no RSS and no Atom feed"),
+    "/broken": (scripted.reply(b"<rss><channel><item>"), "the feed cannot be read"),
+    "/json": (scripted.reply(b"{}"), "no JSON Feed"),
+    "/empty": (scripted.reply(b""), "the feed cannot be read"),
+}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, scripted.Server]]:
+    """A service that may fetch from a scripted server."""
+    home = DataDirectory(tmp_path_factory.mktemp("asked") / "data")
+    with scripted.serving() as server:
+        for path, (answer, _) in ANSWERS.items():
+            server.says(path, answer)
+        fetching = PollSettings((server.address,))
+        with serving(home, fetching=fetching) as running:
+            yield running, server
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_what_is_no_feed_is_refused_unless_it_is_wanted(
+    asked: tuple[Running, scripted.Server], path: str
+) -> None:
+    running, server = asked
+    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+        for client in (operator, ann):
+            asking = {"url": server.url(path), "stream": "unheard"}
+            refused = client.post("/v1/feeds", json=asking)
+            assert code(refused) == (400, "feeds")
+            assert ANSWERS[path][1] in refused.json()["detail"]
+            assert "is not followed" in refused.json()["detail"]
+            assert ok(client.get("/v1/feeds"))["items"] == []
+            assert client.get("/v1/streams/unheard").status_code == 404
+        used = ok(ann.get("/v1/me"))["used"]
+        assert (used["feeds"], used["streams"]) == (0, 0)
+        page = operator.post("/feeds/add", data={"url": server.url(path)})
+        assert page.status_code == 422
+        assert ANSWERS[path][1] in page.text
+    done = called("feeds", "add", server.url(path), "--data", str(running.home.path))
+    assert done.exit_code == 1
+    assert ANSWERS[path][1] in done.stderr
+    assert "is not followed" in done.stderr
+    kept = called("feeds", "add", server.url(path), "--keep", "--data", str(running.home.path))
+    assert kept.exit_code == 0
+    assert ANSWERS[path][1] in kept.stderr
+    with running.client() as operator:
+        (feed,) = ok(operator.get("/v1/feeds"))["items"]
+        operator.delete(f"/v1/feeds/{feed['key']}")
+        page = operator.post("/feeds/add", data={"url": server.url(path), "keep": "true"})
+        assert page.status_code == 303
+        (feed,) = ok(operator.get("/v1/feeds"))["items"]
+        assert ANSWERS[path][1] in feed["error"]
+        operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
+    running, server = asked
+    server.says("/good", scripted.reply(scripted.rss("a", "b")))
+    announcing = PAGE.replace(
+        b"</head>", b'<link rel="alternate" type="application/json" href="/feed.json"></head>'
+    )
+    feed = b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "1"}]}'
+    server.says("/announcing", scripted.reply(announcing))
+    server.says("/feed.json", scripted.reply(feed))
+    with running.client() as operator:
+        for path, items in (("/good", 2), ("/announcing", 1)):
+            added = operator.post("/v1/feeds", json={"url": server.url(path)})
+            assert added.status_code == 201
+            assert (added.json()["state"], added.json()["items"]) == ("ok", items)
+            assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
+
+
+def test_an_address_without_a_server_is_refused_and_kept_in_a_list(
+    asked: tuple[Running, scripted.Server],
+) -> None:
+    running, server = asked
+    with running.client() as operator:
+        refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
+        assert code(refused) == (400, "feeds")
+        assert "cannot be reached" in refused.json()["detail"]
+        (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
+        assert line["outcome"] == "added"
+        for feed in ok(operator.get("/v1/feeds"))["items"]:
+            operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+def test_a_feed_that_does_not_answer_in_time_is_followed(
+    asked: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, server = asked
+    monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
+    ending = asyncio.Event()
+
+    async def silent(writer: asyncio.StreamWriter) -> None:
+        await ending.wait()
+
+    server.says("/silent", silent)
+    with running.client() as operator:
+        added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
+        assert (added.status_code, added.json()["state"]) == (201, "new")
+        operator.delete(f"/v1/feeds/{added.json()['key']}")

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import json
+import logging
 import re
+from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.xscl.service.conftest import Running, eventually
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.commandline import called
+from tests.xscl.polling.scripted import DAY
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from xscl.client.bodies import ticks_of
+from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
+from xscl.ingestion.pipeline import Consumer
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.feed_repository import ticks
+from xscl.service import status
+from xscl.service.logs import LogFormat, OneLine, clean, logging_to
+from xscl.service.status import STEP, StatusSeries
 
 Figures = dict[tuple[str, str], float]
 
@@ -85,3 +104,176 @@ def test_w8_no_name_of_a_user_is_in_the_figures(
     assert not re.search(r"zebra|alice|_1\.", text, re.IGNORECASE)
     assert 'route="(none)"' in text
     assert 'method="other"' in text
+
+
+def test_a_step_of_the_wall_clock_is_reported_with_the_way_back(place: DataDirectory) -> None:
+    """Times of senders are bounded by the clock of arrivals, which does not follow."""
+    ahead, data = 0, ("--data", str(place.path))
+    clock = ArrivalClock(lambda: ticks() + ahead)
+    with serving(place, clock=clock) as running, running.client() as operator:
+
+        def shown() -> str:
+            return operator.get("/status", headers={"Accept": "text/html"}).text
+
+        status = operator.get("/v1/status").json()["service"]
+        assert (status["wall_clock"], status["wall_clock_ahead"]) == ("ok", 0)
+        ahead = 30 * DAY
+        health = ok(operator.get("/v1/health"))
+        assert health["clock"] == "stepped"
+        assert health["clock_ahead"] == pytest.approx(30 * 86_400, abs=1)
+        eventually(lambda: "Wall clock" in shown())
+        assert "restart the service if it is right now" in shown()
+        gauge = r"^xscl_wall_clock_ahead_seconds 2\.59\d+e\+06$"
+        assert re.search(gauge, operator.get("/v1/metrics").text, re.MULTILINE)
+        checked = called("doctor", "--port", "0", *data)
+        assert checked.exit_code == 1
+        assert "bad   clock     the wall clock is +2592000 s against" in checked.stdout
+        assert "hint: set it right, or restart the service if it is right now" in checked.stdout
+        assert "wall clock     +2592000 s against" in called("status", *data).stdout
+        sent = {"time": str(ticks() + 29 * DAY)}
+        refused = operator.post("/v1/documents/S", params=sent, content=b"<a/>")
+        assert code(refused) == (422, "future")
+        ahead = 0
+        eventually(lambda: "Wall clock" not in shown())
+        assert "bad   clock" not in called("doctor", "--port", "0", *data).stdout
+
+
+# -- The ring buffer of a service's figures ------------------------------------------------
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def ticks(self) -> int:
+        return int(self.seconds * 1e6)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_sample_has_rates_of_its_interval_and_the_largest_of_what_waited(clock: Clock) -> None:
+    series = StatusSeries(clock, clock.ticks)
+    series.observe(1_000, 10, 0, 0.0)  # before the first interval
+    clock.seconds += STEP / 2
+    series.observe(1_000, 10, 7, 4.5)
+    for number in range(100):
+        series.note_latency(number / 10)
+    assert series.since(0) == []
+    clock.seconds += STEP / 2
+    series.observe(1_030, 25, 2, 0.5)
+    (one,) = series.since(0)
+    assert ticks_of(one.at) == clock.ticks()
+    assert (one.documents, one.matches) == (30 / STEP, 15 / STEP)
+    assert (one.waiting, one.lag) == (7, 4.5)
+    assert one.memory > 1_000_000
+    assert (one.p50, one.p95) == (5.0, 9.5)
+    clock.seconds += STEP
+    series.observe(1_030, 25, 0, 0.0)
+    first, second = series.since(0)
+    assert (first, second.documents, second.waiting, second.p95) == (one, 0.0, 0, 0.0)
+    assert series.since(ticks_of(one.at)) == [second]
+
+
+def test_the_ring_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "KEPT", 3)
+    series = StatusSeries(clock, clock.ticks)
+    for number in range(10):
+        series.observe(number, 0, 0, 0.0)
+        clock.seconds += STEP
+    assert len(series.since(0)) == 3
+
+
+# -- The log -------------------------------------------------------------------------------
+
+
+def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:
+    made = logging.getLogger("xscl.test").makeRecord(
+        *("xscl.test", logging.WARNING, "f", 1, message, args, None), extra=extra
+    )
+    made.created = 1_700_000_000.25
+    return made
+
+
+def test_an_event_as_json() -> None:
+    line = OneLine(LogFormat.JSON).format(record("%s is late", "d1", documents=3, ok=True, who="é"))
+    assert json.loads(line) == {
+        "time": "2023-11-14T22:13:20.250Z",
+        "level": "WARNING",
+        "logger": "xscl.test",
+        "message": "d1 is late",
+        "documents": 3,
+        "ok": True,
+        "who": "é",
+    }
+
+
+def test_an_event_as_text() -> None:
+    line = OneLine(LogFormat.TEXT).format(record("late", documents=3, title='a "b"'))
+    assert line == '2023-11-14T22:13:20.250Z WARNING xscl.test late documents=3 title="a \\"b\\""'
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+@pytest.mark.parametrize(
+    "text",
+    ["a\nb", "a\r\nWARNING forged", "\x1b]0;title\x07", "\u2028", "\u202e", "\0", "x" * 10**5],
+)
+def test_w9_an_event_is_one_line_that_steers_nothing(form: LogFormat, text: str) -> None:
+    line = OneLine(form).format(record("%s", text, field=text))
+    assert line.isprintable()
+    assert len(line) < 30_000
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("token xscl_0123abcd_s3cr3t-Part_x", "s3cr3t"),
+        ("GET /f/Abcdefghijklmnop_12345.atom", "Abcdefghijklmnop"),
+        ("fetching https://user:hunter2@example.org/feed", "hunter2"),
+        ("smtp+starttls://me:hunter2@mail.example:587", "hunter2"),
+        ("https://example.org/feed?api_key=hunter2&x=1", "hunter2"),
+        ("Authorization: Bearer hunter2hunter2", "hunter2"),
+        ("authorization: basic aHVudGVyMjpodW50ZXIy", "aHVudGVy"),
+        ("signed with whsec_aHVudGVyMg==", "aHVudGVy"),
+    ],
+)
+def test_w19_no_secret_is_in_the_log(text: str, secret: str) -> None:
+    assert secret not in clean(text)
+    assert "(secret)" in clean(text)
+    error = OneLine(LogFormat.JSON).format(record("it failed", detail=text))
+    assert secret not in error
+
+
+def test_what_is_no_secret_stays() -> None:
+    text = "https://example.org/f/news?page=2 at 12:30@home by xscl_tools"
+    assert clean(text) == text
+
+
+def test_an_error_is_in_its_line() -> None:
+    stream = io.StringIO()
+    with logging_to(stream, LogFormat.JSON):
+        try:
+            raise ValueError("bad\nvalue")
+        except ValueError:
+            logging.getLogger("xscl.test").exception("it failed")
+    (line,) = stream.getvalue().splitlines()
+    assert "ValueError: bad" in json.loads(line)["error"]
+
+
+def test_each_batch_is_an_event(tmp_path: Path) -> None:
+    stream, before = io.StringIO(), logging.getLogger("xscl").handlers
+    with logging_to(stream, LogFormat.JSON), Engine() as engine, Spool(tmp_path) as spool:
+        spool.append([Document("S", "d1", 1, b"<a/>")], 0)
+        Consumer(spool, engine.ingest).run_once()
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    (pushed,) = [event for event in events if event["message"] == "a batch was pushed"]
+    assert (pushed["documents"], pushed["segment"]) == (1, 1)
+    assert re.fullmatch(r"[\d.]+", str(pushed["seconds"]))
+    assert logging.getLogger("xscl").handlers == before

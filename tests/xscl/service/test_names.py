@@ -12,7 +12,7 @@ import pytest
 
 from feeds.documents import Document
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import code, ok
+from tests.xscl.service.conftest import ok
 from xscl.documents.document_validation import LONGEST_ID
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
@@ -203,14 +203,3 @@ def test_names_in_a_backup(tmp_path: Path) -> None:
         engine.backup(tmp_path / "b.xsclbackup")
     with pytest.raises(BackupError, match="of a subscription has 20,000 characters"):
         restore(tmp_path / "b.xsclbackup", DataDirectory(tmp_path / "other"))
-
-
-def test_a_document_ahead_of_the_clock_is_refused_with_its_id_its_time_and_the_limit(
-    operator: httpx.Client, alice: httpx.Client
-) -> None:
-    for client, minutes in ((operator, "1,440"), (alice, "5")):
-        answer = client.post("/v1/documents/Z?id=z1&time=2090-01-02T03:04:05Z", content=b"<k/>")
-        assert code(answer) == (422, "future")
-        detail = answer.json()["detail"]
-        for told in ("'z1'", "2090-01-02T03:04:05Z", f"{minutes} min"):
-            assert told in detail

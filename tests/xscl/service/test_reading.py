@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 
 import httpx
@@ -9,10 +10,15 @@ import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
 from tests.xscl.web.shown import parsed
+from xscl import Document, Engine, Retention
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.service import browsing
 from xscl.service import marks as marks_of_users
-from xscl.service.accounts import Account, Quota
+from xscl.service.accounts import THE_OPERATOR, Account, Quota
+from xscl.service.browsing import DocumentPlace, browse
 from xscl.store.queries.owned_rows import read_marks
+from xscl.store.queries.rows import delete_rows
+from xscl.store.store import Store
 
 DAYS = ("05", "01", "09", "03")
 
@@ -118,3 +124,62 @@ def test_the_oldest_marks_beyond_the_bound_are_forgotten(
         marks_of_users.mark_read(store, ann, ["e"], read=True)
         kept = [row["item"] for row in read_marks(store, ann.number, limit=9)]
         assert kept == ["b", "d", "e"]
+
+
+# -- Documents by stream and text, as far as a user sees them ------------------------------
+
+
+ALICE, BOB = Account(7, "alice"), Account(8, "bob")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """Documents of the operator and of two users."""
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.push(
+            [
+                Document("news", "n1", 1, b"<i><t>Ham &amp; eggs</t></i>"),
+                Document(("news", "_7.own"), "both", 2, "<i>Äpfel</i>".encode()),
+                Document("_7.own", "_7.mine", 3, b"<i>hers</i>"),
+                Document("_8.own", "_8.his", 4, b"<i>his</i>"),
+                Document(
+                    "news", "latin", 5, b"<?xml version='1.0' encoding='iso-8859-1'?><i>\xe9</i>"
+                ),
+            ]
+        )
+        yield engine.state.store
+
+
+def ids(store: Store, who: Account, **asked: object) -> list[str]:
+    return [one.id for one in browse(store, who, **{"limit": 10, **asked})]  # type: ignore[arg-type]  # as asked
+
+
+def test_text_is_found_in_any_capitals_and_escaped(store: Store) -> None:
+    assert ids(store, BOB, text="ham & EGGS") == ["n1"]
+    assert ids(store, BOB, text="äpfel") == ["both"]
+    assert ids(store, BOB, text="LAT") == ["latin"]
+
+
+def test_pages_go_back_in_the_order_of_arrival(store: Store) -> None:
+    first = browse(store, ALICE, limit=2)
+    rest = browse(store, ALICE, before=DocumentPlace(first[-1].number), limit=10)
+    assert [one.id for one in (*first, *rest)] == ids(store, ALICE)
+
+
+def test_a_list_by_dates_goes_on_behind_a_document_that_is_gone(store: Store) -> None:
+    whole = browse(store, ALICE, limit=10, by_date=True)
+    place = DocumentPlace(whole[1].number, whole[1].ts)
+    with store.transaction():
+        delete_rows(store, "document", doc=place.number)
+    rest = browse(store, ALICE, before=place, limit=10, by_date=True)
+    assert rest == whole[2:]
+    assert rest
+
+
+def test_only_the_newest_documents_are_searched(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsing, "SEARCHED", 3)
+    assert ids(store, THE_OPERATOR, text="ham") == []
+    assert ids(store, THE_OPERATOR, text="lat") == ["latin"]
+    assert len(ids(store, THE_OPERATOR)) == 3

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
 
-from tests.xscl.service.conftest import code, eventually, ok
+from tests.xscl.service.conftest import code, eventually, ok, serving, token_of
+from xscl.ingestion.data_directory import DataDirectory
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 
@@ -122,3 +124,43 @@ def test_names_of_the_service_are_refused(operator: httpx.Client, bob: httpx.Cli
     cel = {"query": "SELECT * FROM _1.orders", "language": "cel"}
     assert code(operator.put("/v1/subscriptions/peek", json=cel)) == (400, "reserved_name")
     assert code(bob.put("/v1/subscriptions/peek", json=cel)) == (403, "operator_only")
+
+
+# -- Calendars in queries of users ---------------------------------------------------------
+
+
+QUERY = "AT '0 9 * * *'->t NOT FOLLOWED BY{2 h} invoices//n"
+
+
+def _posts(client: httpx.Client, hours: dict[str, int]) -> None:
+    for name, hour in hours.items():
+        address = f"/v1/documents/invoices?id={name}&time={hour * 3_600}000000"
+        ok(client.post(address, content=f"<i><n>{name}</n></i>"))
+
+
+def test_two_users_have_one_calendar(place: DataDirectory) -> None:
+    with ExitStack() as stack:
+        running = stack.enter_context(serving(place))
+        operator = stack.enter_context(running.client())
+        tokens = [token_of(operator, name) for name in ("clara", "dora")]
+        clients = [stack.enter_context(running.client(token)) for token in tokens]
+        for client in clients:
+            ok(client.put("/v1/streams/invoices", json={"live": False}))
+            asked = ok(client.post("/v1/check", json={"query": QUERY}))
+            assert not asked.get("warnings")
+            made = ok(client.put("/v1/subscriptions/missing", json={"query": QUERY}))
+            assert made["query"] == QUERY
+        _posts(clients[0], {"c1": 24 + 8, "c2": 24 + 10, "c3": 48 + 12})
+        _posts(clients[1], {"d1": 72 + 10, "d2": 96 + 12})
+
+        def found(client: httpx.Client) -> list[str]:
+            matches = ok(client.get("/v1/subscriptions/missing/matches"))["matches"]
+            return sorted(one["bindings"]["t"][0]["value"][:10] for one in matches)
+
+        eventually(lambda: len(found(clients[1])) == 3)
+        assert found(clients[0]) == ["1970-01-03", "1970-01-04", "1970-01-05"]
+        assert found(clients[1]) == ["1970-01-02", "1970-01-03", "1970-01-05"]
+        tried = ok(clients[0].post("/v1/try", json={"query": QUERY}))
+        assert tried["total"] >= 1
+        shown = ok(clients[0].get("/v1/subscriptions/missing/explain"))
+        assert "At 09:00, UTC" in str(shown) or "AT '0 9 * * *'" in str(shown)

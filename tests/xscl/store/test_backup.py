@@ -6,6 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
+import zipfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,20 +16,27 @@ from typing import Any, NoReturn
 import pytest
 
 import xscl
+from feeds.errors import SegmentDamaged
 from feeds.spool import Spool
-from tests.examples import usually
+from tests.examples import MORE, usually
+from tests.xscl.commandline import called
 from tests.xscl.store.backups import (
     SUBSCRIPTIONS,
     append,
     batch,
     consumed,
+    edited,
     everything,
     flipped,
     found,
+    members_of,
+    renamed,
+    replaced,
+    rewritten,
     subscribed,
 )
 from xscl.engine import backup as backup_module
-from xscl.engine.backup import Backup, back_up, read_backup
+from xscl.engine.backup import MANIFEST, Backup, back_up, read_backup, unpack
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_repository import FeedRepository, FeedRequest
@@ -382,3 +392,275 @@ def test_damage_is_not_accepted(killed: DataDirectory) -> None:
     with pytest.raises(StoreDamaged):
         accept(killed)
     assert everything(killed) == before
+
+
+# -- Cut, changed or interrupted at any place, a backup is refused, or is whole (C18) --------
+
+
+QUERY = "S//a->x FOLLOWED BY{x=y, 9} S//a->y"
+SEGMENTS = 6
+
+
+def document(number: int) -> xscl.Document:
+    return xscl.Document("S", f"d{number}", number, b"<a>the same</a>")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    """A data directory that has consumed two of six segments."""
+    served = DataDirectory(tmp_path_factory.mktemp("backed up") / "data")
+    served.create()
+    with xscl.Engine(served.database) as engine, Spool(served.spool) as spool:
+        engine.subscribe("pair", QUERY)
+        for number in range(SEGMENTS):
+            spool.append([document(number)], number)
+            if number == 1:
+                Consumer(spool, engine.ingest).run_once()
+    return served
+
+
+@pytest.fixture(scope="module")
+def whole(served: DataDirectory) -> Path:
+    """A backup of it."""
+    target = served.path.parent / "whole.xscl"
+    with xscl.Engine(served.database) as engine, closing(engine.connect()) as store:
+        back_up(store, target, served.spool)
+    return target
+
+
+def content(backup: Path, place: Path) -> dict[str, bytes]:
+    """Return the files that a restore would unpack."""
+    place.mkdir()
+    unpack(backup, place)
+    files = (path for path in place.rglob("*") if path.is_file())
+    return {str(path.relative_to(place)): path.read_bytes() for path in files}
+
+
+def refusal(backup: Path) -> BackupError | None:
+    """Return the error of a backup that cannot be restored."""
+    try:
+        read_backup(backup)
+    except BackupError as error:
+        return error
+    return None
+
+
+# -- Damage ----------------------------------------------------------------------------------
+
+
+def places(backup: Path) -> list[int]:
+    """Return places in the header of each member, in its data, and in the directory at the end."""
+    with zipfile.ZipFile(backup) as archive:
+        members, directory = archive.infolist(), archive.start_dir
+    found = list(range(directory, backup.stat().st_size, 7 if MORE > 1 else 53))
+    for one in members:
+        begin = one.header_offset
+        found += range(begin, begin + 60, max(1, 23 // MORE))
+        found += range(begin + 60, begin + one.file_size, max(1, one.file_size // (3 * MORE)))
+    return found
+
+
+def test_c18_a_cut_backup_is_refused(whole: Path, tmp_path: Path) -> None:
+    image, cut = whole.read_bytes(), tmp_path / "cut.xscl"
+    for length in (0, *places(whole), len(image) - 1):
+        cut.write_bytes(image[:length])
+        with pytest.raises(BackupError) as refused:
+            restore(cut, DataDirectory(tmp_path / "data"))
+        assert refused.value.message.startswith(f"{cut} is no backup of xscl, or it is damaged: ")
+    assert not (tmp_path / "data").exists()
+
+
+def test_c18_a_flipped_byte_is_refused_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    image, described = whole.read_bytes(), read_backup(whole)
+    expected = content(whole, tmp_path / "whole")
+    flipped, refused, same = tmp_path / "flipped.xscl", 0, 0
+    for place in places(whole):
+        changed = bytearray(image)
+        changed[place] ^= 1 << place % 8
+        flipped.write_bytes(changed)
+        error = refusal(flipped)
+        if error is not None:
+            assert str(flipped) in error.message
+            refused += 1
+        else:
+            assert read_backup(flipped) == described
+            assert content(flipped, tmp_path / f"at {place}") == expected
+            same += 1
+    assert refused > same > 0
+
+
+def test_c18_a_backup_without_one_of_its_members_is_refused(whole: Path, tmp_path: Path) -> None:
+    """Nor is one with a member twice taken."""
+    less, members = tmp_path / "less.xscl", [*members_of(whole).items()]
+    segments = read_backup(whole).segments
+    for number, (name, _) in enumerate(members):
+        for wrong in (members[:number] + members[number + 1 :], members + members[number:]):
+            if name in segments and len(wrong) < len(members):
+                continue
+            with warnings.catch_warnings(action="ignore"):  # that a name is there twice
+                rewritten(less, wrong)
+            with pytest.raises(BackupError, match="is no backup of xscl, or it is damaged"):
+                read_backup(less)
+
+
+# -- Interrupted ---------------------------------------------------------------------------
+
+BACK_UP = """
+import os, signal, sys
+from tests.xscl.commandline import called
+
+CALLS = ("write", "fsync", "rename", "replace", "unlink")
+target, data = sys.argv[1:]
+
+def back_up(point):
+    steps = began = 0
+    def count(frame, event, argument):
+        nonlocal steps, began
+        began = began or (event == "call" and frame.f_code.co_name == "_replacing")
+        steps += began and event == "c_call" and getattr(argument, "__name__", "") in CALLS
+        if steps == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    done = called("backup", target, "--data", data)
+    sys.setprofile(None)
+    sys.stderr.write(done.stderr)
+    return done.exit_code, steps
+
+# at each call since the file was begun, in a copy of this process
+back_up(-1)  # the first one in a process makes calls that later ones do not
+code, steps = back_up(-1)
+assert code == 0
+for point in range(1, steps):
+    child = os.fork()
+    if not child:
+        os._exit(back_up(point)[0] + 100)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status), (point, steps, status)
+    print("killed", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def is_whole(target: Path) -> None:
+    assert read_backup(target).segments == (f"spool/{3:012d}.arrows",)
+
+
+@pytest.mark.slow
+def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
+    served: DataDirectory, tmp_path: Path
+) -> None:
+    """Other remains are refused or whole, and the next backup removes them."""
+    target, killed = tmp_path / "backup.tar", 0
+    with subprocess.Popen(
+        [sys.executable, "-c", BACK_UP, str(target), str(served.path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while process.stdout.readline():
+            killed += 1
+            is_whole(target)
+            for left in tmp_path.glob("backup.tar*.tmp"):
+                error = refusal(left)
+                assert error is None or str(left) in error.message
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert process.stderr is not None
+        assert process.wait() == 0, process.stderr.read()
+    assert killed > 30
+    assert called("backup", str(target), "--data", str(served.path)).exit_code == 0
+    is_whole(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"], "leftovers are removed"
+
+
+# -- A backup with a value that no backup has is refused, and the message names it ---------
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda p: os.truncate(p, 0), "damaged"),
+    "a text": (lambda p: p.write_text("dear friend, " * 99), "damaged"),
+    "a manifest of nothing": (
+        lambda p: replaced(p, MANIFEST, b"[]"),
+        "its manifest cannot be read",
+    ),
+    "another store": (
+        lambda p: edited(p, store="other"),
+        "manifest.json says store other, and the database has [0-9a-f]{16}",
+    ),
+    "more commits": (
+        lambda p: edited(p, commits=999),
+        r"manifest.json says commits 999, and the database has [23]$",
+    ),
+    "an earlier version": (
+        lambda p: edited(p, version=18),
+        "version 18, which no release writes",
+    ),
+    "an earlier position": (
+        lambda p: edited(p, position=1),
+        "says position 1, and the database has 2$",
+    ),
+    "a position that waits": (lambda p: edited(p, position=3), "it has segment 3 of the spool"),
+    "a position beyond the spool": (
+        lambda p: edited(p, position=5),
+        "says position 5, and the last segment of the spool is 4$",
+    ),
+    "a spool that ends before its segments": (
+        lambda p: edited(p, latest=3),
+        "it has segment 4 of the spool, and the latest is 3",
+    ),
+    "another database": (
+        lambda p: replaced(p, DATABASE, b"dear friend, " * 9_999),
+        f"the store {DATABASE} is damaged, or it is no xscl store",
+    ),
+    "a later release": (lambda p: edited(p, version=99), "made by a later release"),
+    "a later format": (lambda p: edited(p, format=4), "made by a later release"),
+    "a path out of it": (
+        lambda p: renamed(p, f"spool/{3:012d}.arrows", "../../latest"),
+        "which no backup does",
+    ),
+    "no database": (lambda p: renamed(p, DATABASE, "spool/000000000009.arrows"), "parts"),
+    "a deeply nested manifest": (
+        lambda p: replaced(p, MANIFEST, b"[" * 60_000),
+        "its manifest cannot be read",
+    ),
+    "a manifest of other bytes": (
+        lambda p: replaced(p, MANIFEST, b"\xff"),
+        "its manifest cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", list(DAMAGE))
+def test_a_damaged_backup_touches_nothing(home: DataDirectory, backup: Path, damage: str) -> None:
+    spoil, match = DAMAGE[damage]
+    spoil(backup)
+    before = everything(home)
+    with pytest.raises(BackupError, match=match) as refused:
+        restore(backup, home, force=True)
+    assert everything(home) == before
+    assert not (backup.parent / "latest").exists()
+    assert str(backup) in refused.value.message
+    assert refused.value.hint
+    assert "restoring" not in refused.value.message + refused.value.hint, "a directory that is gone"
+    with pytest.raises(BackupError, match=match):
+        restore(backup, DataDirectory(backup.parent / "elsewhere"))
+    assert not (backup.parent / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("field", ["number", "rows", "arrived", "body", "crc32", "head"])
+def test_a_segment_that_was_damaged_before(
+    home: DataDirectory, backup: Path, tmp_path: Path, field: str
+) -> None:
+    """It may be the only backup: the store is restored, and consumers stop at the segment."""
+    name = f"spool/{3:012d}.arrows"
+    image = bytearray(members_of(backup)[name])
+    image[image.index(b"%s=" % field.encode()) + len(field) + 4] ^= 1
+    replaced(backup, name, bytes(image))
+    elsewhere = DataDirectory(tmp_path / "elsewhere")
+    assert restore(backup, elsewhere).damaged == (3,)
+    with pytest.raises(SegmentDamaged, match="xscl spool skip 3"):
+        consumed(elsewhere)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,23 +20,28 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.examples import tried
+from tests.examples import MORE, tried
+from tests.project import ROOT
+from tests.simulation import disk
+from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import store_file
-from xscl.store.database import translated
+from xscl.store.database import sqlite_error, translated
 from xscl.store.store import Store
 from xscl.store.store_errors import (
+    DATABASE,
     OldFormat,
     StoreDamaged,
     StoreInUse,
     StoreNeedsMemory,
     StoreUnavailable,
     StoreWentBack,
+    WrongVersion,
 )
+from xscl.store.store_file import log_path
 from xscl.store.store_lock import StoreLock, StoreMark, marked
 
-ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
 import os, sys
 from xscl.store.store import Store
@@ -395,3 +402,237 @@ def test_a_path_that_sqlite_cannot_name_is_refused(tmp_path: Path) -> None:
         pytest.raises(StoreError, match="is not in UTF-8"),
     ):
         copy_store(store, place / "copy")
+
+
+# -- The lock of a store -------------------------------------------------------------------
+
+
+def of_version_0_2(path: Path) -> None:
+    with duckdb.connect(path) as old:
+        old.execute("CREATE TABLE a(b INTEGER)")
+
+
+def a_text(path: Path) -> None:
+    path.write_text("no database, but a text\n")
+
+
+def of_something_else(path: Path) -> None:
+    with closing(apsw.Connection(str(path))) as other:
+        other.execute("CREATE TABLE a(b)")
+
+
+def of_a_later_version(path: Path) -> None:
+    with closing(Store(path)) as store:
+        store._database.writer.execute("PRAGMA state.user_version = 1000")
+    path.with_name(f"{path.name}.lock").unlink()  # as in a copy of the file alone
+
+
+def names(directory: Path) -> list[str]:
+    """Return the files of a directory, without the indexes that SQLite makes of logs."""
+    return sorted(one.name for one in directory.iterdir() if not one.name.endswith("-shm"))
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (of_version_0_2, OldFormat, "was written by version 0.2"),
+        (a_text, StoreDamaged, "it is no database of SQLite"),
+        (of_something_else, StoreDamaged, "it is a database of something else"),
+        (of_a_later_version, WrongVersion, "has version 1000"),
+        (a_directory, StoreError, "Is a directory"),
+    ],
+)
+def test_what_is_no_store_is_refused_and_gets_no_lock(
+    tmp_path: Path, make: Callable[[Path], None], kind: type[StoreError], message: str
+) -> None:
+    path = tmp_path / "old.db"
+    make(path)
+    before = names(tmp_path)
+    for _ in range(2):
+        with pytest.raises(kind, match=message):
+            Store(path)
+        assert names(tmp_path) == before
+
+
+def test_another_name_of_an_open_store_gets_no_lock(tmp_path: Path) -> None:
+    path, other = tmp_path / "state.db", tmp_path / "other.db"
+    with closing(Store(path)):
+        other.hardlink_to(path)
+        before = names(tmp_path)
+        for name in (other, path):
+            with pytest.raises(StoreInUse):
+                Store(name)
+            assert names(tmp_path) == before
+
+
+def test_a_lock_that_is_removed_meanwhile_excludes_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused store removes its lock between the moments when another opens and locks it."""
+    path, lock = tmp_path / "state.db", tmp_path / "state.db.lock"
+    left = [1, 2]
+
+    def remove(descriptor: int, how: int) -> None:
+        if left:
+            left.pop()
+            lock.unlink()
+        fcntl_flock(descriptor, how)
+
+    fcntl_flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", remove)
+    held = StoreLock(path)
+    assert not left
+    with pytest.raises(StoreInUse):
+        StoreLock(path)
+    assert lock.exists()
+    held.release()
+    StoreLock(path).release()
+
+
+# -- After a loss of power the store has what was acknowledged -----------------------------
+
+
+PUSHES = 120
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("gcc") is None,
+    reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
+)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return disk.build(tmp_path_factory.mktemp("library"))
+
+
+def record(home: Path, library: Path) -> None:
+    """Make pushes in the directory `under` of another one, and record the changes."""
+    (home / "under").mkdir()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "DISK_UNDER": str(home / "under"),
+        "DISK_LOG": str(home / "log"),
+    }
+    arguments = [str(home / "under" / "state.db"), str(home / "told"), str(PUSHES)]
+    command = [sys.executable, "-m", "tests.xscl.store.numbered_pushes", *arguments]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    assert acknowledged_in(home / "told") == PUSHES
+
+
+def expect_crashes_lose_nothing(home: Path, number: int, seed: int) -> None:
+    """Check the store after crashes at moments of a record, in the order of time."""
+    draw = random.Random(seed)
+    replayed = disk.Disk(home / "under", home / "log", is_replayed=True)
+    for place, size in enumerate(sorted(draw.choices(replayed.ends(), k=number))):
+        replayed.update(size)
+        crashed = home / f"crashed{place}"
+        was_killed = place % 3 == 0  # everything survives
+        replayed.crash(crashed, None if was_killed else draw, is_scattered=place % 2 == 0)
+        acknowledged = acknowledged_in(home / "told", size)
+        with closing(Store(crashed / "state.db")) as store:
+            expect_whole(store, acknowledged, acknowledged + 1)
+        shutil.rmtree(crashed)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
+    home = tmp_path_factory.mktemp("recorded")
+    record(home, library)
+    return home
+
+
+def test_a_loss_of_power_loses_nothing(recorded: Path) -> None:
+    expect_crashes_lose_nothing(recorded, tried(200), 3)
+
+
+def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> None:
+    script = (
+        "import sys; from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
+        " from xscl.store.store import Store; Store(sys.argv[1])"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
+    for after in range(1, 12, 3 if MORE > 1 else 6):
+        home = tmp_path / f"under{after}"
+        home.mkdir()
+        command = [sys.executable, "-c", script, str(home / "state.db"), str(after)]
+        environment["DISK_UNDER"] = str(home)
+        failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert "StoreError: the store" in failed.stderr, failed.stderr
+        with closing(Store(home / "state.db")) as store:
+            assert store.progress("position") == 0
+
+
+# -- A store that a kill has left with a large log, and little memory (row C19) ------------
+
+
+MB = 1 << 20
+LOG = 60
+"""The log's size, in MB."""
+
+LEAVE = f"""
+import os, secrets, signal, sys
+from pathlib import Path
+import xscl
+from xscl.store import database
+from xscl.store.store_file import log_path
+database.CHECKPOINT = 1 << 40
+engine = xscl.Engine(sys.argv[1])
+engine.subscribe("q", "S//a->x FOLLOWED BY{{x=y, 1 d}} S//a->y")
+log, number = log_path(Path(sys.argv[1])), 0
+while log.stat().st_size < {LOG * MB}:
+    xml = f"<r><a>1</a><t>{{secrets.token_hex(4_000_000)}}</t></r>".encode()
+    engine.push([xscl.Document("S", f"d{{number}}", number, xml)])
+    number += 1
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+START = """
+import resource, sys
+import xscl
+with xscl.Engine(sys.argv[1]) as engine:
+    print(len(engine.matches()))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def started(store: Path) -> tuple[int, float]:
+    """Return the number of matches of a store, and the most memory of a process with it, in MB."""
+    done = run(START, str(store))
+    assert done.returncode == 0, done.stderr
+    matches, memory = map(int, done.stdout.split())
+    return matches, memory / 1_024
+
+
+def test_c19_a_large_log_is_read_in_little_memory(tmp_path: Path) -> None:
+    store = tmp_path / DATABASE
+    assert run(LEAVE, str(store)).returncode == -signal.SIGKILL
+    assert log_path(store).stat().st_size >= LOG * MB
+    _, usual = started(tmp_path / "empty.db")
+    matches, memory = started(store)
+    documents = LOG // 8 + 1
+    assert matches == documents * (documents - 1) // 2
+    assert memory < usual + LOG / 2
+
+
+def test_c19_too_little_memory_is_no_damage() -> None:
+    """After a report of damage a backup would be put back."""
+    few = sqlite_error(Path(DATABASE), apsw.NoMemError("out of memory"))
+    assert isinstance(few, StoreNeedsMemory)
+    assert "nothing is lost" in str(few.hint)

@@ -12,8 +12,8 @@ import pytest
 from tests.xscl.service.conftest import ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop
-from tests.xscl.web.test_daily_in_browser import COUNTED, not_again
 from tests.xscl.web.test_pages import PAGES
+from tests.xscl.web.test_stories_in_browser import COUNTED, not_again
 from xscl.ingestion.data_directory import DataDirectory
 
 LOOKS = tuple(itertools.product(("light", "dark"), (WIDE, PHONE)))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ok
+from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import TRICKY, Shop, parsed
 from xscl.service import marks
 
@@ -96,3 +97,28 @@ def test_matches_are_starred_over_http_and_listed_page_by_page(shop: Shop) -> No
         assert shop.client.delete(f"/v1/stars/{one['id']}").status_code == 204
     assert ok(shop.client.get("/v1/stars"))["items"] == []
     assert called("stars", "--url", shop.address).stdout == ""
+
+
+# -- Stars, density and the operator's page in a browser -----------------------------------
+
+
+STAR = "article.match form.star button"
+
+
+pytestmark = pytest.mark.usefixtures("calm")
+
+
+@pytest.mark.slow
+def test_a_match_is_starred_by_its_key_in_place(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/?subscription=rising")
+    browser.one("#reading.reading-on")
+    browser.press("j", "s")
+    browser.until(lambda: browser.one(STAR).get_attribute("aria-pressed") == "true")
+    assert "subscription=rising" in browser.chrome.current_url
+    assert browser.shifted() < 0.01
+    browser.open(f"{shop.address}/starred")
+    assert browser.text("article h2") == "rising"
+    browser.press("j", "s")
+    browser.until(lambda: browser.one(STAR).get_attribute("aria-pressed") == "false")
+    browser.open(f"{shop.address}/starred")
+    assert "No match is starred" in browser.text(".empty")

@@ -1,18 +1,23 @@
 """Declarations of the relations, and users' queries over them."""
 
+import pkgutil
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib import import_module
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from xscl import Engine
 from xscl.service.names import owner
-from xscl.store.queries.analysis import tables_of
+from xscl.store import queries
+from xscl.store.queries.analysis import analysed, tables_of
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
@@ -21,8 +26,16 @@ from xscl.store.queries.relations import (
     relations_for,
     relations_of_template,
 )
+from xscl.store.queries.rows import _FEW, found_number
 from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.queries.tables import TABLES
+from xscl.store.queries.texts import (
+    bytes_of_texts,
+    delete_texts,
+    documents_with_texts,
+    sizes_of_texts,
+    texts_of,
+)
 from xscl.store.store import Store
 
 
@@ -124,3 +137,86 @@ def test_a_condition_finds_the_names_of_an_owner(number: int) -> None:
         for name in NAMES:
             rows = store.fetch(f"SELECT {condition} FROM (SELECT ? AS name)", [name])
             assert rows == [(owner(name)[0] == number,)], name
+
+
+# -- Rows that are asked for, and deleted, by few numbers and by many ----------------------
+
+
+DOCS = range(1, 2_000)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store(None)
+    store.insert("text", {"doc": DOCS, "xml": [b"x" * (doc % 7) for doc in DOCS]})
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, _FEW, _FEW + 1, len(DOCS)])
+def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None:
+    docs = np.array(DOCS[:count], np.int64)
+    sizes = [doc % 7 for doc in DOCS[:count]]
+    before = bytes_of_texts(store)
+    found = {doc: text.xml for doc, text in texts_of(store, docs.tolist()).items()}
+    assert found == {doc: b"x" * size for doc, size in zip(DOCS, sizes, strict=False)}
+    assert sizes_of_texts(store, docs) == sizes
+    assert delete_texts(store, docs) == sum(sizes)
+    assert bytes_of_texts(store) == before - sum(sizes)
+    assert documents_with_texts(store, before=DOCS.stop).tolist() == list(DOCS[count:])
+
+
+def test_a_list_of_many_numbers_is_that_of_its_statement(store: Store) -> None:
+    for docs in (range(1, 20), range(5, 15), range(1, len(DOCS)), range(7, 30)):
+        assert sorted(texts_of(store, docs)) == list(docs)
+
+
+def test_no_row_and_null_are_no_number(store: Store) -> None:
+    assert found_number(store, "SELECT max(doc) FROM state.document") is None
+    assert found_number(store, "SELECT doc FROM state.document") is None
+    assert found_number(store, "SELECT max(doc) FROM state.text") == DOCS[-1]
+
+
+def test_the_newest_rows_stay_of_too_many(store: Store) -> None:
+    def late() -> list[int]:
+        return [doc for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY doc")]
+
+    store.insert("late", {"doc": range(10), "watermark": range(10)})
+    keep_newest(store, 5, tolerated=10)
+    assert late() == list(range(10))
+    keep_newest(store, 5, tolerated=9)
+    assert late() == list(range(5, 10))
+
+
+# -- Statements that analyse whole tables --------------------------------------------------
+
+
+def _queries() -> list[str]:
+    names = [one.name for one in pkgutil.iter_modules(queries.__path__)]
+    modules = [import_module(f"{queries.__name__}.{name}") for name in names]
+    values = {value for module in modules for value in vars(module).values() if type(value) is str}
+    return [value for value in values if "state." in value and "SELECT" in value]
+
+
+def test_the_stored_tables_of_a_query_are_known() -> None:
+    for query in _queries():
+        assert tables_of(query) <= {*TABLES, *CHUNKED}, query
+
+
+def test_an_analysis_reads_stored_and_lent_tables() -> None:
+    asked = (
+        "SELECT name, lateness * factor AS product, [name] AS names FROM state.stream"
+        " JOIN by_name USING (name) WHERE lateness > ? ORDER BY name"
+    )
+    columns = {"live": False, "attributes": None}
+    with closing(Store(None)) as store:
+        store.insert_rows(
+            "state.stream",
+            ({"name": name, "lateness": n, **columns} for n, name in enumerate("STU")),
+        )
+        for factor in (2, 3):
+            lent = {"by_name": pa.table({"name": ["S", "T", "U"], "factor": [factor] * 3})}
+            assert list(analysed(store, asked, [0], lent)) == [
+                {"name": "T", "product": factor, "names": ["T"]},
+                {"name": "U", "product": 2 * factor, "names": ["U"]},
+            ]
