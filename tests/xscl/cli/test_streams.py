@@ -49,7 +49,7 @@ def command(folder: Path, line: str, **variables: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("encoding", usually(["ascii", "latin-1"], "latin-1"))
-@pytest.mark.parametrize("form", ["text", "xml", "jsonl"])
+@pytest.mark.parametrize("form", usually(["text", "xml", "jsonl"], "text", "xml"))
 def test_an_encoding_that_lacks_a_character(folder: Path, encoding: str, form: str) -> None:
     """Text has an escape in its place, XML a reference."""
     ran = command(folder, f"xscl {RUN} --format {form}", PYTHONIOENCODING=encoding)
@@ -68,12 +68,12 @@ def test_an_error_in_an_encoding_that_lacks_a_character(folder: Path) -> None:
 
 
 def test_an_argument_that_is_no_text(folder: Path) -> None:
-    ran = command(folder, r"xscl run -q 'S//a->x' $'\xff.xml'; xscl help $'\xff'")
+    ran = command(folder, r"xscl run -q 'S//a->x' $'\xff.xml'")
     assert ran.returncode != 0
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", usually([">&-", "2>&-", "<&- >&- 2>&-"], "<&- >&- 2>&-"))
 @pytest.mark.parametrize("line", usually([RUN, PUSH, "--version"], PUSH))
 def test_a_closed_stream(folder: Path, line: str, closed: str) -> None:
     """The work is done as with a stream that nobody reads."""
@@ -90,7 +90,7 @@ def test_what_a_closed_standard_input_has_is_nothing(folder: Path) -> None:
     assert ran.returncode in (0, 1, 2)
 
 
-@pytest.mark.parametrize("line", usually([RUN, "help xscl", "run --help"], RUN, "help xscl"))
+@pytest.mark.parametrize("line", usually([RUN, "help xscl", "run --help"], RUN))
 def test_a_reader_that_goes_away(folder: Path, line: str) -> None:
     ran = command(folder, f"xscl {line} | head -n 1; exit ${{PIPESTATUS[0]}}")
     assert ran.stderr == ""
@@ -107,8 +107,8 @@ def test_a_full_disk_behind_the_output(folder: Path, line: str) -> None:
 
 
 def test_a_full_disk_behind_the_errors(folder: Path) -> None:
-    ran = command(folder, f"xscl {RUN} 2> /dev/full; xscl run -q 'S//' f.xml 2> /dev/full")
-    assert ran.returncode in (1, 2)
+    ran = command(folder, "xscl run -q 'S//' f.xml 2> /dev/full")
+    assert ran.returncode == 2
 
 
 @pytest.mark.slow
