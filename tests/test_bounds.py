@@ -61,7 +61,6 @@ import xscl.polling.hubs as hubs
 import xscl.polling.new_items as new_items
 import xscl.service.accounts as accounts
 import xscl.service.app as installation
-import xscl.service.browsing as browsing
 import xscl.service.guard as guard
 import xscl.service.logs as logs
 import xscl.service.match_views as showing
@@ -80,6 +79,7 @@ import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.shredding.nodes.tree as tree_cache
 import xscl.store.database as database
+import xscl.store.queries.browsing as browsing
 import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match

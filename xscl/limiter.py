@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 
 from xscl.errors import XsclError
@@ -159,6 +160,7 @@ class KeyedLimiter(Generic[K]):
             self.release(key)
 
 
+@dataclass(eq=False)
 class FairLimiter:
     """At most `total` holders, of each user one, with `queued` more waiting.
 
@@ -168,20 +170,14 @@ class FairLimiter:
     without a limit, and `timeout` begins after them.  `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        total: int,
-        queued: int = 1,
-        timeout: float = 2.0,
-        *,
-        waits_for_own: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._total = total
-        self._queued = queued
-        self._timeout = timeout
-        self._waits_for_own = waits_for_own
-        self._clock = clock
+    total: int
+    queued: int = 1
+    timeout: float = 2.0
+    _: KW_ONLY
+    waits_for_own: bool = False
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._admitted = KeyedLimiter[int]()
         self._own = KeyedLimiter[int]()
         self._all = KeyedLimiter[None]()
@@ -193,13 +189,13 @@ class FairLimiter:
             "your earlier request is still in progress", hint="send one after the other"
         )
         full = TooManyConcurrent("too many concurrent requests", hint="retry in a few seconds")
-        begun = self._clock()
+        begun = self.clock()
         with (
-            self._admitted.hold(user, 1 + self._queued, own),
-            self._own.hold(user, 1, own, None if self._waits_for_own else self._timeout),
+            self._admitted.hold(user, 1 + self.queued, own),
+            self._own.hold(user, 1, own, None if self.waits_for_own else self.timeout),
         ):
-            waited = 0.0 if self._waits_for_own else self._clock() - begun
-            with self._all.hold(None, self._total, full, max(0.0, self._timeout - waited)):
+            waited = 0.0 if self.waits_for_own else self.clock() - begun
+            with self._all.hold(None, self.total, full, max(0.0, self.timeout - waited)):
                 yield
 
 

@@ -62,23 +62,24 @@ class HungUp(Refused):
 
 
 class Listening:
-    """Takes the place of `xscl.service.server.Server`, on the same event loop."""
+    """Takes the place of `xscl.service.server.serving`, on the same event loop."""
 
     current: Listening | None = None
 
-    def __init__(self, app: Any, _settings: object, _limit: object, loop: EventLoop) -> None:
-        self.address = ADDRESS
+    def __init__(self, app: Any, loop: EventLoop) -> None:
         self.service: App = app.state.service
         self._app = app
         self._loop = loop.loop
 
-    def start(self) -> None:
-        """Accept requests."""
-        Listening.current = self
-
-    def stop(self) -> None:
-        """Accept no more requests."""
-        Listening.current = None
+    @classmethod
+    @contextmanager
+    def serving(cls, app: Any, _settings: object, _limit: object, loop: EventLoop) -> Iterator[str]:
+        """Accept requests during the block."""
+        cls.current = cls(app, loop)
+        try:
+            yield ADDRESS
+        finally:
+            cls.current = None
 
     def begin(self, exchange: Exchange) -> None:
         """Run the application for one request."""
@@ -274,7 +275,7 @@ def install() -> None:
 
     Idle threads would take nine tenths of the steps.
     """
-    xscl.service.server.Server = Listening  # type: ignore[assignment,misc]
+    xscl.service.server.serving = Listening.serving  # type: ignore[assignment]
     xscl.delivery.outbox.deliveries.SAVING = 7.0
     xscl.polling.feed_poller._LOOK = 60.0
     xscl.server.serve.REPORT = 300.0

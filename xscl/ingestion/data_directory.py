@@ -245,19 +245,19 @@ class DataDirectory:
 
     def address(self) -> str | None:
         """Return the address of the running service, None if it serves no requests."""
+        return self._address() or None
+
+    def is_starting(self) -> bool:
+        """Return True if a service that will serve requests has not written its address yet."""
+        return self._address() == ""
+
+    def _address(self) -> str | None:
+        """Return the address that a service has written, "" before it has; None without one."""
         holder = self.holder()
         if holder is None or holder.command != SERVICE:
             return None
         written = self.read_status() or {}
-        return (written.get("address") or None) if written.get("pid") == holder.pid else None
-
-    def is_starting(self) -> bool:
-        """Return True if a service that will serve requests has not written its address yet."""
-        holder = self.holder()
-        if holder is None or holder.command != SERVICE:
-            return False
-        written = self.read_status() or {}
-        return written.get("pid") != holder.pid or written.get("address") == ""
+        return written.get("address") if written.get("pid") == holder.pid else ""
 
 
 _OF_EXECUTORS = ("plan-*", "checkpoint", "local", "offer*", "documents.arrow")

@@ -15,6 +15,7 @@ for them.  A document that exceeds the lateness of its stream is late, and is re
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from feeds.faultpoints import reached
 from feeds.spool import Spool
@@ -25,6 +26,7 @@ ON_THE_WAY = 1_000_000
 """Ticks from a document's own time to its segment that are allowed for."""
 
 
+@dataclass(eq=False)
 class Heartbeat:
     """Appends beats to a spool when an engine waits for time to pass.
 
@@ -32,31 +34,24 @@ class Heartbeat:
     returns the time.  Both are in ticks.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        spool: Spool,
-        heard_until: Callable[[], int | None] = lambda: None,
-        clock: Callable[[], int] = ticks,
-    ) -> None:
-        self._engine = engine
-        self._spool = spool
-        self._heard_until = heard_until
-        self._clock = clock
+    engine: Engine
+    spool: Spool
+    heard_until: Callable[[], int | None] = lambda: None
+    clock: Callable[[], int] = ticks
 
     def beat_if_due(self) -> None:
         """Append a beat if an operator waits for it, and the spool is consumed.
 
         Raises SegmentsMissing if a segment is lost.
         """
-        time = self._clock() - ON_THE_WAY
-        waiting = self._spool.consecutive(self._engine.ingest.segment, self._spool.latest(), 1)
-        if waiting or not self._engine.ingest.is_awaited(time):
+        time = self.clock() - ON_THE_WAY
+        waiting = self.spool.consecutive(self.engine.ingest.segment, self.spool.latest(), 1)
+        if waiting or not self.engine.ingest.is_awaited(time):
             return
-        heard = self._heard_until()
+        heard = self.heard_until()
         if heard is not None and heard < time:
             time = heard
-            if not self._engine.ingest.is_awaited(time):
+            if not self.engine.ingest.is_awaited(time):
                 return
-        self._spool.beat(time)
+        self.spool.beat(time)
         reached("beat")

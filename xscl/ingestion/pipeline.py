@@ -13,13 +13,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool, note_consumed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import BatchSize
-from xscl.engine.executors import ExecutorResults, Executors
+from xscl.engine.executors import Executors
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.errors import XsclError
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
@@ -73,6 +74,7 @@ def _ignore(outcome: object) -> None:
     """Ignore matches, which are in the store, and counts."""
 
 
+@dataclass(eq=False)
 class Consumer:
     """Consumes a spool, with `executors` for stage 1 and for the joins that they evaluate.
 
@@ -87,37 +89,25 @@ class Consumer:
     `on_away` is called with the failure while executors are away, and with None afterwards.
     """
 
-    def __init__(
-        self,
-        spool: Spool,
-        ingest: Ingest,
-        *,
-        executors: Executors | None = None,
-        hold: Callable[[], None] = _go_on,
-        attempts: BatchAttempts | None = None,
-        on_matches: Callable[[Matches], None] = _ignore,
-        on_pushed: Callable[[PushResult], None] = _ignore,
-        on_committed: Callable[[BatchKey], None] = _ignore,
-        on_away: Callable[[ExecutorsAway | None], None] = _ignore,
-        batch: int = BATCH,
-        most_bytes: int = BATCH_BYTES,
-        seconds: float = SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._spool = spool
-        self._ingest = ingest
-        self._executors = executors
-        self._hold = hold
-        self._attempts = attempts or BatchAttempts()
-        self._on_matches = on_matches
-        self._on_pushed = on_pushed
-        self._on_committed = on_committed
-        self._on_away = on_away
-        self._sizing = BatchSize(seconds, batch)
-        self._clock = clock
-        self._most_bytes = most_bytes
+    spool: Spool
+    ingest: Ingest
+    _: KW_ONLY
+    executors: Executors | None = None
+    hold: Callable[[], None] = _go_on
+    attempts: BatchAttempts = field(default_factory=BatchAttempts)
+    on_matches: Callable[[Matches], None] = _ignore
+    on_pushed: Callable[[PushResult], None] = _ignore
+    on_committed: Callable[[BatchKey], None] = _ignore
+    on_away: Callable[[ExecutorsAway | None], None] = _ignore
+    batch: int = BATCH
+    most_bytes: int = BATCH_BYTES
+    seconds: float = SECONDS
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._sizing = BatchSize(self.seconds, self.batch)
         self._stopping = threading.Event()
-        self._position = ingest.segment
+        self._position = self.ingest.segment
         self._failures = 0  # of executors, since they evaluated something
 
     def run_once(self) -> int:
@@ -125,75 +115,60 @@ class Consumer:
 
         Raises ExecutorsAway.
         """
-        count, end = 0, self._spool.latest()
+        count, end = 0, self.spool.latest()
         while not self._stopping.is_set():
             numbers = self._next_batch(end)
             if not numbers:
                 break
-            self._hold()
-            if self._executors is None:
+            self.hold()
+            if self.executors is None:
                 count += self._consume(numbers)
             else:
-                with self._executors.between():
+                with self.executors.between():
                     count += self._consume(numbers)
         return count
 
     def _consume(self, numbers: Sequence[int]) -> int:
         """Consume segments as one batch, and return the number of documents."""
-        documents, beats = read_all(self._spool, numbers)
+        documents, beats = read_all(self.spool, numbers)
         last = numbers[-1]
-        arrived = self._spool.segment(last).arrived
+        arrived = self.spool.segment(last).arrived
         evaluated, poison = None, frozenset[int]()
-        if self._executors is not None:
+        if self.executors is not None:
             if self._failures >= SUSPICIOUS:
                 poison = poisonous(documents)
             self._failures += 1
-            evaluated = self._executors.evaluate(numbers, documents, poison)
+            evaluated = self.executors.evaluate(numbers, documents, poison)
             poison = evaluated.poison  # of the first time, if the store could not take them then
             self._failures = 0
-            self._on_away(None)
+            self.on_away(None)
         reached("batch_read")
-        if self._attempts.begin(last, self._ingest.segment):
+        if self.attempts.begin(last, self.ingest.segment):
             poison = poisonous(documents)
         for at in sorted(poison):
             name = documents[at].id
             _log.error("the document %r is set aside: a process ended while it read it", name)
-        began = self._clock()
-        self._push(documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated, poison)
-        if self._executors is None:
-            self._sizing.learn(len(documents), self._clock() - began)
-        self._position = last
-        reached("batch_done")
-        forget(self._spool, last)
-        return len(documents)
-
-    def _push(
-        self,
-        documents: DocumentColumns,
-        batch: BatchKey,
-        evaluated: ExecutorResults | None,
-        poison: frozenset[int],
-    ) -> None:
-        """Push a batch; one that was consumed before changes nothing and matches nothing."""
 
         def heard(matches: Matches) -> None:
             reached("committed")
-            self._on_matches(matches)
+            self.on_matches(matches)
 
-        began = time.perf_counter()
-        pushed = self._ingest.push(
+        # A batch that was consumed before changes nothing and matches nothing.
+        batch, began = BatchKey(SPOOL, last, last, beats, arrived), self.clock()
+        pushed = self.ingest.push(
             documents, source=batch, evaluated=evaluated, poison=poison, listen=heard
         )
-        self._on_pushed(pushed)
-        self._on_committed(batch)
-        _log.info(
-            "a batch was pushed",
-            extra={
-                "documents": len(documents),
-                "segment": batch.segment,
-                "seconds": round(time.perf_counter() - began, 4),
-            },
-        )
+        self.on_pushed(pushed)
+        self.on_committed(batch)
+        seconds, count = self.clock() - began, len(documents)
+        figures = {"documents": count, "segment": last, "seconds": round(seconds, 4)}
+        _log.info("a batch was pushed", extra=figures)
+        if self.executors is None:
+            self._sizing.learn(count, seconds)
+        self._position = last
+        reached("batch_done")
+        forget(self.spool, last)
+        return count
 
     def serve(self, interval: float = 1.0, beat: Callable[[], None] = lambda: None) -> None:
         """Consume present and new segments until `stop`.
@@ -207,7 +182,7 @@ class Consumer:
                 self.run_once()
             except ExecutorsAway as error:
                 if not self._stopping.is_set():
-                    self._on_away(error)
+                    self.on_away(error)
                     self._stopping.wait(AGAIN)
                 continue
             if time.monotonic() >= due:
@@ -215,21 +190,21 @@ class Consumer:
                 due = time.monotonic() + interval
             looking = time.monotonic() + interval
             while not self._stopping.is_set() and (left := looking - time.monotonic()) > 0:
-                if self._spool.wait(self._position, min(left, _STOPPED_WITHIN)):
+                if self.spool.wait(self._position, min(left, _STOPPED_WITHIN)):
                     break
 
     def stop(self) -> None:
         """Request the end after the batch in progress; from any thread or signal handler."""
         self._stopping.set()
-        if self._executors is not None:
-            self._executors.stop()
+        if self.executors is not None:
+            self.executors.stop()
 
     def _next_batch(self, end: int) -> list[int]:
         """Return the segments of the next batch, up to `end`; none if there are none.
 
         Raises SegmentsMissing if the next one is lost.
         """
-        waiting = self._spool.consecutive(self._position, end, _LISTED)
+        waiting = self.spool.consecutive(self._position, end, _LISTED)
         if len(waiting) < 2:
             return waiting  # not opened twice: the first one is taken, whatever is in it
         batch: list[int] = []
@@ -239,10 +214,10 @@ class Consumer:
         for number in waiting:
             if batch and rows >= most:
                 break
-            segment = self._spool.segment(number)
+            segment = self.spool.segment(number)
             rows += segment.rows
             size += segment.size
-            if batch and size > self._most_bytes:
+            if batch and size > self.most_bytes:
                 break
             batch.append(number)
         return batch

@@ -5,12 +5,15 @@ They work without the engine's lock, which a long push holds, and are thread-saf
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from xscl.errors import XsclError
+
+_log = logging.getLogger(__name__)
 
 STALLED = 60.0
 """Seconds without a commit, while segments wait, after which the consumer counts as stalled.
@@ -32,43 +35,39 @@ class ConsumerStall:
     seconds: float
 
 
+@dataclass(eq=False)
 class ConsumerWatch:
     """Compares the committed segments with the spool; `latest` returns its last segment.
 
     Thread-safe. It has to be polled, because it detects only then that waiting begins.
     """
 
-    def __init__(
-        self,
-        latest: Callable[[], int],
-        position: int,
-        clock: Callable[[], float] = time.monotonic,
-        stalled: float = STALLED,
-    ) -> None:
-        self._latest = latest
-        self._position = position
-        self._clock = clock
-        self._stalled = stalled
+    latest: Callable[[], int]
+    position: int
+    clock: Callable[[], float] = time.monotonic
+    stalled: float = STALLED
+
+    def __post_init__(self) -> None:
         self._since: float | None = None  # when it was first seen that something waits
         self._mutex = threading.Lock()
 
     def committed(self, position: int) -> None:
         """Record that the spool was consumed up to a segment, in a durable transaction."""
         with self._mutex:
-            self._position = position
+            self.position = position
             self._since = None
 
     def stall(self) -> ConsumerStall | None:
         """Return the stall of the consumer, None if it advances."""
-        latest, now = self._latest(), self._clock()
+        latest, now = self.latest(), self.clock()
         with self._mutex:
-            if latest <= self._position:
+            if latest <= self.position:
                 self._since = None
                 return None
             if self._since is None:
                 self._since = now
             waited = now - self._since
-            return ConsumerStall(self._position + 1, waited) if waited >= self._stalled else None
+            return ConsumerStall(self.position + 1, waited) if waited >= self.stalled else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +80,24 @@ class Away:
 
 
 class ExecutorsWatch:
-    """Notes whether executors are away, as they are until they have started; thread-safe.
+    """Notes whether executors are away, as they are until they have started.
 
-    `now` returns the time in ticks.
+    `now` returns the time in ticks.  `away` is None if they are there.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._mutex = threading.Lock()
-        self._away: Away | None = Away(now(), STARTING, _LASTS)
+        self.away: Away | None = Away(now(), STARTING, _LASTS)
 
-    @property
-    def away(self) -> Away | None:
-        """Since when executors are away, and why; None if they are there."""
-        with self._mutex:
-            return self._away
-
-    def note(self, failure: XsclError | None) -> bool:
-        """Record why executors are away, None if they are there; return True for a new reason."""
-        with self._mutex:
-            before = self._away
-            if failure is None:
-                self._away = None
-                return before is not None
-            since = self._now() if before is None else before.since
-            self._away = Away(since, failure.message, failure.hint)
-            return before is None or before.reason != failure.message
+    def note(self, failure: XsclError | None) -> None:
+        """Record why executors are away, None if they are there; only the consumer does."""
+        before = self.away
+        if failure is None:
+            self.away = None
+            if before is not None and before.reason != STARTING:
+                _log.warning("Spark is there: documents are taken from the spool again")
+            return
+        since = self._now() if before is None else before.since
+        self.away = Away(since, failure.message, failure.hint)
+        if before is None or before.reason != failure.message:
+            _log.warning("documents wait in the spool: %s", failure.message)

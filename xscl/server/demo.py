@@ -21,7 +21,6 @@ from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory, DataDirectoryError
 from xscl.polling.feed_commands import follow
-from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, FeedRequest, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
@@ -132,29 +131,22 @@ def demonstrate(
     With a Spark master documents pass its executors.
     It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
-    _expect_new(home)
-    with publishing() as server:
-        fetching = PollSettings((server.address,), quick=True)
+    listening = None if once else ServiceSettings(port=0)  # any free port
+    serving = ServeSettings(master, listen=listening)
+    with _followed(home, serving, feeds(), 0.0, subscriptions()) as (settings, server):
 
         def consuming(seconds: float) -> None:
             server.begun.set()
             if master is not None:
                 tell(f"Spark has started in {seconds:.0f} s")
 
-        listening = None if once else ServiceSettings(port=0)  # any free port
-        service = Service(
-            home,
-            ServeSettings(master, poll_interval=EVERY / 4, fetching=fetching, listen=listening),
-            on_matches,
-            lambda address: tell(f"the page is at {address}/"),
-            consuming,
-        )
+        def listens(address: str) -> None:
+            tell(f"the page is at {address}/")
+
+        service = Service(home, settings, on_matches, listens, consuming)
+        tell(f"three feeds at http://{server.address}/, five subscriptions, data in {home.path}")
+        tell("without Spark" if master is None else "Spark starts in some ten seconds")
         with stopped_by_signals(service.stop):
-            _register(home, server, subscriptions())
-            tell(
-                f"three feeds at http://{server.address}/, five subscriptions, data in {home.path}"
-            )
-            tell("without Spark" if master is None else "Spark starts in some ten seconds")
             service.run(server.finished if once else None)
     return (home.read_status() or {}) | {"rates": None, "windows": None}
 
@@ -169,42 +161,45 @@ def serving_samples(
     `begun` is set, so that matches come while one looks.  All items are of the last days, so
     queries find them as they find those of real feeds.
     """
-    _expect_new(home)
     now = ticks()
-    until = datetime.fromtimestamp(now // 1_000_000, UTC)
-    with publishing(feeds_until(until), PACE) as server:
-        told = next(case for case in cases() if case.slug == STORIES)
-        _register(home, server, {name: subscriptions()[name] for name in SHOWN}, told)
+    samples = feeds_until(datetime.fromtimestamp(now // 1_000_000, UTC))
+    queries = {name: subscriptions()[name] for name in SHOWN}
+    told = next(case for case in cases() if case.slug == STORIES)
+    with _followed(home, serving, samples, PACE, queries, told) as settings_and_server:
         with home.hold("demo"), Spool(home.spool) as spool:
             spool.append(documents(now), now)
-        own = replace(serving.fetching, quick=True)
-        fetching = replace(own, allow_addresses=(*own.allow_addresses, server.address))
-        yield replace(serving, poll_interval=EVERY / 4, fetching=fetching), server
+        yield settings_and_server
 
 
-def _expect_new(home: DataDirectory) -> None:
-    """Raise DataDirectoryError if there are data already."""
+@contextmanager
+def _followed(
+    home: DataDirectory,
+    serving: ServeSettings,
+    samples: Sequence[Sample],
+    pace: float,
+    queries: Mapping[str, str],
+    told: UseCase | None = None,
+) -> Iterator[tuple[ServeSettings, SamplePublisher]]:
+    """Publish samples, which a new data directory follows, with subscriptions to some queries.
+
+    One to a use case has stories.  Yield the settings to serve it.
+    """
     if home.exists():
         raise DataDirectoryError(
             f"{home.path} holds data already", hint="the demonstration needs a new directory"
         )
-
-
-def _register(
-    home: DataDirectory,
-    server: SamplePublisher,
-    queries: Mapping[str, str],
-    told: UseCase | None = None,
-) -> None:
-    """Register the sample feeds and subscriptions, and a use case with stories."""
-    with (
-        home.hold("demo"),
-        Engine(home.database, owns_process=True) as engine,
-        FeedRepository(engine) as followed,
-    ):
-        for sample in server.samples.values():
-            wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
-            follow(engine, followed, wanted)
-        engine.subscribe_many(queries.items())
-        if told is not None:
-            engine.subscribe(told.slug, told.query, stories=told.stories)
+    with publishing(samples, pace) as server:
+        with (
+            home.hold("demo"),
+            Engine(home.database, owns_process=True) as engine,
+            FeedRepository(engine) as followed,
+        ):
+            for sample in server.samples.values():
+                wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
+                follow(engine, followed, wanted)
+            engine.subscribe_many(queries.items())
+            if told is not None:
+                engine.subscribe(told.slug, told.query, stories=told.stories)
+        allowed = (*serving.fetching.allow_addresses, server.address)
+        fetching = replace(serving.fetching, allow_addresses=allowed, quick=True)
+        yield replace(serving, poll_interval=EVERY / 4, fetching=fetching), server

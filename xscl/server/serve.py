@@ -1,8 +1,8 @@
 """The service: a consumer of the spool, and the components beside it.
 
 The main thread runs the consumer, with or without Spark, which lets time pass on live streams, too.
-The components start and stop in the order of a list: deliveries with the event loop, the HTTP API
-(`xscl.service`), and three jobs, which poll feeds, write status.json and read histories.
+Beside it are deliveries with the event loop, the HTTP API (`xscl.service`), and three jobs, which
+poll feeds, write status.json and read histories; the last one that was started stops first.
 
 A failure of a job or the consumer ends the service with its error.  A failed
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
@@ -22,10 +22,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 from feeds.daemons import DaemonPool
 from feeds.errors import SpoolError
@@ -49,7 +55,7 @@ from xscl.ingestion.data_directory import (
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
-from xscl.ingestion.watches import STARTING, Away, ExecutorsWatch
+from xscl.ingestion.watches import Away, ExecutorsWatch
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_commands import prepare
@@ -83,6 +89,10 @@ REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
 
 
+GRACE = 2.0
+"""Seconds for a part of the service to end."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
     """Settings of the service: the Spark master (None: no Spark), the interval of spool polls.
@@ -105,99 +115,49 @@ class ServeSettings:
     public_url: str = ""
 
 
-class Report(Protocol):
-    """Writes status.json, and returns the number of waiting documents."""
-
-    def __call__(self, *, whole: bool = False) -> int: ...
-
-
-class HttpApi:
-    """The HTTP API of an application, between `start` and `stop`."""
-
-    def __init__(
-        self, app: App, on_listening: Callable[[str], None], on_first_token: Callable[[str], None]
-    ) -> None:
-        # The extra `service`, which takes a moment to load, and may not be installed.
-        from xscl.server.app import create_app
-        from xscl.service.server import Server
-
-        self._app = app
-        self._on_listening = on_listening
-        self._on_first_token = on_first_token
-        self._server = Server(
-            create_app(app), app.settings, app.accounts.connections, app.delivery.loop
-        )
-
-    def start(self) -> None:
-        """Make the tokens that lack, and accept requests."""
-        app, tokens = self._app, self._app.accounts.tokens
-        prepare(app.engine)
-        if not app.settings.is_open and not tokens.of():
-            self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
-        try:
-            app.home.write_token(tokens.create_local())
-        except DataDirectoryError as error:  # a full disk ends nothing; other tokens work
-            _log.warning("the token of local commands was not written: %s", error)
-        self._server.start()
-        _log.info("requests are taken", extra={"address": self._server.address})
-        self._on_listening(self._server.address)
-
-    def stop(self) -> None:
-        """Accept no more requests, and end those in progress."""
-        self._server.stop()
-        self._app.home.write_token()
-
-
+@dataclass(eq=False)
 class Service:
-    """One run of the service on a data directory."""
+    """One run of the service on a data directory.
 
-    def __init__(
-        self,
-        home: DataDirectory,
-        serving: ServeSettings,
-        on_matches: Callable[[Sequence[Match]], None],
-        on_listening: Callable[[str], None] = lambda address: None,
-        on_consuming: Callable[[float], None] = lambda seconds: None,
-        on_skipped: Callable[[int], None] = lambda count: None,
-        on_first_token: Callable[[str], None] = lambda token: None,
-    ) -> None:
-        """Call `on_matches` in a separate thread with the operator's matches, and `on_skipped` with
-        the number of skipped ones if it is far behind.  `on_listening` gets the address as soon as
-        requests are accepted, `on_consuming` the seconds until the consumer started,
-        `on_first_token` the operator's token if requests need one and none existed.
-        """
-        self._on_skipped = on_skipped
-        self._on_listening = on_listening
-        self._on_first_token = on_first_token
-        self._on_consuming = on_consuming
-        self._home = home
-        self._clock = serving.clock or ArrivalClock()
-        self._serving = serving
-        self._on_matches = on_matches
+    `on_matches` is called in a separate thread with the operator's matches, and `on_skipped` with
+    the number of skipped ones if it is far behind.  `on_listening` gets the address as soon as
+    requests are accepted, `on_consuming` the seconds until the consumer started, `on_first_token`
+    the operator's token if requests need one and none existed.
+    """
+
+    home: DataDirectory
+    serving: ServeSettings
+    on_matches: Callable[[Sequence[Match]], None]
+    on_listening: Callable[[str], None] = lambda address: None
+    on_consuming: Callable[[float], None] = lambda seconds: None
+    on_skipped: Callable[[int], None] = lambda count: None
+    on_first_token: Callable[[str], None] = lambda token: None
+
+    def __post_init__(self) -> None:
+        self._clock = self.serving.clock or ArrivalClock()
         self._stopping = threading.Event()
         self._stopped = asyncio.Event()  # the same on the event loop
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
-        self.disk = DiskGuard(home.path, serving.least_free)
+        self.disk = DiskGuard(self.home.path, self.serving.least_free)
         self._ends = False  # by itself, so it waits for no executors
-        self._executors = None if serving.master is None else ExecutorsWatch(self._clock.now)
+        is_alone = self.serving.master is None
+        self._executors = None if is_alone else ExecutorsWatch(self._clock.now)
         self.app: App | None = None  # while it runs
         self.address: str | None = None  # where requests are taken, once they are
-
-    # -- Start and end ---------------------------------------------------------------------
 
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         sys.setswitchinterval(SWITCH)
         limit_arenas()
-        if not self._home.exists():  # a port that is in use leaves no new directory behind
+        if not self.home.exists():  # a port that is in use leaves no new directory behind
             self._expect_free_port()
         with self._opened() as app, self._reporting(app) as report:
             report()
-            with started(self._components(app, report, until), partial(self._end, app)):
+            with self._beside(app, report, until):
                 began = time.monotonic()
                 with self._consuming(app, partial(self.disk.wait, self._stopping)) as consumer:
-                    self._on_consuming(time.monotonic() - began)
+                    self.on_consuming(time.monotonic() - began)
                     self._consume(consumer, app)
             if self._errors:
                 raise self._errors[0]
@@ -209,11 +169,11 @@ class Service:
         No HTTP API runs.  Raises DiskFull instead of waiting for room.
         """
         self._ends = True
-        self._home.create()
+        self.home.create()
         self.disk.refuse()
         with self._opened() as app:
             app.delivery.start()
-            with FeedRepository(app.engine, self._home.spool) as feeds:
+            with FeedRepository(app.engine, self.home.spool) as feeds:
                 fetching = app.feeds.fetching
                 poll_now(feeds, app.store.spool, feeds.due(fetching.now()), fetching)
             with self._consuming(app, self.disk.refuse) as consumer:
@@ -240,14 +200,14 @@ class Service:
 
     def _expect_free_port(self) -> None:
         """Raise CannotListen if the HTTP server could not listen."""
-        settings = self._serving.listen
+        settings = self.serving.listen
         if settings is not None:
             expect_free(settings.host, settings.port)
 
     @contextmanager
     def _opened(self) -> Iterator[App]:
         """Open the application with the retention of this process until the block ends."""
-        home, serving = self._home, self._serving
+        home, serving = self.home, self.serving
         ways = DeliverySettings(
             home.files,
             mail=serving.mail,
@@ -257,7 +217,7 @@ class Service:
         )
 
         def outbox(engine: Engine) -> Outbox:
-            printing = Printing(engine, self._on_matches, self._on_skipped)
+            printing = Printing(engine, self.on_matches, self.on_skipped)
             return Outbox(engine, secrets_in(home.path / NAME), ways, printing)
 
         callbacks = None
@@ -288,37 +248,61 @@ class Service:
             finally:
                 self.app = None
 
-    def _components(
-        self, app: App, report: Report, until: threading.Event | None
-    ) -> list[ServiceComponent]:
-        """Return the parts of the service in the order of their start, beside the consumer."""
-        loop = app.delivery.loop
-        parts: list[ServiceComponent] = [app.delivery]
-        if self._serving.listen is not None:
+    @contextmanager
+    def _beside(
+        self, app: App, report: Callable[..., int], until: threading.Event | None
+    ) -> Iterator[None]:
+        """Start the parts of the service beside the consumer, and stop the last one first."""
+        loop, histories = app.delivery.loop, DaemonPool("backfill", 1)
+        with ExitStack() as parts:
+            try:
+                app.delivery.start()
+                parts.callback(app.delivery.stop)
+                if self.serving.listen is not None:
+                    parts.enter_context(self._listening(app, report))
+                for name, done in (
+                    ("polling", loop.submit(self._poll(app))),
+                    ("reporting", loop.submit(self._keep_reporting(app, report, until))),
+                    ("backfill", histories.submit(partial(self._read_histories, app))),
+                ):
+                    done.add_done_callback(self._ended)
+                    parts.callback(_await, name, done)
+                yield
+            finally:
+                self.stop()
+                self.address = None
+                app.begin_shutdown()
 
-            def listening(address: str) -> None:
+    @contextmanager
+    def _listening(self, app: App, report: Callable[..., int]) -> Iterator[None]:
+        """Take requests during the block, after the tokens that lack are made."""
+        # The extra `service`, which takes a moment to load, and may not be installed.
+        from xscl.server.app import create_app
+        from xscl.service.server import serving
+
+        tokens, connections = app.accounts.tokens, app.accounts.connections
+        prepare(app.engine)
+        if not app.settings.is_open and not tokens.of():
+            self.on_first_token(tokens.create(THE_OPERATOR, "first")[1])
+        try:
+            app.home.write_token(tokens.create_local())
+        except DataDirectoryError as error:  # a full disk ends nothing; other tokens work
+            _log.warning("the token of local commands was not written: %s", error)
+        try:
+            with serving(create_app(app), app.settings, connections, app.delivery.loop) as address:
+                _log.info("requests are taken", extra={"address": address})
                 self.address = address
                 report()
-                self._on_listening(address)  # and by now commands find it
+                self.on_listening(address)  # and by now commands find it
+                yield
+        finally:
+            app.home.write_token()
 
-            parts.append(HttpApi(app, listening, self._on_first_token))
-        histories = DaemonPool("backfill", 1)
-        jobs: dict[str, Callable[[], Future[None]]] = {
-            "polling": lambda: loop.submit(self._poll(app)),
-            "reporting": lambda: loop.submit(self._keep_reporting(app, report, until)),
-            "backfill": lambda: histories.submit(partial(self._read_histories, app)),
-        }
-        return [*parts, *(ServiceJob(name, begin, self._failed) for name, begin in jobs.items())]
-
-    def _failed(self, error: BaseException) -> None:
-        """End the service, as a part of it has failed."""
-        self._errors.append(error)
-        self.stop()
-
-    def _end(self, app: App) -> None:
-        self.stop()
-        self.address = None
-        app.begin_shutdown()
+    def _ended(self, done: Future[None]) -> None:
+        """End the service if a part of it has failed."""
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._errors.append(error)
+            self.stop()
 
     # -- Consuming -------------------------------------------------------------------------
 
@@ -334,7 +318,7 @@ class Service:
             while not self._stopping.is_set():
                 try:
                     self._announce(app)
-                    consumer.serve(self._serving.poll_interval, beat)
+                    consumer.serve(self.serving.poll_interval, beat)
                 except (SpoolError, StoreError, PipelineError, OSError) as error:
                     if not self.disk.failed(error):
                         raise
@@ -373,18 +357,18 @@ class Service:
             if batch.arrived is not None:
                 app.figures.series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
-        if self._serving.master is None:
-            clear_executors(self._home.spark)
+        if self.serving.master is None:
+            clear_executors(self.home.spark)
             on_spark: AbstractContextManager[Executors | None] = nullcontext()
         else:
-            on_spark = self._on_spark(self._serving.master, app.engine)
+            on_spark = self._on_spark(self.serving.master, app.engine)
         with on_spark as executors:
             self._consumer = Consumer(
                 app.store.spool,
                 app.engine.ingest,
                 executors=executors,
                 hold=hold,
-                attempts=BatchAttempts(self._home.attempt),
+                attempts=BatchAttempts(self.home.attempt),
                 on_matches=partial(self._notify, app),
                 on_committed=note,
                 on_away=self._note_away,
@@ -398,7 +382,7 @@ class Service:
         from xscl.spark.executors import SparkExecutors
 
         with _own_interrupts():
-            executors = SparkExecutors(master, engine, self._home.spark)
+            executors = SparkExecutors(master, engine, self.home.spark)
             try:
                 executors.start()
             except PipelineError as error:
@@ -419,14 +403,8 @@ class Service:
 
     def _note_away(self, failure: PipelineError | None) -> None:
         """Note why executors are away; None: they are there."""
-        assert self._executors is not None, "there is a master"
-        before = self._executors.away
-        if not self._executors.note(failure):
-            return
-        if failure is not None:
-            _log.warning("documents wait in the spool: %s", failure.message)
-        elif before is not None and before.reason != STARTING:
-            _log.warning("Spark is there: documents are taken from the spool again")
+        if self._executors is not None:
+            self._executors.note(failure)
 
     # -- Beside the consumer ---------------------------------------------------------------
 
@@ -438,7 +416,7 @@ class Service:
         """
         while not self._stopping.is_set():
             try:
-                feeds = await asyncio.to_thread(FeedRepository, app.engine, self._home.spool)
+                feeds = await asyncio.to_thread(FeedRepository, app.engine, self.home.spool)
                 with feeds:
                     await keep_polling(
                         feeds,
@@ -468,7 +446,7 @@ class Service:
                 self._stopping.wait(RETRY)
 
     async def _keep_reporting(
-        self, app: App, report: Report, until: threading.Event | None
+        self, app: App, report: Callable[..., int], until: threading.Event | None
     ) -> None:
         last_warning = ""
         while not self._stopping.is_set():
@@ -488,14 +466,14 @@ class Service:
                 self.stop()
 
     @contextmanager
-    def _reporting(self, app: App) -> Iterator[Report]:
+    def _reporting(self, app: App) -> Iterator[Callable[..., int]]:
         """Yield the function that writes status.json."""
         with closing(app.engine.connect()) as store:
             looks = StatusReader(
                 store,
-                self._home,
+                self.home,
                 engine=app.engine,
-                now=self._clock.now,
+                ticks=self._clock.now,
                 executors=self._executors,
             )
             yield partial(self._report, app, looks)
@@ -503,15 +481,16 @@ class Service:
     def _report(self, app: App, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
-        app.figures.series.observe(*looks.totals(), found["waiting"], found["lag"])
+        pace = app.engine.ingest.pace
+        app.figures.series.observe(pace.documents, pace.matches, found["waiting"], found["lag"])
         clock, stall = self._clock.agreement(), app.figures.watch.stall()
-        self._home.write_status(
+        self.home.write_status(
             {
                 **found,
                 "pid": os.getpid(),
                 "threads": threading.active_count(),
                 "written": written(ticks()),
-                "address": self.address or (None if self._serving.listen is None else ""),
+                "address": self.address or (None if self.serving.listen is None else ""),
                 "paused": self.disk.short(),
                 "stalled": None if stall is None else asdict(stall),
                 "wall_clock": clock.state,
@@ -530,56 +509,7 @@ def _own_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_log = logging.getLogger(__name__)
-
-GRACE = 2.0
-"""Seconds for a component to end."""
-
-
-class ServiceComponent(Protocol):
-    """A part of a service that works between `start` and `stop`."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-@contextmanager
-def started(components: Sequence[ServiceComponent], end: Callable[[], None]) -> Iterator[None]:
-    """Start components in order; then call `end`, and stop them, the last one first."""
-    begun = list[ServiceComponent]()
-    try:
-        for component in components:
-            component.start()
-            begun.append(component)
-        yield
-    finally:
-        end()
-        for component in reversed(begun):
-            component.stop()
-
-
-class ServiceJob:
-    """Work until the service stops: `begin` starts it, and `failed` is called with its error."""
-
-    def __init__(
-        self, name: str, begin: Callable[[], Future[None]], failed: Callable[[BaseException], None]
-    ) -> None:
-        self._name = name
-        self._begin = begin
-        self._failed = failed
-        self._done: Future[None] | None = None
-
-    def start(self) -> None:
-        """Begin the work."""
-        self._done = self._begin()
-        self._done.add_done_callback(self._ended)
-
-    def stop(self) -> None:
-        """Wait until the work has ended; leave it if it does not."""
-        if self._done is not None and wait([self._done], GRACE).not_done:
-            _log.warning("%s does not end; the service goes without it", self._name)
-
-    def _ended(self, done: Future[None]) -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
-            self._failed(error)
+def _await(name: str, done: Future[None]) -> None:
+    """Wait until a part of the service has ended; leave it if it does not."""
+    if wait([done], GRACE).not_done:
+        _log.warning("%s does not end; the service goes without it", name)

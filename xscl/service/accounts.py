@@ -234,9 +234,7 @@ class Accounts:
             mine = self._streams.setdefault(account.number, set())
             if name in mine:
                 return False
-            most = account.quota.streams
-            if most is not None and len(mine) >= most:
-                raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
+            refuse_more(len(mine), account.quota.streams, "stream")
             with self._store.transaction():
                 row = {"account": account.number, "name": name}
                 self._store.insert_rows("owned_stream", [row])
@@ -257,6 +255,12 @@ class QuotaExceeded(XsclError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="remove what is not needed, or ask the operator for more")
+
+
+def refuse_more(has: int, most: int | None, what: str, count: int = 1) -> None:
+    """Raise QuotaExceeded if a user who has some things may not have `count` more."""
+    if most is not None and has + count > most:
+        raise QuotaExceeded(f"you have {counted(has, what)}, and may have {most}")
 
 
 def quota_of(written: Mapping[str, Any]) -> Quota:
@@ -305,24 +309,17 @@ class Usage:
         """Return a user's count of today."""
         return self._done[what].used(account.number)
 
-    def add(self, account: Account, what: Owned, count: int = 1) -> None:
-        """Add to a user's objects; raises QuotaExceeded."""
-        with self._mutex:
-            self.refuse(account, what, count)
-            self._kept[what][account.number] += count
-
     def refuse(self, account: Account, what: Owned, count: int) -> None:
         """Raise QuotaExceeded if a user may not have `count` more."""
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
-        has = self._kept[what][account.number]
-        if most is not None and has + count > most:
-            one = what.removesuffix("s")
-            raise QuotaExceeded(f"you have {counted(has, one)}, and may have {most}")
+        refuse_more(self._kept[what][account.number], most, what.removesuffix("s"), count)
 
     @contextmanager
     def adding(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
         """Add to a user's objects, and undo that if the block fails; raises QuotaExceeded."""
-        self.add(account, what, count)
+        with self._mutex:
+            self.refuse(account, what, count)
+            self._kept[what][account.number] += count
         try:
             yield
         except BaseException:
@@ -333,11 +330,6 @@ class Usage:
         """Subtract from a user's objects."""
         with self._mutex:
             self._kept[what][number] -= count
-
-    def remove_subscriptions(self, names: Iterable[str]) -> None:
-        """Subtract removed subscriptions, given by engine names."""
-        for name in names:
-            self.subtract(owner(name)[0], "subscriptions")
 
     def count_document(self, account: Account, size: int) -> None:
         """Count a document against the daily quotas; raises QuotaExceeded above one of them."""

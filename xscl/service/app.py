@@ -108,16 +108,16 @@ class StorePool:
                 store.close()
 
 
+@dataclass(eq=False)
 class PublicStreams:
     """The set of public streams: declared, published, written to, or seen in documents."""
 
-    def __init__(
-        self, engine: Engine, accounts: Accounts, reading: StorePool, counts: StreamCounts
-    ) -> None:
-        self._engine = engine
-        self._accounts = accounts
-        self._reading = reading
-        self._counts = counts
+    engine: Engine
+    accounts: Accounts
+    reading: StorePool
+    counts: StreamCounts
+
+    def __post_init__(self) -> None:
         self._seen: set[str] = set()
         self._looked = -_LOOK
 
@@ -125,10 +125,10 @@ class PublicStreams:
         """Return whether a public stream has this name; documents are looked at once a second."""
         if owner(name)[0] != OPERATOR:
             return False
-        streams = self._engine.state.streams
+        streams = self.engine.state.streams
         if name == EVERYTHING or name in self._seen or streams.is_known(name):
             return True
-        if self._accounts.has_stream(THE_OPERATOR, name):
+        if self.accounts.has_stream(THE_OPERATOR, name):
             return True
         if (now := time.monotonic()) - self._looked < _LOOK:
             return False
@@ -138,9 +138,9 @@ class PublicStreams:
 
     def names(self) -> set[str]:
         """Return the names of all public streams."""
-        with self._reading() as store:
-            self._seen = {name for name in self._counts.of(store) if owner(name)[0] == OPERATOR}
-        known = (*self._engine.state.streams.known(), *self._accounts.streams(THE_OPERATOR))
+        with self.reading() as store:
+            self._seen = {name for name in self.counts.of(store) if owner(name)[0] == OPERATOR}
+        known = (*self.engine.state.streams.known(), *self.accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
 
@@ -282,7 +282,7 @@ class App:
                 intake=opened.enter_context(closing(intake)),
                 sql=opened.enter_context(UserSql(engine, home.path)),
                 counts=StreamCounts(),
-                backups=Backups(home, engine, pool, disk),
+                backups=Backups(home, pool, disk),
             )
             users = Accounts(opened.enter_context(closing(engine.connect())))
             streams = PublicStreams(engine, users, pool, self.store.counts)

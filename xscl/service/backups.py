@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +19,6 @@ from feeds.spool import Spool
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.engine.backup import back_up
 from xscl.engine.disk_guard import DiskGuard
-from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store import Store
@@ -31,22 +31,17 @@ class BackupInProgress(XsclError):
     code = "busy"
 
 
+@dataclass(eq=False)
 class Backups:
     """Makes backups, one at a time; `reading` yields a connection beside the engine."""
 
-    def __init__(
-        self,
-        home: DataDirectory,
-        engine: Engine,
-        reading: Callable[[], AbstractContextManager[Store]],
-        disk: DiskGuard,
-    ) -> None:
-        self._home = home
-        self._engine = engine
-        self._reading = reading
-        self._disk = disk
-        self._making = threading.Lock()
-        shutil.rmtree(home.backups, ignore_errors=True)  # left over from a kill
+    home: DataDirectory
+    reading: Callable[[], AbstractContextManager[Store]]
+    disk: DiskGuard
+    _making: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        shutil.rmtree(self.home.backups, ignore_errors=True)  # left over from a kill
 
     def make(self) -> tuple[IO[bytes], int]:
         """Return an open file that is a backup, and its size; the caller closes it.
@@ -55,23 +50,16 @@ class Backups:
         """
         if not self._making.acquire(blocking=False):
             raise BackupInProgress("a backup is being made", hint="ask again when it is done")
+        home, target = self.home, self.home.backups / "backup.xscl"
         try:
-            return self._made()
-        finally:
-            self._making.release()
-
-    def _made(self) -> tuple[IO[bytes], int]:
-        home = self._home
-        with self._reading() as store:
-            self._disk.refuse(_size(home, ConsumedOffsets(store).segment))
-        home.backups.mkdir(mode=0o700, exist_ok=True)
-        target = home.backups / "backup.xscl"
-        try:
-            with self._reading() as store:
+            with self.reading() as store:
+                self.disk.refuse(_size(home, ConsumedOffsets(store).segment))
+                home.backups.mkdir(mode=0o700, exist_ok=True)
                 back_up(store, target, home.spool)
             return target.open("rb"), target.stat().st_size
         finally:
             shutil.rmtree(home.backups, ignore_errors=True)
+            self._making.release()
 
 
 def _size(home: DataDirectory, consumed: int) -> int:

@@ -48,7 +48,7 @@ def network_of(text: str) -> Network:
 
 def is_loopback(host: str) -> bool:
     """Return whether a host's name or address is of this machine alone."""
-    found = _parsed(host)
+    found = literal_address(host)
     return host == "localhost" or (found is not None and found.is_loopback)
 
 
@@ -59,7 +59,7 @@ def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
     """Return whether an address is that of a trusted proxy."""
-    found = _parsed(address) if proxies else None
+    found = literal_address(address) if proxies else None
     return found is not None and any(found in network for network in proxies)
 
 
@@ -80,7 +80,7 @@ def client_of(scope: AsgiScope, proxies: Sequence[Network]) -> str:
         return found
     values = [value for name, value in scope["headers"] if name == _FORWARDED_FOR]
     for part in reversed(b",".join(values).decode("latin-1").split(",")):
-        address = _parsed(_without_port(part.strip()))
+        address = literal_address(_without_port(part.strip()))
         if address is None:
             break
         found = str(address)
@@ -101,7 +101,7 @@ def is_https(scope: AsgiScope, proxies: Sequence[Network]) -> bool:
 
 def bucket_of(address: str) -> str:
     """Return the rate-limit key of an address: itself, or the /64 of an IPv6 address."""
-    found = _parsed(address)
+    found = literal_address(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)))
     return address if found is None else str(found)
@@ -114,7 +114,8 @@ def _without_port(text: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+def literal_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a text is, None for a name; IPv4 in the form of IPv6 as IPv4."""
     try:
         found = ip_address(text)
     except ValueError:

@@ -14,12 +14,11 @@ Annotations are objects here, not texts: FastAPI would evaluate those of each de
 the 146 routes, a fifth of the time that a service takes to start.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.requests import HTTPConnection
@@ -47,8 +46,6 @@ _EXTRA = "unknown parameter"
 _ADDED = frozenset({"lastEventId", "_"})
 """Parameters that libraries add by themselves: EventSource for old browsers, which has no headers,
 and those that want no cached answer."""
-_declared: dict[object, frozenset[str]] = {}
-"""Query parameters of routes by their functions."""
 
 
 async def app(request: Request) -> App:
@@ -135,7 +132,7 @@ async def declared_parameters_only(request: Request) -> None:
     """
     if not request.scope["query_string"]:
         return
-    declared = _parameters_of(request.scope["route"])
+    declared = set(_parameters(request.scope["route"].dependant))
     given = dict.fromkeys(request.query_params)
     unknown = [name for name in given if name not in declared and name not in _ADDED]
     if unknown and may_ask(request, await app(request)):
@@ -146,13 +143,6 @@ async def declared_parameters_only(request: Request) -> None:
             hint=_parameter_hint(unknown[0], declared),
             errors=wrong[:20],
         )
-
-
-def _parameters_of(route: APIRoute) -> frozenset[str]:
-    found = _declared.get(route.endpoint)
-    if found is None:
-        found = _declared[route.endpoint] = frozenset(_parameters(route.dependant))
-    return found
 
 
 def _parameters(dependant: Dependant) -> Iterator[str]:
@@ -167,7 +157,7 @@ def _parameters(dependant: Dependant) -> Iterator[str]:
         yield from _parameters(each)
 
 
-def _parameter_hint(name: str, declared: frozenset[str]) -> str:
+def _parameter_hint(name: str, declared: Set[str]) -> str:
     if near := near_miss(name, sorted(declared)):
         return near
     if declared:

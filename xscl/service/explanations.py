@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from xscl.client import answers
 from xscl.errors import QueryError
@@ -51,44 +53,24 @@ def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
     """Check a query in XSCL for a user."""
     try:
         app.accounts.resolver.resolve(account, query)
-        return answers.QueryCheck(
-            sentence=sentence(query),
-            warnings=unseen(app, account, query),
-            absences=absence_warning(app, account, query),
-            silent=silent_streams(app, account, query),
-        )
+        return answers.QueryCheck(sentence=sentence(query), **remarks(app, account, query))
     except QueryError as error:
         fault = answers.QueryFault.model_validate(error)
         fault = fault.model_copy(update={"message": account.shown(error.message)})
         return answers.QueryCheck(error=fault, sentence=None, warnings=(), absences=None, silent=())
 
 
-def unseen(app: App, account: Account, query: str) -> tuple[answers.UnseenName, ...]:
-    """Return the names in a user's query that were never seen in what he may read."""
-    found = app.engine.queries.unseen_names(query, account.visible)
-    return tuple(map(answers.UnseenName.model_validate, found))
+def remarks(app: App, account: Account, query: str) -> dict[str, Any]:
+    """Return `warnings`, `absences` and `silent` of a query, as `QueryCheck` has them.
 
-
-def silent_streams(app: App, account: Account, query: str) -> tuple[str, ...]:
-    """Return a user's own streams whose absences in a query the wall clock does not report."""
-    try:
-        found = app.engine.queries.silent_streams(
-            app.accounts.resolver.resolve(account, query).text
-        )
-    except QueryError:
-        return ()
-    return tuple(name for one in found if (name := account.own(one)) is not None)
-
-
-def absence_warning(app: App, account: Account, query: str) -> str | None:
-    """Return why the wall clock does not report the absences of a user's query.
-
-    None if it does, or if he may not read a stream.
+    Without the latter two if it reads a stream that the user may not read.
     """
-    try:
-        found = app.engine.queries.absence_warning(
-            app.accounts.resolver.resolve(account, query).text
-        )
-    except QueryError:
-        return None
-    return None if found is None else account.shown(found)
+    queries = app.engine.queries
+    unseen = map(answers.UnseenName.model_validate, queries.unseen_names(query, account.visible))
+    found: dict[str, Any] = {"warnings": tuple(unseen), "absences": None, "silent": ()}
+    with suppress(QueryError):
+        text = app.accounts.resolver.resolve(account, query).text
+        if (why := queries.absence_warning(text)) is not None:
+            found["absences"] = account.shown(why)
+        found["silent"] = tuple(filter(None, map(account.own, queries.silent_streams(text))))
+    return found

@@ -16,8 +16,6 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -27,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.errors import Stopping
 from xscl.polling.hubs import PATH, digest
 from xscl.service.app import App, ServiceSettings
-from xscl.service.client_address import client_of, is_trusted, peer_of
+from xscl.service.client_address import client_of, is_trusted, literal_address, peer_of
 from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
 from xscl.service.problems import Problem, answer, of_error
@@ -202,7 +200,7 @@ def _check_host(headers: Headers, settings: ServiceSettings) -> None:
     name = _name(hosts[0] if hosts else "")
     if name == "localhost" or name in settings.names or name == settings.host:
         return
-    address = _address(name)
+    address = literal_address(name)
     # A literal address is not resolved, so DNS rebinding cannot affect it.
     if address is None or (settings.is_loopback and not address.is_loopback):
         raise Problem(
@@ -210,14 +208,6 @@ def _check_host(headers: Headers, settings: ServiceSettings) -> None:
             "the request is for another host",
             hint="the operator names further hosts with 'xscl serve --name HOST'",
         )
-
-
-@lru_cache(maxsize=1_000)
-def _address(name: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(name)
-    except ValueError:
-        return None
 
 
 def _check_origin(headers: Headers) -> None:

@@ -61,25 +61,20 @@ class QueuedDocuments:
         )
 
 
+@dataclass(eq=False)
 class Intake:
     """Appends documents of requests to the spool.
 
     `clock` stamps documents without a time; it is the only source of such times in this spool.
     """
 
-    def __init__(
-        self,
-        spool: Spool,
-        engine: Engine,
-        disk: DiskGuard,
-        clock: ArrivalClock,
-        documents: int = DOCUMENTS,
-    ) -> None:
-        self._disk = disk
-        self._clock = clock
-        self._spool = spool
-        self._engine = engine
-        self._most = documents
+    spool: Spool
+    engine: Engine
+    disk: DiskGuard
+    clock: ArrivalClock
+    most: int = DOCUMENTS
+
+    def __post_init__(self) -> None:
         self._mutex = threading.Lock()
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
         self._waiting = 0
@@ -87,6 +82,14 @@ class Intake:
         self._queue: deque[QueuedDocuments] = deque()
         self._appending = threading.Lock()
         self._is_closed = False
+
+    def close(self) -> None:
+        """Append queued documents, and take no more."""
+        with self._mutex:
+            self._is_closed = True
+        with self._appending:
+            while self._queue:
+                self._append_next()
 
     def append(
         self, documents: Sequence[Document], timed: Sequence[bool] = ()
@@ -96,7 +99,7 @@ class Intake:
         The clock stamps those whose `timed` is false, in order of acceptance; by default all have
         their times.  Raises IntakeFull, DiskFull, SpoolError, Stopping.
         """
-        self._disk.refuse()
+        self.disk.refuse()
         size = sum(len(one.xml) for one in documents)
         brought = QueuedDocuments(documents, size, timed or [True] * len(documents))
         with self._mutex:
@@ -104,7 +107,7 @@ class Intake:
                 raise Stopping()
             self._forget_consumed()
             if self._waiting and (
-                self._waiting + len(brought.documents) > self._most
+                self._waiting + len(brought.documents) > self.most
                 or self._bytes + brought.size > BYTES
             ):
                 raise IntakeFull(
@@ -114,55 +117,30 @@ class Intake:
             self._waiting += len(brought.documents)
             self._bytes += brought.size
             self._queue.append(brought)
-        self._complete(brought)
+        with self._appending:  # threads wait here, and mostly find theirs appended by another one
+            while not brought.done.done():
+                self._append_next()
         return brought.done.result()
 
-    def close(self) -> None:
-        """Append queued documents, and take no more."""
-        with self._mutex:
-            self._is_closed = True
-        with self._appending:
-            while batch := self._next_batch():
-                self._append(batch)
-
-    def _complete(self, brought: QueuedDocuments) -> None:
-        """Append batches of the queue until one of them has the documents of a request.
-
-        Threads wait for the lock meanwhile, and mostly find theirs appended by the one before.
-        """
-        with self._appending:
-            while not brought.done.done():
-                self._append(self._next_batch())
-
-    def _next_batch(self) -> list[QueuedDocuments]:
-        """Take what fills a segment from the queue, in its order."""
-        batch, filled = list[QueuedDocuments](), 0.0
+    def _append_next(self) -> None:
+        """Append what fills a segment from the queue, in its order."""
+        together, filled = list[QueuedDocuments](), 0.0
         with self._mutex:
             while self._queue and filled < 1.0:
-                batch.append(self._queue.popleft())
-                filled += batch[-1].share()
-        return batch
-
-    def _forget_consumed(self) -> None:
-        segment = self._engine.ingest.segment
-        while self._segments and self._segments[0][0] <= segment:
-            _, documents, size = self._segments.popleft()
-            self._waiting -= documents
-            self._bytes -= size
-
-    def _append(self, together: Sequence[QueuedDocuments]) -> None:
+                together.append(self._queue.popleft())
+                filled += together[-1].share()
         size = sum(brought.size for brought in together)
         count = sum(len(brought.documents) for brought in together)
         appended: list[tuple[Document, ...]] = []
 
         def stamp() -> tuple[Sequence[Document], int]:
-            appended.extend(brought.stamped(self._clock) for brought in together)
-            return [one for documents in appended for one in documents], self._clock.now()
+            appended.extend(brought.stamped(self.clock) for brought in together)
+            return [one for documents in appended for one in documents], self.clock.now()
 
         try:
-            number = self._spool.append_in_turn(stamp)
+            number = self.spool.append_in_turn(stamp)
         except Exception as error:
-            if self._disk.failed(error):
+            if self.disk.failed(error):
                 error = DiskFull(str(error), hint="send it again when there is room")
             with self._mutex:
                 self._waiting -= count
@@ -174,3 +152,10 @@ class Intake:
             self._segments.append((number, count, size))
         for brought, documents in zip(together, appended, strict=True):
             brought.done.set_result(documents)
+
+    def _forget_consumed(self) -> None:
+        segment = self.engine.ingest.segment
+        while self._segments and self._segments[0][0] <= segment:
+            _, documents, size = self._segments.popleft()
+            self._waiting -= documents
+            self._bytes -= size

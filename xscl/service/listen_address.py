@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from ipaddress import ip_address
 
@@ -37,24 +38,21 @@ def expect_free(host: str, port: int) -> None:
 def bound(host: str, port: int) -> socket.socket:
     """Return a listening socket; raises CannotListen."""
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, *_, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        made = socket.socket(family, kind, protocol)
     except (OSError, OverflowError) as error:
         raise CannotListen(
             f"{host!r} is no address to listen on: {error}", hint="name one with --host"
         ) from error
+    is_ipv6 = family is socket.AF_INET6
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; Linux has it
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD)
-        made.bind(place)
-        made.listen(_BACKLOG)
+        made = socket.create_server(place, family=family, backlog=_BACKLOG, dualstack_ipv6=is_ipv6)
     except OSError as error:
-        made.close()
         raise CannotListen(
-            f"cannot listen on {host} port {port}: {error.strerror}",
+            f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}",
             hint=_ELSEWHERE if error.errno == errno.EADDRNOTAVAIL else _OTHER_PORT,
         ) from error
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; Linux has it
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD)
     return made

@@ -37,6 +37,7 @@ _SECRETS = (
         r"\1(secret)",
     ),
 )
+_HEAD = ("time", "level", "logger", "message")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -61,29 +62,17 @@ class OneLine(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": clean(record.getMessage()),
-            **{name: _value(value) for name, value in _extra(record)},
         }
+        more = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        event |= {name: _value(value) for name, value in more.items()}
         if record.exc_info and record.exc_info[1] is not None:
             event["error"] = clean("".join(traceback.format_exception(record.exc_info[1])))
-        match self._form:
-            case LogFormat.JSON:
-                return json.dumps(event, ensure_ascii=True)
-            case LogFormat.TEXT:
-                return " ".join(_words(event))
-
-
-def _words(event: dict[str, Any]) -> Iterator[str]:
-    for name, value in event.items():
-        if name in ("time", "level", "logger", "message"):
-            yield str(value)
-        else:
-            yield f"{name}={json.dumps(value, ensure_ascii=False)}"
-
-
-def _extra(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
-    for name, value in vars(record).items():
-        if name not in _STANDARD:
-            yield name, value
+        if self._form is LogFormat.JSON:
+            return json.dumps(event, ensure_ascii=True)
+        return " ".join(
+            str(value) if name in _HEAD else f"{name}={json.dumps(value, ensure_ascii=False)}"
+            for name, value in event.items()
+        )
 
 
 def _value(value: Any) -> Any:
@@ -98,11 +87,9 @@ def clean(text: str) -> str:
         text = f"{text[:_LONGEST]}…"
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _escaped(one) for one in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )
 
 
 def _moment(seconds: float) -> str:

@@ -7,7 +7,7 @@ Renaming a subscription renames its stars, and purging its matches deletes them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
@@ -18,7 +18,7 @@ from xscl.client.service_answers import SavedStatement
 from xscl.delivery.cards import Card, MatchView
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
-from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.accounts import Account, refuse_more
 from xscl.store.queries import owned_rows as stored
 from xscl.store.queries.rows import delete_but_newest, delete_rows, rows_of
 from xscl.store.store import Store
@@ -41,11 +41,6 @@ class StoredStar:
     view: MatchView
 
     @property
-    def mark(self) -> StarMark:
-        """The place of the star."""
-        return self.starred, self.view.id
-
-    @property
     def cursor(self) -> str:
         """The place of the star in an address."""
         return f"{self.starred}.{self.view.id}"
@@ -66,8 +61,7 @@ def add_star(store: Store, account: Account, subscription: str, view: MatchView)
         listed = {row["match"] for row in rows_of(store, "star", "match", account=account.number)}
         if view.id in listed:
             return
-        if len(listed) >= MOST_STARS:
-            raise QuotaExceeded(f"you have {MOST_STARS:,} starred matches, and may have no more")
+        refuse_more(len(listed), MOST_STARS, "starred match")
         shown = _VIEW.dump_json(view).decode()
         place = {"account": account.number, "match": view.id, "subscription": subscription}
         store.insert_rows("star", [{**place, "starred": ticks(), "view": shown}])
@@ -158,13 +152,6 @@ def mark_read(store: Store, account: Account, items: Collection[str], *, read: b
         delete_but_newest(store, "read_mark", MOST_MARKS, account=account.number)
 
 
-def read_marks(
-    store: Store, account: Account, limit: int, after: str = ""
-) -> Iterator[dict[str, Any]]:
-    """Return the marks of a user after an item, by their items: `item`, and `read` in ticks."""
-    return stored.read_marks(store, account.number, after=after, limit=limit)
-
-
 def item_order(store: Store, account: Account) -> ItemOrder:
     """Return the order in which a user reads items."""
     rows = rows_of(store, "preference", "value", account=account.number, name=_ORDER)
@@ -189,10 +176,7 @@ def save_statement(store: Store, account: Account, name: str, query: str) -> Non
     refuse_label(name)
     with store.transaction():
         delete_statement(store, account, name)
-        if len(saved_statements(store, account)) >= MOST_STATEMENTS:
-            raise QuotaExceeded(
-                f"you have {MOST_STATEMENTS} saved statements, and may have no more"
-            )
+        refuse_more(len(saved_statements(store, account)), MOST_STATEMENTS, "saved statement")
         row = {"account": account.number, "name": name, "statement": query, "saved": ticks()}
         store.insert_rows("saved_statement", [row])
 

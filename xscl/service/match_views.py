@@ -13,7 +13,6 @@ from xscl.engine.match_log import MatchPlace
 from xscl.engine.story_log import StoryLog
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.browsing import SEARCHED
 from xscl.service.problems import not_found
 from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
@@ -36,7 +35,7 @@ def match_views(app: App, account: Account, found: Sequence[Match]) -> list[Matc
 def _views(app: App, account: Account, groups: Sequence[Sequence[Match]]) -> list[MatchView]:
     names = {name for group in groups for match in group for name in match.names}
     with app.store() as store:
-        arrived = times_of_arrival(store, names, searched=SEARCHED)
+        arrived = times_of_arrival(store, names)
     return [_view(account, group, arrived) for group in groups]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -23,7 +24,7 @@ from xscl.engine.throughput import PushStage
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.figures import GAUGES, sharing
-from xscl.service.problems import PROBLEM
+from xscl.service.problems import PROBLEM, route_of
 from xscl.store.queries.status import metric_counts
 from xscl.store.store import Store
 
@@ -50,32 +51,16 @@ class Metrics:
 
     def __init__(self, engine: Engine, home: DataDirectory, limit: ConnectionLimit) -> None:
         self.registry = CollectorRegistry()
-        self._stages = Histogram(
-            "xscl_push_stage_seconds",
-            "How long the stages of a push took",
-            ["stage"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._requests = Counter(
-            "xscl_requests",
-            "Requests that were answered, by route and status",
-            ["method", "route", "status"],
-            registry=self.registry,
-        )
-        self._problems = Counter(
-            "xscl_problems",
-            "Requests that were answered with a problem, by its code",
-            ["code"],
-            registry=self.registry,
-        )
-        self._answers = Histogram(
-            "xscl_request_seconds",
-            "How long it took until an answer began",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
+        counter = partial(Counter, registry=self.registry)
+        timer = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        what = "How long the stages of a push took"
+        self._stages = timer("xscl_push_stage_seconds", what, ["stage"])
+        what = "Requests that were answered, by route and status"
+        self._requests = counter("xscl_requests", what, ["method", "route", "status"])
+        what = "Requests that were answered with a problem, by its code"
+        self._problems = counter("xscl_problems", what, ["code"])
+        what = "How long it took until an answer began"
+        self._answers = timer("xscl_request_seconds", what, ["route"])
         engine.ingest.pace.listener = self._stage
         self.figures = _StatusCollector(engine, home, limit)
         self.registry.register(self.figures)
@@ -216,20 +201,10 @@ class Counting:
         try:
             await self._app(scope, receive, noted)
         finally:
-            route = _route(scope)
+            route = route_of(scope)
             method = scope["method"] if scope["method"] in _METHODS else "other"
             seconds = max(0.0, until - began)
             self._metrics.answered(method, route, status, seconds, scope.get(PROBLEM))
 
 
-def _route(scope: Scope) -> str:
-    """Return the route template of a request, with the prefix of the API."""
-    path = getattr(scope.get("route"), "path", None)
-    if path is None:
-        return "(none)"
-    is_api = str(scope["path"]).startswith(f"{_API}/") and not str(path).startswith(f"{_API}/")
-    return f"{_API}{path}" if is_api else str(path)
-
-
-_API = "/v1"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

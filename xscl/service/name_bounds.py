@@ -10,7 +10,7 @@ from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
 from xscl.service.marks import LONGEST_NAME as LONGEST_STATEMENT
 from xscl.service.tags import LONGEST as LONGEST_TAG
-from xscl.store.queries.owned_rows import long_text
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 _STREAM = LONGEST_STREAM + PREFIX
@@ -34,30 +34,20 @@ def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
         for row in rows.get(table, ()):
             for column, most in columns.items():
                 name = row[column]
+                owner = table.replace("_", " ")
                 if name is None:
                     continue
                 if not isinstance(name, str):
-                    yield f"the {column} of a {_called(table)} is no text"
+                    yield f"the {column} of a {owner} is no text"
                 elif len(name) > most:
-                    yield _too_long(table, column, name, len(name), most)
+                    yield (
+                        f"the {column} {in_short(name)} of a {owner} has {len(name):,} characters,"
+                        f" and {most:,} are allowed"
+                    )
                 elif not name.isprintable():
-                    yield f"the {column} {in_short(name)} of a {_called(table)} cannot be printed"
+                    yield f"the {column} {in_short(name)} of a {owner} cannot be printed"
 
 
-def long_names(store: Store) -> Iterator[str]:
-    """Yield which names of a store are too long."""
-    for table, columns in NAMES.items():
-        for column, most in columns.items():
-            if (found := long_text(store, table, column, most)) is not None:
-                yield _too_long(table, column, *found, most)
-
-
-def _called(table: str) -> str:
-    return table.replace("_", " ")
-
-
-def _too_long(table: str, column: str, name: str, size: int, most: int) -> str:
-    return (
-        f"the {column} {in_short(name)} of a {_called(table)} has {size:,} characters,"
-        f" and {most:,} are allowed"
-    )
+def names_in(store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Return the names in a store, as rows of tables."""
+    return {table: list(rows_of(store, table, *columns)) for table, columns in NAMES.items()}

@@ -34,6 +34,7 @@ from xscl.service.names import BadName, refuse_unaddressable, shown
 from xscl.store.queries.owners import OPERATOR
 
 _log = logging.getLogger(__name__)
+_API = "/v1"
 
 MEDIA_TYPE = "application/problem+json"
 PROBLEM = "xscl.problem"
@@ -81,6 +82,21 @@ def not_found(what: str, name: str, hint: str | None = None) -> Problem:
 def empty_list(hint: str) -> Problem:
     """Return problem 422 for an import without rows."""
     return Problem("empty_list", "the list has no rows", hint=hint)
+
+
+def refuse_long_list(count: int, most: int) -> None:
+    """Raise problem 413 for an import with more rows than are taken at once."""
+    if count > most:
+        detail = f"the list has more than {most:,} rows"
+        raise Problem("too_many_rows", detail, hint="send it in parts")
+
+
+def refuse_bare(text: str | None, what: str, *units: str) -> None:
+    """Raise problem 422 for a duration without a unit; the hint names some."""
+    number = (text or "").strip()
+    if number.isdecimal():
+        ways = " or ".join(f"'{number} {unit}'" for unit in units)
+        raise Problem("duration", f"the {what} {number} has no unit", hint=f"write {ways}")
 
 
 def refused_address(account: Account, refused: RefusedAddress) -> Problem:
@@ -170,7 +186,7 @@ def install(app: FastAPI, render: Renderer | None = None) -> None:
 def _error(request: Request, error: Exception) -> Problem:
     problem = of_error(error, getattr(request.state, "account", OPERATOR))
     if problem.status >= 500 and problem is not error:
-        _log.warning("%s %s: %s", request.method, _route(request), error)
+        _log.warning("%s %s: %s", request.method, route_of(request.scope), error)
     return problem
 
 
@@ -251,13 +267,17 @@ def _disconnected(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Problem:
-    _log.error("%s %s failed", request.method, _route(request), exc_info=error)
+    _log.error("%s %s failed", request.method, route_of(request.scope), exc_info=error)
     return Problem("internal", "something is wrong in the service; its log says what")
 
 
-def _route(request: Request) -> str:
-    """Return the route template of a request."""
-    return getattr(request.scope.get("route"), "path", "(no route)")
+def route_of(scope: Scope) -> str:
+    """Return the route template of a request, with the prefix of the API."""
+    path = getattr(scope.get("route"), "path", None)
+    if path is None:
+        return "(none)"
+    is_api = str(scope["path"]).startswith(f"{_API}/") and not str(path).startswith(f"{_API}/")
+    return f"{_API}{path}" if is_api else str(path)
 
 
 _MEANINGS: Mapping[int, tuple[str, str]] = {

@@ -44,14 +44,14 @@ from xscl.ingestion.data_directory import SETTINGS, DataDirectory
 from xscl.plurals import counted
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
-from xscl.polling.feed_repository import mark_lost_secrets, ticks
+from xscl.polling.feed_repository import mark_lost_secrets
 from xscl.polling.hubs import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
-from xscl.service.name_bounds import long_names
+from xscl.service.name_bounds import names_in, unfit_names
 from xscl.service.names import owner
+from xscl.service.tokens import Tokens
 from xscl.store.queries.feeds import count_leases, last_appended
 from xscl.store.queries.owners import OPERATOR
-from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.store_file import commits_in_file, log_path, refuse_former
@@ -198,7 +198,7 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
         raise _unusable(file, staging, error) from error
     with closing(opened) as store:
         _compare(file, store, backup)
-        for wrong in long_names(store):
+        for wrong in unfit_names(names_in(store)):
             raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
         lacking = find_lacking(store, home)
@@ -312,24 +312,19 @@ def accept(home: DataDirectory) -> AcceptedStore:
         database, aside = home.database, SetAside(home)
         seen = marked(database)
         if not database.exists() or not database.stat().st_size:
-            if seen is not None and seen.commits == UNFINISHED:
-                raise _broken_off(home)
             return _accept_nothing(home, aside, seen)
-        now, lost, begun = _accepted(home, aside, seen)
-        return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept), begun)
-
-
-def _broken_off(home: DataDirectory) -> BackupError:
-    """Return the error for a store that a restore has set aside, and not replaced."""
-    kept = max(home.path.glob("before-*"), default=None)
-    return BackupError(
-        f"a restore in {home.path} was broken off, and there is no store that could be accepted",
-        hint=f"run it again: xscl restore FILE --force --data {shlex.quote(str(home.path))}"
-        + ("" if kept is None else f"; what was there before is in {kept}"),
-    )
+        return _accepted(home, aside, seen)
 
 
 def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None) -> AcceptedStore:
+    if seen is not None and seen.commits == UNFINISHED:
+        kept = max(home.path.glob("before-*"), default=None)
+        raise BackupError(
+            f"a restore in {home.path} was broken off, and there is no store that could be"
+            " accepted",
+            hint=f"run it again: xscl restore FILE --force --data {shlex.quote(str(home.path))}"
+            + ("" if kept is None else f"; what was there before is in {kept}"),
+        )
     log = log_path(home.database)
     if not log.exists():
         home.expect()
@@ -343,15 +338,9 @@ def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None
     return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
 
 
-def _accepted(
-    home: DataDirectory, aside: SetAside, before: StoreMark | None
-) -> tuple[StoreMark, int | None, int | None]:
-    """Open the store in its current state, without its log if that is damaged.
-
-    Returns its mark, the number of lost commits, None if that is unknown, and `begun_after`.
-    """
-    database = home.database
-    log = log_path(database)
+def _accepted(home: DataDirectory, aside: SetAside, before: StoreMark | None) -> AcceptedStore:
+    """Open the store in its current state, without its log if that is damaged."""
+    database, log = home.database, log_path(home.database)
     if before is not None and commits_in_file(database) < before.base:  # the log is of later pages
         aside.take(log)
     try:
@@ -372,7 +361,8 @@ def _accepted(
         if lost is None or lost > 0:
             begin_epoch(store)
         drop_note(home.spool)
-        return seen, lost, _begun_after(home, aside, store)
+        begun = _begun_after(home, aside, store)
+        return AcceptedStore(seen.commits, lost, aside.directory, tuple(aside.kept), begun)
 
 
 def _begun_after(home: DataDirectory, aside: SetAside, store: Store) -> int | None:
@@ -459,11 +449,12 @@ def find_lacking(store: Store, home: DataDirectory) -> Lacking:
             for feed in mark_lost_secrets(store, secrets)
         ),
     ]
+    called = {one.number: one.name for one in accounts}
     channels = [one.channel for one in endpoints.all()]
     files = {f"{home.files.name}/{one.name}" for one in channels if isinstance(one, File)}
     return Lacking(
         tuple(found),
-        _valid_tokens(store, accounts),
+        dict(Counter(called[token.account] for token in Tokens(store, accounts).of())),
         0 if secrets.of(CALLBACKS) else count_leases(store),
         sum(isinstance(one, Mail) for one in channels),
         tuple(
@@ -490,14 +481,3 @@ def _webhooks(
             yield WithoutSecret(
                 one.channel.kind, name, one.channel.url, lost, command if can_rotate else None
             )
-
-
-def _valid_tokens(store: Store, accounts: Accounts) -> dict[str, int]:
-    """Return the numbers of tokens of programs that are valid now, by user."""
-    called, now = {one.number: one.name for one in accounts}, ticks()
-    valid = (
-        called[row["account"]]
-        for row in rows_of(store, "token")
-        if not row["session"] and (row["expires"] is None or row["expires"] > now)
-    )
-    return dict(Counter(valid))

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 
 import uvicorn
@@ -32,45 +33,35 @@ KEEP_ALIVE = 30
 """Seconds after an answer until an idle connection is closed."""
 
 
-class Server:
-    """Serves an application on an event loop between `start` and `stop`."""
+@contextmanager
+def serving(
+    app: FastAPI, settings: ServiceSettings, limit: ConnectionLimit, loop: EventLoop
+) -> Iterator[str]:
+    """Serve an application on an event loop during the block; yield its URL.
 
-    def __init__(
-        self, app: FastAPI, settings: ServiceSettings, limit: ConnectionLimit, loop: EventLoop
-    ) -> None:
-        self._socket = bound(settings.host, settings.port)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=GRACE,
-            http=bounded(limit, settings.trusted_proxies),
-            lifespan="off",
-            ws="none",
-        )
-        self._server = uvicorn.Server(config)
-        self._loop = loop
-        self._serving: Future[None] | None = None
-
-    @property
-    def address(self) -> str:
-        """Return the URL of the service."""
-        return address_of(*self._socket.getsockname()[:2])
-
-    def start(self) -> None:
-        """Start serving; earlier connections wait in the backlog."""
-        self._serving = self._loop.submit(self._server.serve([self._socket]))
-
-    def stop(self) -> None:
-        """Stop accepting requests; those in progress have `GRACE` seconds."""
-        self._server.should_exit = True
-        if self._serving is not None:
-            wait([self._serving], GRACE + 1)
-        self._socket.close()
+    Requests in progress at the end have `GRACE` seconds.  Raises CannotListen.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACE,
+        http=bounded(limit, settings.trusted_proxies),
+        lifespan="off",
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+    with closing(bound(settings.host, settings.port)) as listening:
+        done = loop.submit(server.serve([listening]))
+        try:
+            yield address_of(*listening.getsockname()[:2])
+        finally:
+            server.should_exit = True
+            wait([done], GRACE + 1)
 
 
 SECONDS = 10.0

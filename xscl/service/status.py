@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from feeds.errors import SpoolError
@@ -58,28 +58,22 @@ LONGEST = 60.0
 """Maximum age in seconds of counts after a change."""
 
 
+@dataclass(eq=False)
 class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
-    `engine` is the running one, if any; `now` is the arrival clock in ticks.  `executors` are those
+    `engine` is the running one, if any; `ticks` is the arrival clock.  `executors` are those
     of the engine.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        home: DataDirectory,
-        clock: Callable[[], float] = time.monotonic,
-        engine: Engine | None = None,
-        now: Callable[[], int] = ticks,
-        executors: ExecutorsWatch | None = None,
-    ) -> None:
-        self._now = now
-        self._engine = engine
-        self._executors = executors
-        self._store = store
-        self._home = home
-        self._clock = clock
+    store: Store
+    home: DataDirectory
+    clock: Callable[[], float] = time.monotonic
+    engine: Engine | None = None
+    ticks: Callable[[], int] = ticks
+    executors: ExecutorsWatch | None = None
+
+    def __post_init__(self) -> None:
         self._counted: dict[str, Any] = {}
         self._until = 0.0  # cached counts are valid until then
         self._mark: StoreMark | None = None
@@ -87,27 +81,27 @@ class StatusReader:
 
     def now(self, *, whole: bool = False) -> dict[str, Any]:
         """Return the figures (see `figures`) for JSON; with `whole` all of them are recounted."""
-        began, engine = self._clock(), self._engine
+        began, engine = self.clock(), self.engine
         if whole or self._is_due(began):
             # Later commits are counted the next time.
-            self._mark = self._store.seen()
-            self._counted = _counted(self._store)
+            self._mark = self.store.seen()
+            self._counted = _counted(self.store)
             if engine is not None:
                 self._counted["windows"] = [
                     dict(zip(("ticks", "witnesses", "instances", "last_day"), one, strict=True))
-                    for one in engine.queries.state_by_window(self._store)
+                    for one in engine.queries.state_by_window(self.store)
                 ]
-            ended = self._clock()
+            ended = self.clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
-        position = ConsumedOffsets(self._store).segment
-        latest, waiting, oldest = self._backlog.look(self._home, position)
+        position = ConsumedOffsets(self.store).segment
+        latest, waiting, oldest = self._backlog.look(self.home, position)
         executors = self._of_executors()
         through = "direct" if executors is None else "spark"
         return self._counted | {
             "spool": latest,
             "position": position,
             "waiting": waiting,
-            "lag": max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
+            "lag": max(0.0, (self.ticks() - oldest) / 1e6) if waiting else 0.0,
             "rates": None if engine is None else asdict(engine.ingest.pace.rates()),
             "refused": 0 if engine is None else engine.state.subscriptions.refusals,
             "executors": executors,
@@ -115,26 +109,19 @@ class StatusReader:
         }
 
     def _of_executors(self) -> dict[str, Any] | None:
-        if self._executors is None or self._engine is None:
+        if self.executors is None or self.engine is None:
             return None
-        joins, here = self._engine.state.registry.places()
-        away = self._executors.away
+        joins, here = self.engine.state.registry.places()
+        away = self.executors.away
         shown = None if away is None else asdict(away) | {"since": written(away.since)}
         return {"joins": joins, "here": here, "away": shown}
-
-    def totals(self) -> tuple[int, int]:
-        """Return the documents and matches of the running engine since its start."""
-        if self._engine is None:
-            return 0, 0
-        pace = self._engine.ingest.pace
-        return pace.documents, pace.matches
 
     def _is_due(self, now: float) -> bool:
         if not self._counted:
             return True
         if now < self._until:
             return False
-        return self._store.seen() != self._mark
+        return self.store.seen() != self._mark
 
 
 def _counted(store: Store) -> dict[str, Any]:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from cep_core import refuse_bare_windows
-from xscl.client.answers import History
+from xscl.client.answers import QUERY, History
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.engine.catalog import RegistrationOptions
-from xscl.errors import NameTaken, UnknownSubscription, XsclError
+from xscl.errors import NameTaken, QueryError, UnknownSubscription, XsclError
+from xscl.language.names import LONGEST_NAME, owner_number
 from xscl.planning.event_queries import translated
 from xscl.service.accounts import Account
 from xscl.service.app import App
+from xscl.service.bodies import RequestBody
 from xscl.service.names import ReservedName, refuse_unaddressable
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import Problem, not_found, refuse_bare
 from xscl.service.resolving import SUSPECT, ResolvedQuery
+from xscl.service.tags import MOST as MOST_TAGS
 from xscl.service.tags import checked_tags, set_tags
 
 _OPTIONS = {"updates": "new versions of documents", "stories": "stories"}
@@ -34,21 +37,29 @@ PATIENCE = 2.0
 """Seconds that the answer to a registration waits for its history to be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionRequest:
-    """A requested subscription; `since` is the length of its history.
+class NewSubscription(RequestBody):
+    """A subscription to register."""
 
-    With `history` it begins with the matches of what is kept.  Its `tags` stay if they are None.
-    """
+    query: str = Field(max_length=1_000_000, examples=[QUERY])
+    """The query."""
+    updates: bool = False
+    """Also match new versions of documents."""
+    stories: bool = False
+    """Group matches that share documents into stories, each delivered once."""
+    language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
+    """The language of the query; others than xscl are for the operator."""
+    since: str | None = Field(default=None, max_length=100, examples=["7 d"])
+    """Duration of kept history to match, counted back from the latest document; default: none."""
+    history: bool = True
+    """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
+    tags: list[str] | None = Field(default=None, max_length=MOST_TAGS, examples=[["daily"]])
+    """Its tags; those that it has stay if this is left out."""
+
+
+class SubscriptionRequest(NewSubscription):
+    """A subscription to register under a name; its `tags` stay if they are None."""
 
     name: str
-    query: str
-    updates: bool = False
-    stories: bool = False
-    language: str = XSCL
-    since: str | None = None
-    history: bool = False
-    tags: Sequence[str] | None = None
 
     @property
     def options(self) -> dict[str, bool]:
@@ -69,101 +80,61 @@ async def subscribe(
     app: App, account: Account, wanted: SubscriptionRequest
 ) -> tuple[Subscription, bool]:
     """Subscribe idempotently; return the subscription and whether it is new."""
-    refuse_bare(wanted.since)
-    refuse_unaddressable(wanted.name)
-    tags = checked_tags(wanted.tags or ())
-    known = account.qualify(wanted.name)
-    resolved = await run_in_threadpool(resolved_query, app, account, wanted)
-    is_new = app.engine.subscription(known) is None
-    if is_new:
-        await _register(app, account, wanted, resolved)
-        found = existing(app, account, wanted.name)
-    else:
-        # What is in memory may not be committed yet, so only what is committed is acknowledged.
-        there = await run_in_threadpool(app.engine.catalog.committed, known)
-        if there is None:
-            return await subscribe(app, account, wanted)
-        found = there
-        if not _is_same(app, account, found, wanted, resolved):
-            raise NameTaken(
-                f"there is a subscription named {wanted.name!r} already, with another query",
-                hint="unsubscribe it first, or choose another name",
-            )
-    if wanted.tags is not None:
+    refuse_bare(wanted.since, "duration", "d", "h")
+    is_slow = wanted.since is not None or wanted.history or wanted.language != XSCL
+    most = SLOW_ONES if is_slow else AT_ONCE
+    async with app.accounts.limits.registering.hold_async(is_slow, most):
+        new, _ = await run_in_threadpool(subscribe_all, app, account, [wanted], is_list=False)
+    found = existing(app, account, wanted.name)
+    if wanted.tags is not None and not new:
         with app.store() as store:
-            set_tags(store, {found.name: tags})
+            set_tags(store, {found.name: checked_tags(wanted.tags)})
     if history_of(app, found) == "reading":
         read = app.engine.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(read)), PATIENCE)
-    return existing(app, account, wanted.name), is_new
-
-
-async def _register(
-    app: App, account: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
-) -> None:
-    """Register a query under a name that seems to be free, and wait until it is committed."""
-    app.accounts.usage.refuse_many_matches(account)
-    known = account.qualify(wanted.name)
-    is_slow = wanted.since is not None or wanted.history or wanted.language != XSCL
-    most = SLOW_ONES if is_slow else AT_ONCE
-    try:
-        with app.accounts.usage.adding(account, "subscriptions"), resolved.as_written():
-            async with app.accounts.limits.registering.hold_async(is_slow, most):
-                await run_in_threadpool(claim, app, account, resolved)
-                await run_in_threadpool(_register_in_engine, app, known, resolved.text, wanted)
-    except NameTaken:  # unless another request has registered the same
-        found = app.engine.subscription(known)
-        if found is None or not _is_same(app, account, found, wanted, resolved):
-            raise
-
-
-def _register_in_engine(app: App, known: str, query: str, wanted: SubscriptionRequest) -> None:
-    """Register a query durably; without kept documents there is no past to begin with."""
-    catalog, language, since = app.engine.catalog, wanted.language, wanted.since
-    history = wanted.history and (language != XSCL or catalog.has_past(query))
-    options = RegistrationOptions(**wanted.options, language=language, since=since, history=history)
-    register = catalog.subscribe_from if options.from_past else catalog.subscribe
-    register([(known, query)], options)
+    return existing(app, account, wanted.name), bool(new)
 
 
 def subscribe_all(
-    app: App,
-    account: Account,
-    rows: Sequence[SubscriptionRequest],
-    *,
-    history: bool = False,
+    app: App, account: Account, rows: Sequence[SubscriptionRequest], *, is_list: bool = True
 ) -> tuple[int, int]:
-    """Register a list of queries atomically; return the numbers of new and unchanged ones.
+    """Register queries atomically; return the numbers of new and unchanged ones.
 
-    With `history` each begins with the matches of what is kept, which are found afterwards.
+    All have the options of the first one.  Errors in a list name the row.  What is in memory may
+    not be committed yet, so of what is there only what is committed is acknowledged.
     """
-    options = rows[0].options
-    for option, value in options.items():
+    first, catalog = rows[0], app.engine.catalog
+    for option, value in first.options.items():
         if any(one.options[option] != value for one in rows):
             raise Problem(
                 "mixed_rows",
                 f"some rows have {_OPTIONS[option]} ({option}) and some do not",
                 hint="import them apart",
             )
-    app.accounts.usage.refuse_many_matches(account)
-    app.accounts.usage.refuse(account, "subscriptions", _unknown(app, account, rows))
+    if unknown := _unknown(app, account, rows, is_list=is_list):
+        app.accounts.usage.refuse_many_matches(account)
+        if is_list:  # before all its queries are parsed
+            app.accounts.usage.refuse(account, "subscriptions", unknown)
     new: dict[str, tuple[int, ResolvedQuery]] = {}
     there: dict[str, Subscription] = {}
     tags: dict[str, Sequence[str]] = {}
     for number, one in enumerate(rows, 1):
-        with _in_row(number, one):
-            known = account.qualify(one.name)
+        with _in_row(number, is_list=is_list):
+            known, wanted = account.qualify(one.name), (one.updates, one.stories, one.language)
             tags[known] = checked_tags(one.tags or ())
-            resolved = resolved_query(app, account, one)
+            resolved = resolved_query(app, account, one.query, one.language)
             found = app.engine.subscription(known)
             if known in new:
                 raise NameTaken(f"the name {one.name!r} is in this list twice")
             if found is None:
                 new[known] = number, resolved
-            elif not _is_same(app, account, found, one, resolved):
+            elif wanted != (found.updates, found.stories, found.language) or (
+                written(app, account, found) != one.query  # whatever its names mean by now
+            ):
                 raise NameTaken(
-                    f"there is a subscription named {one.name!r} already, with another query"
+                    f"there is a subscription named {one.name!r} already, with another query",
+                    hint="unsubscribe it first, or choose another name",
                 )
             else:
                 there[known] = found
@@ -171,59 +142,58 @@ def subscribe_all(
         with app.engine.transactions.committed() as state:
             known_now = {name: state.subscriptions.get(name) for name in there}
         if known_now != there:  # not committed, or changed or removed meanwhile
-            return subscribe_all(app, account, rows, history=history)
-    with app.accounts.usage.adding(account, "subscriptions", len(new)):
-        for _, resolved in new.values():
-            claim(app, account, resolved)
-        numbered = list(new.values())
-        pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
-        try:
-            catalog = app.engine.catalog
-            register = catalog.subscribe_from if history else catalog.subscribe
-            register(
-                pairs,
-                RegistrationOptions(**options, language=XSCL, since=None, history=history),
-                numbered=True,
-            )
-        except XsclError as error:
-            if error.row is None:
-                raise
-            number, resolved = numbered[error.row - 1]
-            with _in_row(number, rows[number - 1]), resolved.as_written():
-                raise
+            return subscribe_all(app, account, rows, is_list=is_list)
+    if not new:
+        return 0, len(rows)
+    numbered = list(new.values())
+    pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
+    history = first.history
+    if history and first.language == XSCL:
+        with suppress(QueryError):  # the registration raises it again
+            history = any(catalog.has_past(query) for _, query in pairs)
+    options = RegistrationOptions(
+        **first.options, language=first.language, since=first.since, history=history
+    )
+    register = catalog.subscribe_from if options.from_past else catalog.subscribe
+    try:
+        with app.accounts.usage.adding(account, "subscriptions", len(new)):
+            for _, resolved in numbered:
+                claim(app, account, resolved)
+            register(pairs, options, numbered=True)
+    except NameTaken:
+        if all(app.engine.subscription(known) is None for known in new):
+            raise
+        return subscribe_all(app, account, rows, is_list=is_list)  # another request was faster
+    except XsclError as error:
+        if error.row is None:
+            raise
+        number, resolved = numbered[error.row - 1]
+        with _in_row(number, is_list=is_list), resolved.as_written():
+            raise
     with app.store() as store:
         set_tags(store, {known: tags[known] for known in new if tags[known]})
     return len(new), len(rows) - len(new)
 
 
-def _unknown(app: App, account: Account, rows: Sequence[SubscriptionRequest]) -> int:
-    """Count the new names of a list; cheap, so it precedes parsing the queries."""
+def _unknown(
+    app: App, account: Account, rows: Sequence[SubscriptionRequest], *, is_list: bool
+) -> int:
+    """Count the new names of a list."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
-        with _in_row(number, one):
+        with _in_row(number, is_list=is_list):
             refuse_unaddressable(one.name)
             names.add(account.qualify(one.name))
     return sum(app.engine.subscription(known) is None for known in names)
 
 
-def refuse_bare(since: str | None) -> None:
-    """Raise Problem for a duration without a unit."""
-    if since is not None and since.strip().isdecimal():
-        number = since.strip()
-        raise Problem(
-            "duration",
-            f"the duration {number} has no unit",
-            hint=f"write '{number} d' or '{number} h'",
-        )
-
-
 @contextmanager
-def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
-    """Set the row number of errors raised in the block."""
+def _in_row(number: int, *, is_list: bool) -> Iterator[None]:
+    """Set the row number of errors raised in the block, if a list was given."""
     try:
         yield
     except XsclError as error:
-        error.row = number
+        error.row = number if is_list else None
         raise
 
 
@@ -244,7 +214,8 @@ def unsubscribe(
         return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
     found = committed(app, account, name)
     removed = app.delivery.unsubscribe(found.name, cascade=cascade, purge=purge)
-    app.accounts.usage.remove_subscriptions(removed)
+    for one in removed:
+        app.accounts.usage.subtract(owner_number(one), "subscriptions")
     return removed
 
 
@@ -279,86 +250,65 @@ def committed(app: App, account: Account, name: str) -> Subscription:
     return found
 
 
-def resolved_query(app: App, account: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
+def resolved_query(app: App, account: Account, text: str, language: str) -> ResolvedQuery:
     """Return a query with its names resolved; raises Problem for one that only operators may."""
-    if wanted.language == XSCL:
-        return app.accounts.resolver.resolve(account, wanted.query)
+    if language == XSCL:
+        return app.accounts.resolver.resolve(account, text)
     if not account.is_operator:
         raise Problem(
             "operator_only",
-            f"queries in {wanted.language} can be registered by the operator only",
+            f"queries in {language} can be registered by the operator only",
             hint="write it in XSCL",
         )
-    if SUSPECT.search(wanted.query):
+    if SUSPECT.search(text):
         raise ReservedName("the query names a stream as the service's own are named")
     with translated():
-        refuse_bare_windows(wanted.query, wanted.language)
-    return ResolvedQuery(wanted.query, wanted.query)
+        refuse_bare_windows(text, language)
+    return ResolvedQuery(text, text)
 
 
-def _is_same(
-    app: App,
-    account: Account,
-    found: Subscription,
-    wanted: SubscriptionRequest,
-    resolved: ResolvedQuery,
-) -> bool:
-    """Return whether a subscription has the requested text.
+def written(app: App, account: Account, found: Subscription) -> str:
+    """Return the query of a subscription as its owner wrote it."""
+    xscl = found.language == XSCL
+    return app.accounts.resolver.written(account, found.query) if xscl else found.query
 
-    Names keep the meaning of the time of registration, even if the user has created streams of such
-    names since.
-    """
-    if (found.updates, found.stories, found.language) != (
-        *wanted.options.values(),
-        wanted.language,
-    ):
-        return False
-    if found.query == resolved.text:
-        return True
-    return (
-        found.language == XSCL
-        and app.accounts.resolver.written(account, found.query) == wanted.query
+
+class SubscriptionEdit(RequestBody):
+    """A change of a subscription; what is absent or null stays as it is."""
+
+    query: str | None = Field(default=None, max_length=1_000_000, examples=[QUERY])
+    """Another query: the next version."""
+    updates: bool | None = Field(default=None, examples=[True])
+    """Also match new versions of documents."""
+    stories: bool | None = Field(default=None, examples=[True])
+    """Group matches that share documents into stories; no new version."""
+    language: Literal["xscl", "cel", "sase", "eql"] | None = Field(default=None, examples=["xscl"])
+    """The language of the query."""
+    name: str | None = Field(
+        default=None, min_length=1, max_length=LONGEST_NAME, examples=["echoes"]
     )
+    """Another name."""
+    paused: bool | None = Field(default=None, examples=[True])
+    """True to pause it, false to resume it."""
+    tags: list[str] | None = Field(default=None, max_length=MOST_TAGS, examples=[["daily"]])
+    """Its tags; replaces the whole list."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionChange:
-    """A change of a subscription; None leaves something as it is, `name` is another one."""
-
-    query: str | None = None
-    updates: bool | None = None
-    stories: bool | None = None
-    language: str | None = None
-    name: str | None = None
-    paused: bool | None = None
-    tags: Sequence[str] | None = None
-
-
-def change(app: App, account: Account, name: str, wanted: SubscriptionChange) -> Subscription:
+def change(app: App, account: Account, name: str, wanted: SubscriptionEdit) -> Subscription:
     """Change a user's subscription, and make its deliveries follow."""
     found = committed(app, account, name)
-    how: dict[str, Any] = {
-        "updates": wanted.updates,
-        "stories": wanted.stories,
-        "language": wanted.language,
-        "paused": wanted.paused,
-    }
+    how = wanted.model_dump(include={"updates", "stories", "language", "paused"})
     if wanted.name is not None:
         how["rename"] = account.qualify(wanted.name)
         refuse_unaddressable(how["rename"])
     tags = None if wanted.tags is None else checked_tags(wanted.tags)
     text = wanted.query
-    is_written = (
-        text is not None
-        and found.language == XSCL
-        and app.accounts.resolver.written(account, found.query) == text
-    )
+    is_written = found.language == XSCL and written(app, account, found) == text
     if text is None or (is_written and wanted.language in (None, XSCL)):
         changed = app.delivery.edit(found.name, **how)
     else:
         app.accounts.usage.refuse_many_matches(account)
-        request = SubscriptionRequest(name, text, language=wanted.language or found.language)
-        query = resolved_query(app, account, request)
+        query = resolved_query(app, account, text, wanted.language or found.language)
         claim(app, account, query)
         with query.as_written():
             changed = app.delivery.edit(found.name, query.text, **how)

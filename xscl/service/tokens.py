@@ -20,9 +20,8 @@ from dataclasses import asdict, dataclass, replace
 
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
-from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
-from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
+from xscl.service.accounts import THE_OPERATOR, Account, Accounts, refuse_more
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
@@ -88,8 +87,7 @@ class Tokens:
         secret = secrets.token_urlsafe(32)
         now = ticks()
         with self._mutex:
-            if most is not None and len(self.of(account)) >= most:
-                raise QuotaExceeded(f"you have {counted(most, 'token')}, and more are not allowed")
+            refuse_more(len(self.of(account)), most, "token")
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)
@@ -175,11 +173,9 @@ class Tokens:
 
     def end_session(self, given: str) -> None:
         """Revoke a session token; other tokens are left."""
-        found = FORM.fullmatch(given)
-        if found is not None and self.owner(given) is not None:
-            token, _ = self._known[found[1]]
-            if token.session:
-                self.revoke(token.id)
+        token, _ = self._known.get(_id(given) or "", (None, b""))
+        if token is not None and token.session and self.owner(given) is not None:
+            self.revoke(token.id)
 
 
 def _id(given: str) -> str | None:

@@ -33,7 +33,7 @@ from xscl.planning.compile import compile_query
 from xscl.polling.credentials import Credentials
 from xscl.server.app import create_app
 from xscl.service.app import App, ServiceSettings
-from xscl.service.server import Server
+from xscl.service.server import serving
 
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else len(QUERIES)
@@ -230,10 +230,8 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
         app = stack.enter_context(closing(opened))
         app.engine.retain(KEPT)
         app.delivery.start()
-        server = Server(create_app(app), settings, app.accounts.connections, app.delivery.loop)
-        server.start()
-        stack.callback(server.stop)
-        address = server.address
+        limit, loop = app.accounts.connections, app.delivery.loop
+        address = stack.enter_context(serving(create_app(app), settings, limit, loop))
         yield (
             app.engine,
             stack.enter_context(

@@ -21,7 +21,7 @@ from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App
 from xscl.service.subscribing import (
-    SubscriptionChange,
+    SubscriptionEdit,
     SubscriptionRequest,
     change,
     subscribe,
@@ -30,7 +30,7 @@ from xscl.service.subscribing import (
 )
 from xscl.store.store_errors import StoreUnavailable
 
-NEW = SubscriptionRequest("new", "S//a")
+NEW = SubscriptionRequest(name="new", query="S//a", history=False)
 EDITED = "S//b"
 
 
@@ -64,7 +64,7 @@ REQUESTS = {
     "put": Request(_put, _has_new),
     "import": Request(lambda app: subscribe_all(app, THE_OPERATOR, [NEW]), _has_new),
     "edit": Request(
-        lambda app: change(app, THE_OPERATOR, "old", SubscriptionChange(EDITED)), _is_edited
+        lambda app: change(app, THE_OPERATOR, "old", SubscriptionEdit(query=EDITED)), _is_edited
     ),
     "delete": Request(
         lambda app: unsubscribe(app, THE_OPERATOR, "old", cascade=False),

@@ -52,7 +52,7 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
             frank.post("/v1/documents/one", content=b"<b/>"),
         ]
         assert [one.json()["detail"] for one in refused] == [
-            "you have 1 stream, and more are not allowed",
+            "you have 1 stream, and may have 1",
             "you have 1 subscription, and may have 1",
             "you have sent 1 document today, which is all you may",
         ]
@@ -186,7 +186,12 @@ def test_what_is_counted_at_the_same_time_does_not_exceed_a_quota(
 
     usage, alice = Usage([], []), Account(1, "alice", quota=Quota(subscriptions=3))
     monkeypatch.setitem(usage._kept, "subscriptions", Slow())
-    assert granted(lambda: usage.add(alice, "subscriptions")) == 3
+
+    def add() -> None:
+        with usage.adding(alice, "subscriptions"):
+            pass
+
+    assert granted(add) == 3
 
     def slow() -> float:
         time.sleep(0.01)

@@ -12,10 +12,10 @@ from tests.xscl.service.conftest import Running, code, eventually, filling, ok, 
 from tests.xscl.web.shown import parsed
 from xscl import Document, Engine, Retention
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service import browsing
 from xscl.service import marks as marks_of_users
 from xscl.service.accounts import THE_OPERATOR, Account, Quota
-from xscl.service.browsing import DocumentPlace, browse
+from xscl.store.queries import browsing
+from xscl.store.queries.browsing import DocumentPlace, documents_seen
 from xscl.store.queries.owned_rows import read_marks
 from xscl.store.queries.rows import delete_rows
 from xscl.store.store import Store
@@ -151,7 +151,8 @@ def store() -> Iterator[Store]:
 
 
 def ids(store: Store, who: Account, **asked: object) -> list[str]:
-    return [one.id for one in browse(store, who, **{"limit": 10, **asked})]  # type: ignore[arg-type]  # as asked
+    found = documents_seen(store, who.number, **{"limit": 10, **asked})  # type: ignore[arg-type]  # as asked
+    return [one.id for one in found]
 
 
 def test_text_is_found_in_any_capitals_and_escaped(store: Store) -> None:
@@ -161,17 +162,17 @@ def test_text_is_found_in_any_capitals_and_escaped(store: Store) -> None:
 
 
 def test_pages_go_back_in_the_order_of_arrival(store: Store) -> None:
-    first = browse(store, ALICE, limit=2)
-    rest = browse(store, ALICE, before=DocumentPlace(first[-1].number), limit=10)
+    first = documents_seen(store, ALICE.number, limit=2)
+    rest = documents_seen(store, ALICE.number, before=DocumentPlace(first[-1].number), limit=10)
     assert [one.id for one in (*first, *rest)] == ids(store, ALICE)
 
 
 def test_a_list_by_dates_goes_on_behind_a_document_that_is_gone(store: Store) -> None:
-    whole = browse(store, ALICE, limit=10, by_date=True)
+    whole = documents_seen(store, ALICE.number, limit=10, by_date=True)
     place = DocumentPlace(whole[1].number, whole[1].ts)
     with store.transaction():
         delete_rows(store, "document", doc=place.number)
-    rest = browse(store, ALICE, before=place, limit=10, by_date=True)
+    rest = documents_seen(store, ALICE.number, before=place, limit=10, by_date=True)
     assert rest == whole[2:]
     assert rest
 

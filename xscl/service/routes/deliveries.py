@@ -36,7 +36,7 @@ from xscl.language.names import owner_name, owner_number
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.polling.feed import HIDDEN
-from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.accounts import Account, QuotaExceeded, refuse_more
 from xscl.service.app import App
 from xscl.service.bodies import DeliveryTime, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
@@ -243,9 +243,16 @@ def make(
     if secret is not None and not is_secret(secret):
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
     channel = _channel(app, account, new)
-    _refuse_ahead(app, new.after)
+    newest = app.delivery.pages.position()
+    if new.after is not None and new.after > newest:  # the matches before it would be skipped
+        raise Problem(
+            "position_ahead",
+            f"after: the newest match is at position {newest}, {new.after} is not reached yet",
+            hint="leave `after` out to begin from now on",
+        )
     with app.accounts.limits.endpoints:
-        _refuse_many(app, account)
+        has = app.delivery.endpoints.count(account.owns)
+        refuse_more(has, account.quota.endpoints, "endpoint")
         state: EndpointState = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
         endpoint, made = app.delivery.deliver(
             known, channel, after=new.after, secret=secret, state=state
@@ -398,25 +405,6 @@ def _channel(app: App, account: Account, new: NewEndpoint) -> DeliveryChannel:
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
             return File(new.name, **flags)
-
-
-def _refuse_ahead(app: App, after: int | None) -> None:
-    """Raise Problem for a position after the newest match, as earlier matches would be skipped."""
-    newest = app.delivery.pages.position()
-    if after is not None and after > newest:
-        raise Problem(
-            "position_ahead",
-            f"after: the newest match is at position {newest}, {after} is not reached yet",
-            hint="leave `after` out to begin from now on",
-        )
-
-
-def _refuse_many(app: App, account: Account) -> None:
-    """Raise QuotaExceeded if a user's quota of endpoints is used up."""
-    most = account.quota.endpoints
-    has = app.delivery.endpoints.count(account.owns)
-    if most is not None and has >= most:
-        raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
 
 def _check(app: App, account: Account, url: str) -> None:

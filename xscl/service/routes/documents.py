@@ -28,24 +28,25 @@ from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import FROM_NEXT, Limit, ListPage, RequestBody, raw_request
-from xscl.service.browsing import (
-    BrowsedDocument,
-    DocumentPlace,
-    browse,
-    place_read,
-    visible_names,
-)
+from xscl.service.browsing import part_of, place_read, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.marks import ItemOrder, read_among
 from xscl.service.names import refuse_reserved
-from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
+from xscl.service.problems import (
+    Problem,
+    empty_list,
+    not_found,
+    of_error,
+    reason,
+    refuse_long_list,
+)
+from xscl.store.queries.browsing import BrowsedDocument, DocumentPlace, documents_seen
 from xscl.subscriptions.match import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])
 
 _BLANK = b"\xef\xbb\xbf \t\r"
-_TWO_TIMES = "timestamp: it is another name of time: give one of them"
 
 AHEAD = 5 * 60 * 1_000_000
 """Tolerated clock skew of users in ticks; such documents get the service's time."""
@@ -145,9 +146,9 @@ def browsed(
     if known is None:
         raise not_found("stream", stream)
     with app.accounts.limits.questions.hold(account.number), app.store() as store:
-        found = browse(
+        found = documents_seen(
             store,
-            account,
+            account.number,
             stream=known,
             text=text,
             before=place,
@@ -161,7 +162,7 @@ def browsed(
 
 
 def _listed(account: Account, one: BrowsedDocument) -> answers.ListedDocument:
-    source = None if one.xml is None else source_of(one.part(one.xml))
+    source = None if one.xml is None else source_of(part_of(one, one.xml))
     return answers.ListedDocument(
         document=account.named(one.name),
         id=one.id,
@@ -202,11 +203,9 @@ async def post(
     unless its first document has a time of its own.  What cannot be read is refused with the
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
-    if given.time and given.timestamp:
-        raise Problem("invalid_request", _TWO_TIMES)
     charset = charset_of(request.headers.get("content-type"))
     xml = await run_in_threadpool(as_utf8, await request.body(), charset)
-    name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
+    name, time = given.id or x_document_id, _one_time(given) or x_document_time
     return await run_in_threadpool(take, app, account, stream, xml, name, time)
 
 
@@ -289,10 +288,7 @@ def take_batch(app: App, account: Account, stream: str, body: bytes) -> answers.
     ]
     if not lines:
         raise empty_list('a row is {"xml": "..."}; curl sends a file with --data-binary @FILE')
-    if len(lines) > MOST:
-        raise Problem(
-            "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
-        )
+    refuse_long_list(len(lines), MOST)
     accepted, refused = list[_Acceptance](), list[answers.RefusedDocument]()
     for number, line in lines:
         try:
@@ -315,17 +311,16 @@ def _accept_line(app: App, account: Account, stream: str, line: bytes) -> _Accep
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
         raise Problem("invalid_request", f"{place}: {reason(first)}") from None
+    xml = encoded(given.xml)
+    return _accept(app, account, given.stream or stream, xml, given.id, _one_time(given))
+
+
+def _one_time(given: Given | Line) -> str | None:
+    """Return the time of a document by one of its two names."""
     if given.time is not None and given.timestamp is not None:
-        raise Problem("invalid_request", _TWO_TIMES)
+        raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
     time = given.timestamp if given.time is None else given.time
-    return _accept(
-        app,
-        account,
-        given.stream or stream,
-        encoded(given.xml),
-        given.id,
-        None if time is None else str(time),
-    )
+    return None if time is None else str(time)
 
 
 def _check(app: App, account: Account, document: Document) -> None:

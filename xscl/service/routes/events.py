@@ -194,6 +194,9 @@ def _notice(outbox: Outbox, place: MatchPlace, name: str) -> bytes:
     return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))
 
 
+_REMOVED = "the subscription was removed"
+
+
 class _Disconnect(Exception):
     """The listener is disconnected; the reason is sent to it."""
 
@@ -235,7 +238,11 @@ class EventStream(Response):
                 await self._listen(receive, send)
             except _Disconnect as away:
                 scope[PROBLEM] = away.code or "too_slow"
-                await self._send_closed(send, away)
+                data = json.dumps({"code": away.code, "reason": str(away)}).encode()
+                last = event("closed", data) if away.code else b""
+                with suppress(TimeoutError):  # the client may read no more
+                    async with asyncio.timeout(1.0):
+                        await send({"type": "http.response.body", "body": last})
 
     async def _listen(self, receive: Receive, send: Send) -> None:
         await send(
@@ -252,45 +259,45 @@ class EventStream(Response):
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(bell.set)
 
-        stream = None if self._query.one is None else self._query.one.qid
-        unregister = self._outbox.notifier.register(ring, stream)
+        one, notifier = self._query.one, self._outbox.notifier
+        stream = None if one is None else one.qid
+        unregister = notifier.register(ring, stream)
         gone = loop.create_task(_gone(receive, bell))
         try:
             await self._send(send, f"retry: {self._patience.again}\n\n".encode())
-            for one in self._preamble:
-                await self._send(send, one)
+            for notice in self._preamble:
+                await self._send(send, notice)
             while not gone.done():
-                if self._query.one is not None:
-                    now = self._outbox.stream_of(self._query.one.name)
-                    if now is not None and now != stream:  # another version reads another stream
-                        unregister()
-                        stream, unregister = now, self._outbox.notifier.register(ring, now)
-                await self._send_new_pages(send, bell)
-                await self._wait(send, bell)
+                now = None if one is None else self._outbox.stream_of(one.name)
+                if now is not None and now != stream:  # another version reads another stream
+                    unregister()
+                    stream, unregister = now, notifier.register(ring, now)
+                bell.clear()
+                if await self._send_page(send):
+                    continue
+                try:
+                    async with asyncio.timeout(self._patience.heartbeat):
+                        await bell.wait()
+                except TimeoutError:
+                    await self._send(send, b": \n\n")
         finally:
             unregister()
             gone.cancel()
 
-    async def _send_new_pages(self, send: Send, bell: asyncio.Event) -> None:
-        """Send new pages of events; a notification meanwhile is handled afterwards."""
-        while True:
-            bell.clear()
-            if self._query.one is not None and not self._outbox.has(self._query.one):
-                raise _Disconnect("removed", "the subscription was removed") from None
-            if not self._is_valid():
-                raise _Disconnect("unauthorized", "the token was revoked, or is over")
-            try:
-                page = await self._outbox.listening.after(self._query, self._place)
-            except UnknownSubscription:
-                raise _Disconnect("removed", "the subscription was removed") from None
-            except StoreError as error:
-                raise _Disconnect("unavailable", f"matches cannot be read now: {error}") from None
-            for one in page.events:
-                await self._send(send, one)
-            unchanged = page.place == self._place
-            self._place = page.place
-            if unchanged or not page.events or bell.is_set():
-                return
+    async def _send_page(self, send: Send) -> bool:
+        """Send the next page of events, and return whether it had some."""
+        self._expect_open()
+        try:
+            page = await self._outbox.listening.after(self._query, self._place)
+        except UnknownSubscription:
+            raise _Disconnect("removed", _REMOVED) from None
+        except StoreError as error:
+            raise _Disconnect("unavailable", f"matches cannot be read now: {error}") from None
+        for one in page.events:
+            await self._send(send, one)
+        has_more = bool(page.events) and page.place != self._place
+        self._place = page.place
+        return has_more
 
     async def _send(self, send: Send, data: bytes) -> None:
         """Send data; the client must accept it within `Patience.taking` seconds."""
@@ -305,29 +312,16 @@ class EventStream(Response):
         self._slow = self._slow or loop.time() - began > self._patience.slow
         if self._slow and self._outbox.listening.position - self._place[0] > self._patience.behind:
             raise _Disconnect("too_slow", "matches come faster than you take them")
+        self._expect_open()
+
+    def _expect_open(self) -> None:
+        """Raise _Disconnect where nothing more can be sent."""
+        if self._query.one is not None and not self._outbox.has(self._query.one):
+            raise _Disconnect("removed", _REMOVED)
+        if not self._is_valid():
+            raise _Disconnect("unauthorized", "the token was revoked, or is over")
         if self._outbox.is_ending:
             raise _Disconnect("stopping", "the service is stopping")
-
-    async def _wait(self, send: Send, bell: asyncio.Event) -> None:
-        """Wait for a notification; send heartbeats meanwhile."""
-        while not bell.is_set():
-            try:
-                async with asyncio.timeout(self._patience.heartbeat):
-                    await bell.wait()
-            except TimeoutError:
-                await self._send(send, b": \n\n")
-                if self._query.one is not None and not self._outbox.has(self._query.one):
-                    raise _Disconnect("removed", "the subscription was removed") from None
-        if self._outbox.is_ending:
-            raise _Disconnect("stopping", "the service is stopping")
-
-    async def _send_closed(self, send: Send, away: _Disconnect) -> None:
-        """Send the reason of the disconnection if the client still reads."""
-        data = json.dumps({"code": away.code, "reason": str(away)}).encode()
-        last = event("closed", data) if away.code else b""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 async def _gone(receive: Receive, bell: asyncio.Event) -> None:

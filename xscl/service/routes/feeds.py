@@ -31,7 +31,7 @@ from xscl.polling.feed import (
 )
 from xscl.polling.feed_commands import allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
-from xscl.polling.feed_repository import FeedRepository, FeedRequest, HubLease, ItemCounts, feed_row
+from xscl.polling.feed_repository import FeedRepository, FeedRequest, ItemCounts, feed_row
 from xscl.polling.lifecycle import refuse_failed
 from xscl.service.accounts import Account
 from xscl.service.app import App
@@ -105,12 +105,10 @@ def list_(
             text=text,
             tag=owner + tag if tag else "",
         )
-        keys = [feed.key for feed in found[:limit]]
-        counts, leases = feeds.counts(keys), feeds.leases(keys)
+        items = _shown(feeds, account, found[:limit])
         # The last feed may just have been removed.
-        places = (feeds.place(key, sort) for key in reversed(keys))
+        places = (feeds.place(feed.key, sort) for feed in reversed(found[:limit]))
         last = next(filter(None, places), None) if len(found) > limit else None
-    items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
     return ListPage(items=items, next=None if last is None else _place_written(account, last))
 
 
@@ -377,29 +375,31 @@ def _seconds(text: str) -> int:
 
 
 def _as_it_is(
-    feeds: FeedRepository, account: Account, feed: Feed, fixed: list[str] | None = None
+    feeds: FeedRepository, account: Account, feed: Feed, fixed: Iterable[str] = ()
 ) -> answers.Feed:
     """Return a feed as it is now."""
-    lease = feeds.leases([feed.key]).get(feed.key)
-    return _shown(account, feed, feeds.counts([feed.key]), lease, fixed)
+    (shown,) = _shown(feeds, account, [feed], fixed)
+    return shown
 
 
 def _shown(
-    account: Account,
-    feed: Feed,
-    counts: dict[str, ItemCounts],
-    lease: HubLease | None,
-    fixed: list[str] | None = None,
-) -> answers.Feed:
-    row = feed_row(feed, counts.get(feed.key, ItemCounts()), lease)
-    own = {
-        "key": account.named(feed.key),
-        "stream": account.named(feed.stream),
-        "tags": [account.named(tag) for tag in feed.tags],
-        "error": None if feed.error is None else account.shown(feed.error),
-        "note": None if feed.note is None else account.shown(feed.note),
-    }
-    return answers.Feed(**row | own, warnings=_warnings(account, fixed or ()))
+    feeds: FeedRepository, account: Account, found: Sequence[Feed], fixed: Iterable[str] = ()
+) -> list[answers.Feed]:
+    """Return feeds with their items and leases, and warnings for streams of fixed lateness."""
+    keys, warnings = [feed.key for feed in found], _warnings(account, fixed)
+    counts, leases = feeds.counts(keys), feeds.leases(keys)
+    shown = []
+    for feed in found:
+        row = feed_row(feed, counts.get(feed.key, ItemCounts()), leases.get(feed.key))
+        own = {
+            "key": account.named(feed.key),
+            "stream": account.named(feed.stream),
+            "tags": [account.named(tag) for tag in feed.tags],
+            "error": None if feed.error is None else account.shown(feed.error),
+            "note": None if feed.note is None else account.shown(feed.note),
+        }
+        shown.append(answers.Feed(**row | own, warnings=warnings))
+    return shown
 
 
 def _warnings(account: Account, fixed: Iterable[str]) -> tuple[str, ...]:

@@ -23,10 +23,10 @@ from xscl.service.explanations import (
 )
 from xscl.service.match_views import shown_within
 from xscl.service.names import owner
-from xscl.service.problems import Problem
+from xscl.service.problems import Problem, refuse_bare
 from xscl.service.resolving import ResolvedQuery
-from xscl.service.routes.subscriptions import Name, written
-from xscl.service.subscribing import refuse_bare, versions
+from xscl.service.routes.subscriptions import Name
+from xscl.service.subscribing import versions, written
 
 router = APIRouter(tags=["questions"])
 
@@ -100,7 +100,7 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
 
     If there is none, `diagnosis` has the reasons.
     """
-    refuse_bare(asked.since)
+    refuse_bare(asked.since, "duration", "d", "h")
     query, resolved = _query(app, account, asked)
     with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
@@ -133,7 +133,7 @@ def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> answers.
 
     The newest kept documents are examined, for about two seconds.
     """
-    refuse_bare(asked.since)
+    refuse_bare(asked.since, "duration", "d", "h")
     query, resolved = _query(app, account, asked)
     with app.accounts.limits.questions.hold(account.number), resolved.as_written():
         return diagnosed(account, app.engine.why(query, since=asked.since))

@@ -17,9 +17,9 @@ from xscl.service.marks import (
     ItemOrder,
     item_order,
     mark_read,
-    read_marks,
     set_item_order,
 )
+from xscl.store.queries.owned_rows import read_marks
 
 router = APIRouter(tags=["documents"])
 
@@ -63,7 +63,7 @@ def marks(
 ) -> ListPage[answers.ReadMark]:
     """Lists the items and matches that you have marked as read, at most 10,000, by their names."""
     with app.store() as store:
-        found = list(read_marks(store, account, limit + 1, after or ""))
+        found = list(read_marks(store, account.number, after=after or "", limit=limit + 1))
     items = [answers.ReadMark(item=one["item"], read=time_of(one["read"])) for one in found[:limit]]
     return ListPage(items=items, next=items[-1].item if len(found) > limit else None)
 

@@ -19,7 +19,7 @@ from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import not_found, refuse_bare
 from xscl.store.queries.subscriptions import names_of
 
 router = APIRouter(tags=["streams"])
@@ -137,13 +137,10 @@ def _still_public(app: App, account: Account, name: str) -> tuple[str, ...]:
 
 
 def _lateness(text: str) -> int:
-    if text.strip().isdecimal() and int(text) != 0:
-        raise Problem(
-            "duration",
-            f"the lateness {text} has no unit",
-            hint=f"write '{text.strip()} s' or '{text.strip()} min'",
-        )
-    ticks = 0 if text.strip() == "0" else ticks_of(text)
+    if text.strip() == "0":
+        return 0
+    refuse_bare(text, "lateness", "s", "min")
+    ticks = ticks_of(text)
     if ticks is None:
         raise XsclError("a stream cannot be late for ever", hint="a duration such as 1 h")
     return ticks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -17,13 +17,15 @@ from xscl.client import answers
 from xscl.client.answers import QUERY
 from xscl.client.bodies import JsonBody
 from xscl.documents.results import XSCL, Subscription
+from xscl.language.names import LONGEST_NAME
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import After, Limit, ListPage, RequestBody, raw_request
+from xscl.service.bodies import After, Limit, ListPage, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.problems import Problem, empty_list
+from xscl.service.problems import Problem, empty_list, refuse_long_list
 from xscl.service.subscribing import (
-    SubscriptionChange,
+    NewSubscription,
+    SubscriptionEdit,
     SubscriptionRequest,
     change,
     existing,
@@ -32,58 +34,19 @@ from xscl.service.subscribing import (
     subscribe_all,
     unsubscribe,
     versions,
+    written,
 )
 from xscl.service.tags import LONGEST
-from xscl.service.tags import MOST as MOST_TAGS
 from xscl.store.queries.subscriptions import names_of, tag_counts, tags_of
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])
 
-LONGEST_NAME = 500
 MOST = 200_000
 """Maximum number of rows of a list."""
 Name = Annotated[
     str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the subscription.")
 ]
-
-
-class NewSubscription(RequestBody):
-    """A subscription to register."""
-
-    query: str = Field(max_length=1_000_000, examples=[QUERY])
-    """The query."""
-    updates: bool = False
-    """Also match new versions of documents."""
-    stories: bool = False
-    """Group matches that share documents into stories, each delivered once."""
-    language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
-    """The language of the query; others than xscl are for the operator."""
-    since: str | None = Field(None, max_length=100, examples=["7 d"])
-    """Duration of kept history to match, counted back from the latest document; default: none."""
-    history: bool = True
-    """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
-    tags: list[str] | None = Field(None, max_length=MOST_TAGS, examples=[["daily"]])
-    """Its tags; those that it has stay if this is left out."""
-
-
-class SubscriptionEdit(RequestBody):
-    """A change of a subscription; what is absent or null stays as it is."""
-
-    query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
-    """Another query: the next version."""
-    updates: bool | None = Field(None, examples=[True])
-    """Also match new versions of documents."""
-    stories: bool | None = Field(None, examples=[True])
-    """Group matches that share documents into stories; no new version."""
-    language: Literal["xscl", "cel", "sase", "eql"] | None = Field(None, examples=["xscl"])
-    """The language of the query."""
-    name: str | None = Field(None, min_length=1, max_length=LONGEST_NAME, examples=["echoes"])
-    """Another name."""
-    paused: bool | None = Field(None, examples=[True])
-    """True to pause it, false to resume it."""
-    tags: list[str] | None = Field(None, max_length=MOST_TAGS, examples=[["daily"]])
-    """Its tags; replaces the whole list."""
 
 
 class Removed(JsonBody):
@@ -160,17 +123,20 @@ async def import_(
 
 
 def _import(app: App, account: Account, body: bytes, kind: str, history: bool) -> Imported:
-    rows = list(read_rows(body, kind))
+    rows = list(read_rows(body, kind, history=history))
     if not rows:
         raise empty_list(
             'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
         )
-    new, unchanged = subscribe_all(app, account, rows, history=history)
+    new, unchanged = subscribe_all(app, account, rows)
     return Imported(new=new, unchanged=unchanged)
 
 
-def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
-    """Yield the rows of a list of a media type; raises Problem, RowError."""
+def read_rows(body: bytes, kind: str, *, history: bool = False) -> Iterator[SubscriptionRequest]:
+    """Yield the rows of a list of a media type; raises Problem, RowError.
+
+    With `history` each begins with the matches of what is kept.
+    """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -178,11 +144,8 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
             "encoding", f"the list is not UTF-8 text: byte {error.start + 1} is wrong"
         ) from None
     for number, row in enumerate(read_import_rows(text, is_csv=kind == "text/csv"), 1):
-        if number > MOST:
-            raise Problem(
-                "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
-            )
-        yield SubscriptionRequest(**row._asdict())
+        refuse_long_list(number, MOST)
+        yield SubscriptionRequest.model_construct(**row._asdict(), history=history)
 
 
 @router.put(
@@ -202,7 +165,7 @@ async def put(
     `since`; without `history` it sees the documents that arrive from now on. If the matches of the
     past are not found within two seconds, they follow: its `history` is `reading` until then.
     """
-    wanted = SubscriptionRequest(name, **new.model_dump())
+    wanted = SubscriptionRequest(name=name, **new.model_dump())
     found, is_new = await subscribe(app, account, wanted)
     if not is_new:
         response.status_code = HTTPStatus.OK
@@ -251,8 +214,7 @@ def patch(
     delivery is lost or repeated. While it is paused, documents that arrive complete no matches,
     but take part in those that later documents complete.
     """
-    asked = SubscriptionChange(**wanted.model_dump())
-    return with_warnings(app, account, change(app, account, name, asked))
+    return with_warnings(app, account, change(app, account, name, wanted))
 
 
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
@@ -301,12 +263,6 @@ def _version(app: App, account: Account, one: Subscription) -> answers.Version:
         after=one.after,
         until=one.until,
     )
-
-
-def written(app: App, account: Account, found: Subscription) -> str:
-    """Return the query of a subscription as its owner wrote it."""
-    xscl = found.language == XSCL
-    return app.accounts.resolver.written(account, found.query) if xscl else found.query
 
 
 def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:

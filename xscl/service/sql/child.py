@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from templates.registry.registry import graph_of
 from xscl.service.sql import errors
-from xscl.service.sql.formats import ResultWriter, expressions
+from xscl.service.sql.formats import written
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
 from xscl.store.queries.analysis import tables_of
@@ -37,17 +37,15 @@ from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
     RELATION_OF_RELATIONS,
-    RELATIONS,
+    known_relations,
     names_of_template,
     no_output,
     relations_for,
-    relations_of_template,
 )
 
 BEGUN = b"+"
 """First byte of a response: the child has read the query."""
 
-_BATCH = 256  # rows
 _DESCRIBED = 20  # templates listed with the columns of their relations
 _NICE = 10
 _NO_MEMORY = "the question needs more memory than there is for one"
@@ -117,7 +115,14 @@ def _answered(
     _create_relations(connection, tables, used)
     connection.execute("SET lock_configuration = true")
     try:
-        return _run(connection, question, form, int(request["rows"]), limits)
+        relation = connection.sql(question)
+        names, types = relation.columns, [str(kind) for kind in relation.types]
+        if len(names) > limits.columns:
+            raise errors.TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
+        found = written(relation, form, int(request["rows"]), limits.size)
+        columns = list(zip(names, types, strict=True))
+        head = {"columns": columns, "count": found.count, "truncated": found.truncated}
+        return head, found.body
     except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
         raise _user_error(question, error) from None
 
@@ -155,23 +160,20 @@ def _create_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
 ) -> None:
     """Create the relations that a query reads."""
-    described = range(1, _DESCRIBED + 1) if "relations" in used else ()
-    texts = (tables["template"][column].to_pylist() for column in ("id", "graph"))
-    templates = {
-        number: text
-        for number, text in zip(*texts, strict=True)
-        if f"r_t_{number}" in used or f"r_out_{number}" in used or number in described
+    tells_of_all = "relations" in used
+    described = range(1, _DESCRIBED + 1) if tells_of_all else ()
+    graphs = {
+        row["id"]: graph_of(row["graph"])
+        for row in tables["template"].to_pylist()
+        if row["id"] in described or used & {f"r_t_{row['id']}", f"r_out_{row['id']}"}
     }
-    if "relations" in used:
+    known = known_relations(graphs)
+    views = [*known, RELATION_OF_RELATIONS] if tells_of_all else relations_for(used, known)
+    if tells_of_all:
         public = _public(tables)
         names = list(public), list(public.values())
         connection.register("kept_public", pa.table(names, ("relation", "what")))
-        views = list(RELATIONS)
-    else:
-        views = relations_for({*used, "named_pair"} if templates else used)
-    for number, text in templates.items():
-        graph = graph_of(text)
-        views += relations_of_template(number, graph)
+    for number, graph in graphs.items():
         connection.register(f"out_{number}", tables.get(f"out_{number}", no_output(graph)))
     stored = {table for view in views for table in tables_of(view.query)}
     connection.execute("CREATE SCHEMA state")
@@ -183,28 +185,6 @@ def _create_relations(
             connection.execute(f'CREATE VIEW state."{name}" AS FROM "kept_{name}"')
     for view in views:
         connection.execute(view.view)
-    if "relations" in used:
-        connection.execute(RELATION_OF_RELATIONS.view)
-
-
-def _run(
-    connection: duckdb.DuckDBPyConnection, question: str, form: Form, rows: int, limits: Limits
-) -> tuple[dict[str, Any], bytes]:
-    relation = connection.sql(question)
-    names, types = relation.columns, [str(kind) for kind in relation.types]
-    if len(names) > limits.columns:
-        raise errors.TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
-    reader = relation.project(expressions(types, form)).to_arrow_reader(_BATCH)
-    written = ResultWriter(names, types, form, rows, limits.size)
-    for batch in reader:
-        if not written.take(batch):
-            break
-    head = {
-        "columns": list(zip(names, types, strict=True)),
-        "count": written.count,
-        "truncated": written.truncated,
-    }
-    return head, written.body(reader.schema)
 
 
 def _user_error(question: str, error: duckdb.Error | OSError) -> errors.QueryRefused:

@@ -24,7 +24,6 @@ class QueryRefused(SqlError):
     def __init__(
         self,
         message: str,
-        *,
         hint: str | None = None,
         line: int | None = None,
         column: int | None = None,
@@ -93,17 +92,10 @@ _KINDS = {kind.code: kind for kind in QueryRefused.__subclasses__()}
 
 
 def as_data(error: QueryRefused) -> dict[str, Any]:
-    """Serialize an error for another process."""
-    return {
-        "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
-        "line": error.line,
-        "column": error.column,
-    }
+    """Return an error as a JSON value, for another process."""
+    return {"code": error.code, **vars(error)}
 
 
-def from_data(data: dict[str, Any]) -> QueryRefused:
-    """Deserialize an error of another process."""
-    kind = _KINDS.get(data["code"], QueryRefused)
-    return kind(data["message"], hint=data["hint"], line=data["line"], column=data["column"])
+def from_data(code: str, **data: Any) -> QueryRefused:
+    """Return the error of another process."""
+    return _KINDS.get(code, QueryRefused)(**data)

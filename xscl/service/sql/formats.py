@@ -1,4 +1,4 @@
-"""Streaming writers of rows as JSON, CSV or Parquet, up to limits of rows and bytes.
+"""Rows as JSON, CSV or Parquet, up to limits of rows and bytes; DuckDB writes JSON and CSV.
 
 Maps from text to text or to lists are objects in JSON.
 Values without a JSON type are text as DuckDB formats it: times, intervals, bytes (`\\xFF` for
@@ -14,201 +14,118 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, assert_never
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xscl.service.sql.errors import TooLarge
 from xscl.service.sql.limits import Form
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|U?HUGEINT")
-_NUMBER = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.*\)")
+_FLOAT = re.compile(r"FLOAT|DOUBLE")
+_NUMBER = re.compile(rf"{_WHOLE.pattern}|{_FLOAT.pattern}|DECIMAL\(.*\)")
 _LISTED = re.compile(r"(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER)(\[\d*\])+")
 _MAPPED = re.compile(rf"MAP\(VARCHAR, (VARCHAR|{_LISTED.pattern})\)")
-_NATIVE = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR|BOOLEAN")
-_NO_TEXT = re.compile(rf"{_WHOLE.pattern}|{_NUMBER.pattern}|BOOLEAN|DATE|TIME.*")
-_KEPT = re.compile(
-    rf"{_NATIVE.pattern}|{_LISTED.pattern}|{_MAPPED.pattern}|{_NUMBER.pattern}|BLOB|DATE|TIMESTAMP.*|TIME"
-)
+_IN_JSON = re.compile(rf"{_NUMBER.pattern}|VARCHAR|BOOLEAN|{_LISTED.pattern}|{_MAPPED.pattern}")
+_IN_PARQUET = re.compile(rf"{_IN_JSON.pattern}|BLOB|DATE|TIMESTAMP.*|TIME")
+_NO_TEXT = re.compile(rf"{_NUMBER.pattern}|BOOLEAN|DATE|TIME.*")
+_FORMULA = r"^([=+@\t\r-])"
+_BATCH = 256  # rows
 
 
-def expressions(types: Sequence[str], form: Form) -> str:
-    """Return the SELECT expressions that convert columns for a form."""
-    return ", ".join(_expression(f"#{at}", kind, form) for at, kind in enumerate(types, 1))
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """The number of rows that are within the limits, whether there are more, and their bytes."""
+
+    count: int
+    truncated: bool
+    body: bytes
 
 
-def _expression(column: str, kind: str, form: Form) -> str:
+def written(relation: duckdb.DuckDBPyRelation, form: Form, rows: int, size: int) -> WrittenRows:
+    """Return the first rows of a relation in a form, at most so many rows and bytes."""
+    columns = [(f"#{place}", str(kind)) for place, kind in enumerate(relation.types, 1)]
     match form:
         case Form.JSON:
-            plain = any(one.fullmatch(kind) for one in (_NATIVE, _LISTED, _MAPPED))
+            parts = f"json_array({', '.join(_json(*column) for column in columns)})::VARCHAR"
         case Form.CSV:
-            plain = kind == "VARCHAR"
+            empty = "" if len(columns) > 1 else '""'  # readers skip a line without anything
+            parts = f"concat_ws(',', {', '.join(_cell(*column, empty) for column in columns)})"
         case Form.PARQUET:
-            if _WHOLE.fullmatch(kind) and "HUGE" in kind:
-                return f"CAST({column} AS DECIMAL(38, 0))"
-            plain = _KEPT.fullmatch(kind) is not None
+            parts = ", ".join(_stored(*column) for column in columns)
         case _:
             assert_never(form)
-    return column if plain else f"CAST({column} AS VARCHAR)"
+    reader = relation.limit(rows + 1).project(parts).to_arrow_reader(_BATCH)
+    kept, count, left, truncated = list[pa.RecordBatch](), 0, size, False
+    for batch in reader:
+        part = batch.slice(0, rows - count)
+        while part.num_rows and part.nbytes > left:
+            fitting = part.num_rows * left // part.nbytes
+            part = part.slice(0, max(fitting, min(1, part.num_rows - 1)))
+        kept.append(part)
+        count, left = count + part.num_rows, left - part.nbytes
+        if truncated := part.num_rows < batch.num_rows:
+            break
+    if truncated and not count:
+        raise TooLarge(
+            f"the answer's first row is larger than {size:,} bytes",
+            hint="ask for less of it, such as left(text, 1000)",
+        )
+    table = pa.Table.from_batches(kept, reader.schema)
+    return WrittenRows(count, truncated, _body(table, relation.columns, form))
 
 
-class ResultWriter:
-    """A result under construction, limited to a number of rows and of bytes.
+def _body(table: pa.Table, names: Sequence[str], form: Form) -> bytes:
+    """Return rows, or their lines, as a whole."""
+    if form is Form.PARQUET:
+        sink = io.BytesIO()
+        pq.write_table(table.rename_columns(_distinct(names)), sink)
+        return sink.getvalue()
+    lines = table.column(0).to_pylist()
+    if form is Form.JSON:
+        return ("[" + ",\n".join(lines) + "]").encode()
+    text = io.StringIO()
+    csv.writer(text).writerow([re.sub(_FORMULA, r"'\1", name) for name in names])
+    text.writelines(f"{line}\r\n" for line in lines)
+    return text.getvalue().encode()
 
-    `take` returns whether there is room for more.
-    """
 
-    def __init__(
-        self, names: Sequence[str], types: Sequence[str], form: Form, rows: int, size: int
-    ) -> None:
-        self._names, self._types, self._form = list(names), list(types), form
-        self._rows, self._size = rows, size
-        self._parts: list[bytes] = []
-        self._batches: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self.count = 0
-        self.truncated = False
-        if form is Form.CSV:
-            self._add(_csv([_harmless(name) for name in self._names]))
-        self._write = _json_writer(types) if form is Form.JSON else _csv_writer(types)
+def _json(column: str, kind: str) -> str:
+    """Return SQL for a value in JSON."""
+    if _FLOAT.fullmatch(kind):
+        return f"CASE WHEN isfinite({column}) THEN {column} END"
+    return column if _IN_JSON.fullmatch(kind) else f"{column}::VARCHAR"
 
-    def take(self, batch: pa.RecordBatch) -> bool:
-        """Write the rows of a batch up to the limits."""
-        left = self._rows - self.count
-        if batch.num_rows > left:
-            batch, self.truncated = batch.slice(0, left), True
-        if self._form is Form.PARQUET:
-            self._keep(batch)
-        else:
-            self._write_rows(batch)
-        return not self.truncated
 
-    def _write_rows(self, batch: pa.RecordBatch) -> None:
-        if batch.nbytes > 20 * self._size:
-            batch = self._fewer(batch)
-        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
-        for row in zip(*columns, strict=True):
-            line = self._write(row)
-            if self._bytes + len(line) > self._size:
-                self._end()
-                return
-            self._add(line)
-            self.count += 1
+def _cell(column: str, kind: str, empty: str) -> str:
+    """Return SQL for a value in CSV."""
+    text = f"{column}::VARCHAR"
+    if not _NO_TEXT.fullmatch(kind):
+        text = rf"regexp_replace({text}, '{_FORMULA}', '''\1')"
+    quoted = f"""'"' || replace({text}, '"', '""') || '"'"""
+    is_plain = rf"""regexp_full_match({text}, '[^",\r\n]+')"""
+    return f"CASE WHEN {is_plain} THEN {text} WHEN {text} <> '' THEN {quoted} ELSE '{empty}' END"
 
-    def _fewer(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Cut a batch with long values before they are converted to text."""
-        rows = batch.num_rows
-        while rows > 1 and batch.slice(0, rows).get_total_buffer_size() > 20 * self._size:
-            rows //= 2
-        if rows < batch.num_rows:
-            self.truncated = True
-        return batch.slice(0, rows)
 
-    def _keep(self, batch: pa.RecordBatch) -> None:
-        while batch.num_rows and self._bytes + batch.nbytes > self._size:
-            batch, self.truncated = batch.slice(0, batch.num_rows // 2), True
-        if not batch.num_rows:
-            self._end()
-            return
-        self._batches.append(batch)
-        self._bytes += batch.nbytes
-        self.count += batch.num_rows
-
-    def _end(self) -> None:
-        self.truncated = True
-        if not self.count:
-            raise TooLarge(
-                f"the answer's first row is larger than {self._size:,} bytes",
-                hint="ask for less of it, such as left(text, 1000)",
-            )
-
-    def _add(self, line: bytes) -> None:
-        self._parts.append(line)
-        self._bytes += len(line)
-
-    def body(self, schema: pa.Schema) -> bytes:
-        """Return the whole result."""
-        match self._form:
-            case Form.JSON:
-                return b"[" + b",\n".join(self._parts) + b"]"
-            case Form.CSV:
-                return b"".join(self._parts)
-            case Form.PARQUET:
-                sink = io.BytesIO()
-                table = pa.Table.from_batches(self._batches, schema)
-                pq.write_table(table.rename_columns(_distinct(self._names)), sink)
-                return sink.getvalue()
+def _stored(column: str, kind: str) -> str:
+    """Return SQL for a value in Parquet."""
+    if "HUGEINT" in kind and _WHOLE.fullmatch(kind):
+        return f"CAST({column} AS DECIMAL(38, 0))"
+    return column if _IN_PARQUET.fullmatch(kind) else f"{column}::VARCHAR"
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Make column names unique, as Parquet keeps only the first of equal ones."""
-    seen: set[str] = set()
-    found = []
+    seen: dict[str, None] = {}
     for name in names:
         fresh, number = name, 1
         while fresh in seen:
             number += 1
             fresh = f"{name}_{number}"
-        seen.add(fresh)
-        found.append(fresh)
-    return found
-
-
-def _json_writer(types: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    readers = [_reader(kind) for kind in types]
-
-    def write(row: Sequence[Any]) -> bytes:
-        values = [None if v is None else read(v) for read, v in zip(readers, row, strict=True)]
-        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-    return write
-
-
-def _reader(kind: str) -> Callable[[Any], Any]:
-    """Return the converter of a type's non-NULL values to JSON."""
-    if _WHOLE.fullmatch(kind):
-        return int
-    if _NUMBER.fullmatch(kind):
-        return _finite
-    return _same
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _finite(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
-def _csv_writer(types: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    plain = [_NO_TEXT.fullmatch(kind) is not None for kind in types]
-
-    def write(row: Sequence[Any]) -> bytes:
-        return _csv(list(_cells(row, plain)))
-
-    return write
-
-
-def _cells(row: Sequence[Any], plain: Sequence[bool]) -> Iterator[str]:
-    for value, is_plain in zip(row, plain, strict=True):
-        text = "" if value is None else str(value)
-        yield text if is_plain else _harmless(text)
-
-
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
-def _csv(cells: Sequence[str]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line).writerow(cells)
-    return line.getvalue().encode("utf-8", "replace")
+        seen[fresh] = None
+    return list(seen)

@@ -24,6 +24,7 @@ from typing import Any
 from xscl.client.service_answers import SqlColumn
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
+from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.sql import errors
 from xscl.service.sql.child import BEGUN
@@ -66,15 +67,6 @@ class UserSql:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self) -> None:
-        """Start the fork server if none is alive: a service that answers no query has none."""
-        with self._mutex:
-            if self._fork_server is not None and not self._fork_server.alive:
-                self._fork_server.close()
-                self._fork_server = None
-            if self._fork_server is None and not self._closed:
-                self._fork_server = _ForkServer()
-
     def close(self) -> None:
         """Kill the fork server; what is asked from now on is refused."""
         with self._mutex:
@@ -113,7 +105,7 @@ class UserSql:
             _log.error("a question could not be answered: %s", head["failed"])
             raise errors.Unavailable("the question could not be answered", hint="the log says why")
         if "error" in head:
-            raise errors.from_data(head["error"])
+            raise errors.from_data(**head["error"])
         columns = tuple(SqlColumn(name=name, type=kind) for name, kind in head.pop("columns"))
         return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
@@ -125,7 +117,7 @@ class UserSql:
             store = self._root.connect_again()
         try:
             with closing(store):
-                return publish(self._engine, store, viewer, self._directory, _now(), question)
+                return publish(self._engine, store, viewer, self._directory, ticks(), question)
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
             raise errors.Unavailable(
@@ -135,21 +127,15 @@ class UserSql:
     # -- Children --------------------------------------------------------------------------
 
     def _child(self, snapshot: int) -> socket.socket:
-        """Return a socket to a new child."""
-        self._start()
-        ours, theirs = socket.socketpair()
-        with theirs, self._mutex:
-            server = self._fork_server
-            if server is None or self._closed:
-                ours.close()
+        """Return a socket to a new child; a service that was asked nothing has no fork server."""
+        with self._mutex:
+            if self._closed:
                 raise errors.Unavailable("the service is ending")
-            server.ask(snapshot, theirs.fileno())
-        return ours
-
-
-def _now() -> int:
-    """Return the time of day in ticks."""
-    return time.time_ns() // 1_000
+            if self._fork_server is not None and not self._fork_server.alive:
+                self._fork_server.close()
+                self._fork_server = None
+            self._fork_server = self._fork_server or _ForkServer()
+            return self._fork_server.child(snapshot)
 
 
 class _ForkServer:
@@ -178,17 +164,21 @@ class _ForkServer:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, snapshot: int, channel: int) -> None:
-        """Hand a snapshot and a channel to a new child."""
+    def child(self, snapshot: int) -> socket.socket:
+        """Return a socket to a new child, which has a snapshot."""
+        ours, theirs = socket.socketpair()
         try:
-            if not self._is_ready:
-                self._control.settimeout(_START)
-                self._is_ready = self._control.recv(1) == READY
-            socket.send_fds(self._control, [ASK], [snapshot, channel])
+            with theirs:
+                if not self._is_ready:
+                    self._control.settimeout(_START)
+                    self._is_ready = self._control.recv(1) == READY
+                socket.send_fds(self._control, [ASK], [snapshot, theirs.fileno()])
         except OSError as error:
+            ours.close()
             raise errors.Unavailable(
                 "no question can be answered now", hint="ask again soon"
             ) from error
+        return ours
 
     def close(self) -> None:
         """Kill the process; a child ends when it has answered, or by its timer."""
@@ -216,12 +206,11 @@ def _exchange(
     channel: socket.socket, request: Mapping[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], bytes]:
     """Send a request to a child; return header and rows."""
-    until = time.monotonic() + limits.seconds + 1.0
-    answer = bytearray()
+    began, answer = time.monotonic(), bytearray()
     try:
-        channel.settimeout(limits.seconds + 1.0)
+        channel.settimeout(limits.seconds + 1.0)  # by then its timer has ended the child
         channel.sendall(json.dumps(request).encode() + b"\n")
-        while piece := _piece(channel, until):
+        while piece := channel.recv(_PIECE):
             answer += piece
             if len(answer) > 4 * limits.size:
                 raise errors.TooLarge("the answer is too large")
@@ -233,7 +222,7 @@ def _exchange(
         raise errors.Unavailable("no question can be answered now", hint="ask again soon")
     head, found, body = bytes(answer).removeprefix(BEGUN).partition(b"\n")
     if not found:
-        if time.monotonic() > until - 1.0:
+        if time.monotonic() > began + limits.seconds:
             raise _too_slow(limits)
         raise errors.TooLarge(
             "the question needs more than there is for one",
@@ -241,15 +230,6 @@ def _exchange(
         )
     answered: dict[str, Any] = json.loads(head)
     return answered, body
-
-
-def _piece(channel: socket.socket, until: float) -> bytes:
-    """Return the next bytes of a response; raises TimeoutError at a monotonic time."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    channel.settimeout(left)
-    return channel.recv(_PIECE)
 
 
 def _too_slow(limits: Limits) -> errors.TooSlow:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from xscl.store.queries.analysis import DAY, analysed, days_ago
@@ -11,8 +12,8 @@ from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.queries.rows import LISTED, any_of, contains
 from xscl.store.store import Store
 
-END = 1 << 62
-"""A number above those of all documents."""
+SEARCHED = 50_000
+"""Number of the newest documents that a search reads, and a list by dates."""
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
 _BY_DAY = (
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
@@ -21,51 +22,72 @@ _BY_DAY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class BrowsedDocument:
+    """A document by its number in the order of arrival; `xml` is None if its text is not kept.
+
+    Names are the engine's.  `feed_title` is the user's name for its feed.
+    """
+
+    number: int
+    name: str
+    id: str
+    streams: tuple[str, ...]
+    ts: int
+    arrived: int
+    history: bool
+    xml: bytes | None
+    feed_title: str
+
+
+class DocumentPlace(NamedTuple):
+    """The place of a document in a list: its number, and its time in ticks in a list by dates."""
+
+    number: int
+    ts: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.number) if self.ts is None else f"{self.number}.{self.ts}"
+
+
 def documents_seen(
     store: Store,
     owner: int,
     *,
     stream: str = "",
     text: str = "",
-    searched: int,
-    before: int,
+    before: DocumentPlace | None = None,
     limit: int,
     by_date: bool = False,
-    earlier: int | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Return the newest documents before a number that an owner sees, the last one first.
+) -> list[BrowsedDocument]:
+    """Return documents that an owner sees, the last one to arrive first, or `by_date` the newest.
 
-    `by_date` they are the newest `searched` ones by their own times, and those before the number
-    and the time `earlier`, if that is given.
-
-    They are those on a stream, by the engine's name, and those of the newest `searched` documents
-    with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
-    (the engine's), id, streams, ts, arrived, history and xml, None if the text is not kept, and
-    the user's name for its feed.
+    They are those before a place, on a stream (by the engine's name), and with a text in id or
+    text, in any capitals, as far as these are given.  By text or dates only the newest ones are
+    searched.
     """
     seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
     conditions, parameters = [any_of("d.streams", seen)], list[object]()
-    if by_date:
+    if by_date or text:
         conditions.append(_NEWEST)
-        parameters.append(searched)
-        if earlier is not None:
-            conditions.append("(d.ts, doc) < (?, ?)")
-            parameters += [earlier, before]
-    else:
+        parameters.append(SEARCHED)
+    if before is not None and by_date:
+        conditions.append("(d.ts, doc) < (?, ?)")
+        parameters += [before.ts, before.number]
+    elif before is not None:
         conditions.append("doc < ?")
-        parameters.append(before)
+        parameters.append(before.number)
     if stream:
         conditions.append(contains("d.streams"))
         parameters.append(stream)
     if text:
         wanted = text.lower()
         conditions.append(
-            f"{_NEWEST} AND (instr(in_small_letters(d.id), ?) > 0"
-            " OR instr(in_small_letters(t.xml), ?) > 0"
+            "(instr(in_small_letters(d.id), ?) > 0 OR instr(in_small_letters(t.xml), ?) > 0"
             " OR instr(in_small_letters(t.xml), ?) > 0)"
         )
-        parameters += [searched, wanted, wanted, escape(wanted)]
-    return store.rows(
+        parameters += [wanted, wanted, escape(wanted)]
+    rows = store.rows(
         "SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
         " t.xml, coalesce(f.given_title, '') AS feed_title FROM state.document d"
         " LEFT JOIN state.text t USING (doc) LEFT JOIN state.feed f ON f.key = d.origin"
@@ -73,14 +95,15 @@ def documents_seen(
         f" ORDER BY {'d.ts DESC, ' if by_date else ''}doc DESC LIMIT ?",
         [*parameters, limit],
     )
+    return [BrowsedDocument(**row | {"streams": tuple(row["streams"])}) for row in rows]
 
 
-def times_of_arrival(store: Store, names: Collection[str], *, searched: int) -> dict[str, int]:
-    """Return the times of arrival of documents by name, among the newest `searched` ones."""
+def times_of_arrival(store: Store, names: Collection[str]) -> dict[str, int]:
+    """Return the times of arrival of documents by name, among the newest ones."""
     rows = store.rows(
         "SELECT id, max(arrived) AS arrived FROM state.document"
         f" WHERE {_NEWEST} AND id IN {LISTED} GROUP BY id",
-        [searched, list(names)],
+        [SEARCHED, list(names)],
     )
     return {row["id"]: row["arrived"] for row in rows}
 

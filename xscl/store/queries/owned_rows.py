@@ -150,16 +150,6 @@ def expect_types(table: str, rows: Sequence[Mapping[str, object]]) -> None:
             )
 
 
-def long_text(store: Store, table: str, column: str, most: int) -> tuple[str, int] | None:
-    """Return the beginning and the length of a text with more characters in a column, if any."""
-    rows = store.rows(
-        f"SELECT substr({column}, 1, 100) AS beginning, length({column}) AS size"
-        f" FROM state.{table} WHERE length({column}) > ? LIMIT 1",
-        [most],
-    )
-    return next(((row["beginning"], row["size"]) for row in rows), None)
-
-
 # -- Marks -------------------------------------------------------------------------------
 
 

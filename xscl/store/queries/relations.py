@@ -406,6 +406,11 @@ def relations_of_template(number: int, graph: JoinGraph) -> tuple[Relation, Rela
     )
 
 
+def known_relations(graphs: Mapping[int, JoinGraph]) -> list[Relation]:
+    """Return all relations, and those of templates with their graphs, each after what it reads."""
+    return [*RELATIONS, *chain.from_iterable(map(relations_of_template, graphs, graphs.values()))]
+
+
 def no_output(graph: JoinGraph) -> pa.Table:
     """Return the R_out of a template without results."""
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
@@ -439,8 +444,7 @@ def answer(
     tells_of_all = _OF_ALL.search(text) is not None
     named = {int(number) for number in _OF_TEMPLATE.findall(text)}
     chosen = graphs.keys() if tells_of_all else graphs.keys() & named
-    templates = (relations_of_template(number, graphs[number]) for number in sorted(chosen))
-    known = [*RELATIONS, *chain.from_iterable(templates)]
+    known = known_relations({number: graphs[number] for number in sorted(chosen)})
     in_memory = {*LENT, *(f"out_{number}" for number in chosen)}
     read = relations_for(words, known)
     shown = known if tells_of_all else read

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from xscl.store.queries.owners import own_condition
 from xscl.store.queries.rows import contains, delete_rows, found_number, rows_of, update_rows
@@ -71,33 +71,26 @@ def delete_endpoints_and_tags(store: Store, name: str) -> None:
 # -- Of an owner ---------------------------------------------------------------------------
 
 
-def names_of(
-    store: Store,
-    owner: int,
-    *,
-    after: str = "",
-    prefix: str = "",
-    part: str = "",
-    template: int = 0,
-    language: str = "",
-    reads: str = "",
-    tag: str = "",
-    limit: int = _ALL,
-) -> list[str]:
-    """Return the first names of an owner's subscriptions after one, in their order.
+class NameFilters(TypedDict, total=False):
+    """What names of subscriptions are asked for: those after one, with a prefix, or with a part.
 
-    They begin with a prefix and contain a part, in any capitals; they are of subscriptions of a
-    template, in a language, with a tag, which read a stream, as far as these are given.
+    The part is in any capitals.  They are of subscriptions of a template, in a language, with a
+    tag, which read a stream.
     """
-    wanted = {
-        "after": after,
-        "prefix": prefix,
-        "part": part,
-        "template": template,
-        "language": language,
-        "reads": reads,
-        "tag": tag,
-    }
+
+    after: str
+    prefix: str
+    part: str
+    template: int
+    language: str
+    reads: str
+    tag: str
+
+
+def names_of(
+    store: Store, owner: int, *, limit: int = _ALL, **wanted: Unpack[NameFilters]
+) -> list[str]:
+    """Return the first names of an owner's subscriptions, in their order, as far as asked for."""
     given = {name: value for name, value in wanted.items() if value}
     conditions = [own_condition("name", owner), *map(_FILTERS.__getitem__, given)]
     rows = store.rows(

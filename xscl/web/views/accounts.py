@@ -22,8 +22,8 @@ from xscl.service.problems import Problem
 from xscl.service.routes import tokens
 from xscl.service.routes.tokens import User_
 from xscl.service.tokens import SESSION
-from xscl.store.queries.endpoints import failing_endpoints
 from xscl.store.queries.results import busiest_joins
+from xscl.store.queries.status import failing_endpoints
 from xscl.web.pages import Asked, AskedByOperator, PageProblem, on_site, router
 from xscl.web.rendering import page
 

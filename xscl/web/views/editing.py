@@ -21,12 +21,12 @@ from xscl.inspection.reasons import late_note
 from xscl.language.parser import refuse_bare_windows
 from xscl.language.sentence import sentence
 from xscl.limiter import TooManyConcurrent
-from xscl.service.explanations import absence_warning, diagnosed, silent_streams, unseen
+from xscl.service.explanations import diagnosed, remarks
 from xscl.service.problems import Problem
 from xscl.service.routes import streams, subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import (
-    SubscriptionChange,
+    SubscriptionEdit,
     SubscriptionRequest,
     change,
     existing,
@@ -173,13 +173,12 @@ async def _save(asked: PageRequest, form: QueryForm) -> None:
         raise XsclError("the subscription needs a name", hint="any words will do")
     if form.edit:
         renamed = None if form.name == form.edit else form.name
-        changed = SubscriptionChange(form.query, stories=form.stories, name=renamed)
+        changed = SubscriptionEdit(query=form.query, stories=form.stories, name=renamed)
         await run_in_threadpool(change, *own, form.edit, changed)
     else:
-        history, stories = form.history, form.stories
-        wanted = SubscriptionRequest(form.name, form.query, history=history, stories=stories)
-        await subscribe(*own, wanted)
-    silent = await run_in_threadpool(silent_streams, *own, form.query)
+        chosen = form.model_dump(include={"name", "query", "history", "stories"})
+        await subscribe(*own, SubscriptionRequest(**chosen))
+    silent = (await run_in_threadpool(remarks, *own, form.query))["silent"]
     await run_in_threadpool(streams.make_live, *own, [one for one in silent if one in form.live])
 
 
@@ -236,10 +235,8 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         drawn, words = drawing(query), sentence(query)
     except QueryError as error:
         return _NOTHING | {"error": asked.problem(error)}
-    own = asked.app, asked.account
-    remarks = {"warnings": unseen(*own, query), "absences": absence_warning(*own, query)}
-    silent = silent_streams(*own, query)
-    return _NOTHING | {"drawn": drawn, "read_back": words, "silent": silent} | remarks
+    said = remarks(asked.app, asked.account, query)
+    return _NOTHING | {"drawn": drawn, "read_back": words} | said
 
 
 def _editor(

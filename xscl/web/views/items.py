@@ -34,7 +34,7 @@ from xscl.inspection.by_example import (
 )
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
-from xscl.service.browsing import BrowsedDocument, browse, spooled, visible_names
+from xscl.service.browsing import part_of, spooled, visible_names
 from xscl.service.marks import ItemOrder, item_order
 from xscl.service.problems import Problem
 from xscl.service.routes import reading, subscriptions
@@ -42,6 +42,7 @@ from xscl.service.routes.documents import Before, browsed
 from xscl.service.routes.inspection import DiagnoseAsked, WhyAsked, diagnose, show_witness, why
 from xscl.service.subscribing import existing
 from xscl.shredding.nodes.tree import number_nodes
+from xscl.store.queries.browsing import BrowsedDocument, documents_seen
 from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
@@ -246,12 +247,13 @@ def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
     """Return the newest items of a stream of the reader."""
     known = asked.app.accounts.resolver.stream(asked.account, stream)
     with asked.app.store() as store:
-        found = [] if known is None else browse(store, asked.account, stream=known, limit=NEWEST)
+        viewer = asked.account.number
+        found = [] if known is None else documents_seen(store, viewer, stream=known, limit=NEWEST)
     return [_row(asked, one) for one in found]
 
 
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
-    shown = None if one.xml is None else card(one.part(one.xml), {})
+    shown = None if one.xml is None else card(part_of(one, one.xml), {})
     streams = [name for name in visible_names(asked.account, one.streams) if name != EVERYTHING]
     return ItemRow(asked.account.named(one.name), one.ts, one.arrived, streams, one.history, shown)
 

@@ -22,7 +22,7 @@ from xscl.polling.feed_repository import ticks
 from xscl.service.figures import length
 from xscl.service.problems import not_found
 from xscl.service.status import SPANS
-from xscl.store.queries.endpoints import delivery_counts
+from xscl.store.queries.status import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.pages import AskedByOperator, on_site, router
 from xscl.web.query_words import NAME as query_words_name

@@ -26,7 +26,7 @@ from xscl.planning.compile import compile_query
 from xscl.service.match_views import match_views
 from xscl.service.problems import Problem
 from xscl.service.routes import deliveries, subscriptions, syndication
-from xscl.service.subscribing import SubscriptionChange, change, existing, history_of, unsubscribe
+from xscl.service.subscribing import SubscriptionEdit, change, existing, history_of, unsubscribe
 from xscl.service.tags import LONGEST, checked_tags, set_tags, split_tags
 from xscl.store.queries.kept_matches import match_counts
 from xscl.store.queries.subscriptions import count_of, count_sharing, names_of, tag_counts, tags_of
@@ -270,7 +270,7 @@ def pause(
 ) -> Response:
     """Pause or resume a subscription, or the chosen ones of a list, and return to the page."""
     for name in names:
-        change(asked.app, asked.account, name, SubscriptionChange(paused=bool(paused)))
+        change(asked.app, asked.account, name, SubscriptionEdit(paused=bool(paused)))
     return asked.back(back)
 
 
@@ -298,14 +298,14 @@ def tag_all(
 @router.post("/subscriptions/tags")
 def tag(asked: Asked, name: Name, tags: Tags = "") -> Response:
     """Replace the tags of a subscription and return to it."""
-    change(asked.app, asked.account, name, SubscriptionChange(tags=split_tags(tags)))
+    change(asked.app, asked.account, name, SubscriptionEdit.model_construct(tags=split_tags(tags)))
     return asked.redirect(f"/subscriptions/{quote(name)}")
 
 
 @router.post("/subscriptions/rename")
 def rename(asked: Asked, name: Name, new: Name) -> Response:
     """Rename a subscription and return to it."""
-    change(asked.app, asked.account, name, SubscriptionChange(name=new))
+    change(asked.app, asked.account, name, SubscriptionEdit(name=new))
     return asked.redirect(f"/subscriptions/{quote(new)}")
 
 
@@ -314,7 +314,7 @@ def edit(asked: Asked, name: Name, query: Annotated[Lines, Form(max_length=1_000
     """Give a subscription another query and return to it; a refused one is shown with its error."""
     text = query.strip()
     try:
-        change(asked.app, asked.account, name, SubscriptionChange(text))
+        change(asked.app, asked.account, name, SubscriptionEdit(query=text))
     except XsclError as error:
         wrong = HTTPStatus.UNPROCESSABLE_ENTITY
         return show(asked, name, status=wrong, edited=text, refused=str(error))
