@@ -24,8 +24,15 @@ MOST_LEVELS = 150  # of operators above one another
 def well_formed(node: Node, functions: Functions) -> Node:
     """Return the node as the constructors make it; raises AlgebraError if they do not."""
     _require_bounded(node)
+    made: dict[int, Node] = {}  # one that occurs twice is made once
+
+    def again(part: Node) -> Node:
+        if id(part) not in made:
+            made[id(part)] = _checked(part, with_operands(part, "Node", again), functions)
+        return made[id(part)]
+
     try:
-        return _Builder(functions).made(node)
+        return again(node)
     except (AttributeError, TypeError, ValueError) as error:
         raise AlgebraError(f"the query is not well-formed: {error}") from None
 
@@ -50,83 +57,71 @@ def _require_bounded(node: Node) -> None:
         left += [(source, depth + 1) for source in sources_of(part)]
 
 
-class _Builder:
-    """Makes nodes again, one that occurs twice once."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-        self._made: dict[int, Node] = {}
-
-    def made(self, node: Node) -> Node:
-        """Return a node as the constructors make it."""
-        if id(node) not in self._made:
-            self._made[id(node)] = self._checked(node)
-        return self._made[id(node)]
-
-    def _checked(self, node: Node) -> Node:
-        for part in expressions_of(node):
-            require_compilable(part)
-            for one in walk(part):
-                if isinstance(one, Parameter):
-                    raise AlgebraError(f"there is no literal {one.index}: the query has no text")
-        over = with_operands(node, "Node", self.made)
-        made = self._again(over)
-        if made.schema != node.schema:
-            raise AlgebraError(
-                f"{type(node).__name__} makes {made.schema}, not {node.schema}", kind=SchemaFault
-            )
-        return made
-
-    def _again(self, node: Node) -> Node:
-        """Return a node over the same sources as its constructor makes it."""
-        functions, names = self._functions, node.schema.names
-        match node:
-            case algebra.Stream(name):
-                if not isinstance(name, str):
-                    raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
-                return node
-            case algebra.Select(source, predicate):
-                return algebra.select(source, predicate, functions)
-            case algebra.Project(source, columns):
-                pairs = tuple(zip(names, columns, strict=True))
-                nulls = node.schema.types
-                return algebra.project(source, pairs, functions, nulls=nulls)
-            case algebra.Union(left, right):
-                return algebra.union(left, right)
-            case algebra.Sequence(left, right, predicate, rank=rank):
-                return algebra.sequence(left, right, predicate, functions, rank=rank)
-            case algebra.Iterate():
-                return self._iterate(node)
-            case algebra.InstanceAggregate(source, group_by, aggregates):
-                named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-                made = algebra.instance_aggregate(source, group_by, named, functions)
-                return replace(made, schema=Schema(names, made.schema.types))
-            case algebra.WindowAggregate(source, group_by, aggregates, window):
-                named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-                sliding = algebra.window_aggregate(source, group_by, named, window, functions)
-                return replace(sliding, schema=Schema(names, sliding.schema.types))
-            case algebra.WindowJoin(left, right, predicate, window):
-                return algebra.window_join(left, right, predicate, window, functions)
-            case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
-                make = algebra.alternative if otherwise else algebra.absence
-                return replace(make(left, right, predicate, window, functions), moment=moment)
-            case algebra.OuterJoin(left, right, predicate, lower, upper, alone):
-                return algebra.outer_join(left, right, predicate, (lower, upper), alone, functions)
-            case algebra.PatternMatch():
-                return algebra.pattern_match(
-                    *(node.inputs, node.components, node.tree, node.parts, names),
-                    *(node.predicate, node.rules, functions),
-                )
-            case _:
-                assert_never(node)
-
-    def _iterate(self, node: algebra.Iterate) -> algebra.Iterate:
-        first = len(node.schema) - len(node.aggregates)
-        aggregates = tuple(
-            zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
+def _checked(node: Node, over: Node, functions: Functions) -> Node:
+    for part in expressions_of(node):
+        require_compilable(part)
+        for one in walk(part):
+            if isinstance(one, Parameter):
+                raise AlgebraError(f"there is no literal {one.index}: the query has no text")
+    made = _remade(over, functions)
+    if made.schema != node.schema:
+        raise AlgebraError(
+            f"{type(node).__name__} makes {made.schema}, not {node.schema}", kind=SchemaFault
         )
-        parts = (node.filter, node.rebind, aggregates, self._functions)
-        made = algebra.iterate(node.left, node.right, *parts)
-        if made.initial != node.initial:
-            raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
-        return replace(made, longest=node.longest)
+    return made
+
+
+def _remade(node: Node, functions: Functions) -> Node:
+    """Return a node over the same sources as its constructor makes it."""
+    names = node.schema.names
+    match node:
+        case algebra.Stream(name):
+            if not isinstance(name, str):
+                raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
+            return node
+        case algebra.Select(source, predicate):
+            return algebra.select(source, predicate, functions)
+        case algebra.Project(source, columns):
+            pairs = tuple(zip(names, columns, strict=True))
+            nulls = node.schema.types
+            return algebra.project(source, pairs, functions, nulls=nulls)
+        case algebra.Union(left, right):
+            return algebra.union(left, right)
+        case algebra.Sequence(left, right, predicate, rank=rank):
+            return algebra.sequence(left, right, predicate, functions, rank=rank)
+        case algebra.Iterate():
+            return _iterate(node, functions)
+        case algebra.InstanceAggregate(source, group_by, aggregates):
+            named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
+            made = algebra.instance_aggregate(source, group_by, named, functions)
+            return replace(made, schema=Schema(names, made.schema.types))
+        case algebra.WindowAggregate(source, group_by, aggregates, window):
+            named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
+            sliding = algebra.window_aggregate(source, group_by, named, window, functions)
+            return replace(sliding, schema=Schema(names, sliding.schema.types))
+        case algebra.WindowJoin(left, right, predicate, window):
+            return algebra.window_join(left, right, predicate, window, functions)
+        case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
+            make = algebra.alternative if otherwise else algebra.absence
+            return replace(make(left, right, predicate, window, functions), moment=moment)
+        case algebra.OuterJoin(left, right, predicate, lower, upper, alone):
+            return algebra.outer_join(left, right, predicate, (lower, upper), alone, functions)
+        case algebra.PatternMatch():
+            return algebra.pattern_match(
+                *(node.inputs, node.components, node.tree, node.parts, names),
+                *(node.predicate, node.rules, functions),
+            )
+        case _:
+            assert_never(node)
+
+
+def _iterate(node: algebra.Iterate, functions: Functions) -> algebra.Iterate:
+    first = len(node.schema) - len(node.aggregates)
+    aggregates = tuple(
+        zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
+    )
+    parts = (node.filter, node.rebind, aggregates, functions)
+    made = algebra.iterate(node.left, node.right, *parts)
+    if made.initial != node.initial:
+        raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
+    return replace(made, longest=node.longest)

@@ -175,9 +175,7 @@ class _Query:
             raise item.expected("an attribute (* stands alone)")
         read = formula(item, self, lambda reader: self._own(reader, True))
         expression = self._closed(read, [])
-        for part in walk(expression):
-            if isinstance(part, Column):
-                self.variables.require_one(part)
+        self.variables.require_single(expression)
         default = None
         if isinstance(expression, Column):
             only = self.variables.references[expression.index]

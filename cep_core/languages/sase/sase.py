@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, walk
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula, is_attribute
@@ -197,9 +197,7 @@ class _Parser:
         first = reader.token
         expression = formula(reader, self.variables, self._own)
         last = reader.tokens[reader.at - 1]
-        for part in walk(expression):
-            if isinstance(part, Column):
-                self.variables.require_one(part)
+        self.variables.require_single(expression)
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
         return ResultItem(name, expression, Extent(first.start, last.end))

@@ -374,19 +374,22 @@ class Variables:
             for number in lacking
         ]
 
-    def require_one(self, column: Column) -> None:
-        """Raise AlgebraError unless a result has one value of a column."""
-        part = self.references[column.index]
-        variable = self.of(part)
-        if variable.negated:
-            message = f"{variable.name} is negated, so a result has no event of it"
-            raise AlgebraError(message, span=column.span)
-        if is_each(part):
-            raise AlgebraError(
-                f"a result has many {self.text(part)}",
-                hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
-                span=column.span,
-            )
+    def require_single(self, expression: Expression) -> None:
+        """Raise AlgebraError unless a result has one value of each column of an expression."""
+        for column in walk(expression):
+            if not isinstance(column, Column):
+                continue
+            part = self.references[column.index]
+            variable = self.of(part)
+            if variable.negated:
+                message = f"{variable.name} is negated, so a result has no event of it"
+                raise AlgebraError(message, span=column.span)
+            if is_each(part):
+                raise AlgebraError(
+                    f"a result has many {self.text(part)}",
+                    hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
+                    span=column.span,
+                )
 
     def _role(
         self, variable: PatternVariable, index: str | None, name: str, span: Extent

@@ -352,33 +352,32 @@ class IterateMOp(StateMOp):
     """Iterations of the same definition, over streams of one left channel and one right stream."""
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
-        definition = cast(Iteration, first.definition)
-        super().__init__(first, number, definition.filter, index)
-        self._first = definition.first
-        self._next = definition.next
-        self._rebind = definition.rebind
-        self._rebinds = definition.rebind.shape.holds
-        self._longest = definition.longest
+        self._definition = cast(Iteration, first.definition)
+        super().__init__(first, number, self._definition.filter, index)
         self._ended: dict[int, Instance | None] = {}  # met in the epoch; None: it was rebound
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:
-            self._pend(self._first.shape(None, row, self._first.constants), members)
+            shape, constants = self._definition.first
+            self._pend(shape(None, row, constants), members)
 
     def match(self, row: Row) -> None:
         found = self._meet(row)
-        if found and self._longest and not self._ended:
+        if not found:
+            return
+        _, rebind, _, (follow, constants), longest = self._definition
+        if longest and not self._ended:
             self._lane.flush_later(self)
         for instance in found:
             older, members = instance
-            if self._rebinds(older, row, self._rebind.constants):
-                made = self._next.shape(older, row, self._next.constants)
+            if rebind.shape.holds(older, row, rebind.constants):
+                made = follow(older, row, constants)
                 self._pend(made, members)
-                if self._longest:
+                if longest:
                     self._ended[id(instance)] = None
                 else:
                     self._output.emit(made, members)
-            elif self._longest:
+            elif longest:
                 self._ended.setdefault(id(instance), instance)
 
     def flush(self, now: int) -> None:
