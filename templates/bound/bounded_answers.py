@@ -69,7 +69,8 @@ class BoundedAnswers:
         All answers of two documents are in the same part.
         """
         rank, own = newcomers(made["doc1"], made["doc2"], self.documents.ranks)
-        groups, _, place = groups_of({"qid": made["qid"], "rank": rank, "own": own})
+        keys, _, place = groups_of({"qid": made["qid"], "rank": rank, "own": own})
+        groups = list(map(Cut, *keys))
         answer = [place, *(made[name] for name in ("doc1", "doc2", *map(node, graph.outputs)))]
         order = np.lexsort(answer[::-1])
         first = order[steps(*(column[order] for column in answer))]

@@ -72,22 +72,24 @@ def bounded(
     `found` has the columns of groups; `cuts` are groups that were found to exceed it elsewhere.
     """
     groups, sizes, place = groups_of({name: found[name].to_numpy() for name in GROUP})
-    every = dict.fromkeys(cuts)
-    above = np.array(
-        [size > most or group in every for group, size in zip(groups, sizes, strict=True)], np.bool_
-    )
+    every, above = dict.fromkeys(cuts), sizes > most
+    if every:
+        above |= np.array([one in every for one in map(Cut, *groups)], np.bool_)
     if above.any():
-        every |= dict.fromkeys(compress(groups, above))
+        every |= dict.fromkeys(map(Cut, *(list(compress(keys, above)) for keys in groups)))
         found = found.filter(pa.array(~above[place]))
     return found, list(every)
 
 
-def groups_of(rows: Mapping[str, Column]) -> tuple[list[Cut], Column, Column]:
-    """Return the groups of some rows, the number of rows of each, and the place of each row's."""
+def groups_of(rows: Mapping[str, Column]) -> tuple[list[list[int]], Column, Column]:
+    """Return the groups of some rows, the number of rows of each, and the place of each row's.
+
+    The groups are columns: the fields of `Cut`.
+    """
     keys = [rows[name] for name in GROUP]
     order = np.lexsort(keys[::-1])
     first = steps(*(key[order] for key in keys))
     place = np.empty(len(order), np.int64)
     place[order] = numbered(first, len(order))
-    groups = list(map(Cut, *(key[order[first]].tolist() for key in keys)))
+    groups = [key[order[first]].tolist() for key in keys]
     return groups, np.diff(first, append=len(order)), place
