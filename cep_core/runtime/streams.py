@@ -129,9 +129,9 @@ class EngineStreams:
         self.recent = deque(one for one in self.recent if name not in one[1])
 
     def calendars(self, names: Iterable[str]) -> list[str]:
-        """Return the calendars among some streams, each as a line of an explanation."""
-        now = self._plan.clock.now
-        return [self.instants.described(name, now) for name in names if is_calendar(name)]
+        """Return the calendars among some known streams, each as a line of an explanation."""
+        now, known = self._plan.clock.now, filter(self.by_name.__contains__, names)
+        return [self.instants.described(name, now) for name in known if is_calendar(name)]
 
     def pass_instants(self, time: int, arrival: int | None = None) -> int:
         """Emit the instants before a time; return how many they are.
