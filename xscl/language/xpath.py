@@ -287,13 +287,13 @@ def _tree(token: Any, bound: frozenset[str]) -> XPath:
     _refuse(token)
     if (step := _step(token)) is not None:
         return XPath("step", (), step, token)
+    if token.symbol in _LITERALS:
+        return XPath(str(token.symbol), (), token.value, token)
 
     def tree(symbol: str, parts: Iterable[Any], value: Any = None) -> XPath:
         return XPath(symbol, tuple([_tree(part, bound) for part in parts]), value, token)
 
     match str(token.symbol), list(token):
-        case symbol, _ if symbol in _LITERALS:
-            return tree(symbol, (), token.value)
         case symbol, [_, _] if symbol in _CHAINS:
             return tree(_CHAINS[symbol][-1], _flat(token, _CHAINS[symbol]))
         case "$", [name]:
@@ -359,12 +359,12 @@ def _step(token: Any) -> XPathStep | None:
 
 
 def _node_test(token: Any, axis: str) -> NodeTest:
-    symbol, parts = str(token.symbol), list(token)
+    symbol = str(token.symbol)
     if symbol in _KIND_TESTS:
         kind, most = _KIND_TESTS[symbol]
-        if len(parts) > most:
+        if len(token) > most:
             raise WrongXPath(f"{symbol}() with a type", token.span[0], "write the name alone")
-        return NodeTest(kind, _name_test(parts[0]) if parts else None)
+        return NodeTest(kind, _name_test(token[0]) if len(token) else None)
     principal: NodeKind = "attribute" if axis == "attribute" else "element"
     return NodeTest(principal, None if symbol == "*" else _name_test(token))
 
