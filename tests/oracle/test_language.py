@@ -195,7 +195,7 @@ ALWAYS: Callable[..., bool] = lambda *_: True  # noqa: E731
 FAULTS: dict[str, tuple[Patch, str]] = {
     "window": ((rows, "in_time", _shorter), "chains"),
     "the time of a node is that of the match": ((rows, "_values", _at_one_time), "residuals"),
-    "a partner after the window of a JOIN": ((rows, "in_time", _shorter), "mixes"),
+    "a partner after the window of a JOIN": ((rows, "in_time", _shorter), "ordered"),
     "no lower bound": ((rows, "in_time", _without_lower), "chains"),
     "an open lower bound": ((rows, "in_time", _open_below), "chains"),
     "an answer before the lower bound": ((rows, "in_time", _without_lower), "ordered"),
@@ -213,7 +213,7 @@ FAULTS: dict[str, tuple[Patch, str]] = {
     "no order of dates": ((formulas, "moment", lambda _: None), "residuals"),
     "strings as numbers": ((formulas, "_is_number", ALWAYS), "residuals"),
     "a path as its first node": ((formulas, "values", lambda n, p: VALUES(n, p)[:1]), "chains"),
-    "no predicate": ((rows, "holds", ALWAYS), "mixes"),
+    "no predicate": ((rows, "holds", ALWAYS), "ordered"),
     "child as descendant": ((patterns, "children", descendants), "patterns"),
     "no conditions": ((patterns, "holds", ALWAYS), "patterns"),
     "no branches": ((patterns, "ways", _without_branches), "patterns"),

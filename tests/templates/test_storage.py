@@ -17,7 +17,7 @@ GRAPHS = {
     sign: JoinGraph((Node(0, None), Node(1, None)), (Edge(0, 1, sign),))
     for sign in ("=", "contains")
 }
-WINDOW, DOCS = 12, 220
+WINDOW, DOCS = 6, 110
 
 
 class LeavingStorage(MemoryStorage):
@@ -69,7 +69,7 @@ def test_rows_that_are_left_change_nothing(sign: str) -> None:
         found = exact.push(doc)
         assert leaving.push(doc) == found
         results += len(found)
-        if not doc % 40:
+        if not doc % 20:
             leaving.processor.reload()
     assert results > DOCS
     for name in ("binding", "times"):
