@@ -200,11 +200,8 @@ def link(reference: str | None, base: str) -> str | None:
 
 
 def without_user(url: str) -> str:
-    """The address without user name and password; empty if it is no valid one."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return ""
+    """The address without user name and password; raises ValueError if it is no valid one."""
+    parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=host).geturl() if parts.netloc else url
 

@@ -64,7 +64,10 @@ def parse_feed(
     header, of which the charset counts; `seen_at` the time of the poll.  With `native` each item
     keeps its publisher's XML (`FeedItem.native`), which takes a tenth of the time.
     """
-    url = without_user(url)
+    try:
+        url = without_user(url)
+    except ValueError:
+        url = ""
     channel, quality = _read(body, url, charset_of(content_type), native)
     omitted = max(0, len(channel.entries) - MAX_ITEMS)
     channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
