@@ -69,6 +69,7 @@ def chromium() -> Iterator[Browser]:
     options.binary_location = binary or ""
     chrome = Chrome(options=options, service=Service(driver))
     try:
+        chrome.set_script_timeout(300)  # axe on `/docs` takes more than 30 s on a loaded machine
         chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _SHIFTS})
         yield Browser(chrome)
     finally:
