@@ -27,7 +27,6 @@ documents before it and those after it.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -700,35 +699,3 @@ def _extract(file: SpoolFile, after: int, last: int) -> Extract:
     end = file.size if file.is_torn else max(ends, default=0)
     name = f"{max(file.first, after + 1):012d}{SUFFIX}"
     return Extract(name, file.path, HEADER if begin else b"", begin, end)
-
-
-CONSUMED = "consumed"
-
-_FORM = re.compile(rb"([0-9]{20})\n")
-
-
-# -- The note of the last segment that was consumed ----------------------------------------
-
-
-def note_consumed(spool: Path, segment: int) -> None:
-    """Write that a segment was consumed; a disk that is full or fails leaves the last note."""
-    with suppress(OSError):
-        descriptor = os.open(spool / CONSUMED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.pwrite(descriptor, b"%020d\n" % segment, 0)
-        finally:
-            os.close(descriptor)
-
-
-def noted(spool: Path) -> int:
-    """Return the last segment that was noted, 0 without a note that can be read."""
-    try:
-        found = _FORM.fullmatch((spool / CONSUMED).read_bytes())
-    except OSError:
-        return 0
-    return 0 if found is None else int(found[1])
-
-
-def drop_note(spool: Path) -> None:
-    """Forget the note, for a store that is known to be an earlier one."""
-    (spool / CONSUMED).unlink(missing_ok=True)

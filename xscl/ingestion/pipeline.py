@@ -17,7 +17,8 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
-from feeds.spool import Spool, note_consumed
+from feeds.spool import Spool
+from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import BatchSize
 from xscl.engine.executors import Executors

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -40,6 +40,11 @@ LONGEST = 16_384
 
 STRANGER = 16_384
 """Maximum size in bytes of a body without authentication."""
+
+LINGER = 5.0
+"""Seconds in which the rest of a body over its limit is read and dropped."""
+
+_TOO_LARGE = "body_too_large"
 
 _BULK = frozenset({"/v1/subscriptions:import", "/v1/feeds:import", "/v1/documents:batch"})
 _LARGE = ("/v1/documents/", "/feeds/import")
@@ -89,6 +94,8 @@ class Guard:
         except Problem as problem:
             if began:
                 raise
+            if problem.code == _TOO_LARGE:
+                await _discard(receive, most)
             await answer(problem)(scope, receive, dressed)
         except asyncio.CancelledError:  # the grace period of the shutdown is over
             if not self._service.delivery.is_ending:
@@ -151,10 +158,22 @@ class Guard:
 def too_large(most: int) -> Problem:
     """Return problem 413 for a body over its limit."""
     return Problem(
-        "body_too_large",
+        _TOO_LARGE,
         f"the body of the request has more than {most:,} bytes",
         headers={"Connection": "close"},
     )
+
+
+async def _discard(receive: Receive, most: int) -> None:
+    """Read and drop the rest of a body over its limit, unless a stranger sends it.
+
+    A connection that is closed while its client sends is reset, which may take the answer along.
+    """
+    if most != STRANGER:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                while (await receive()).get("more_body"):
+                    continue
 
 
 class _Body:
@@ -185,9 +204,11 @@ class _Body:
             ) from None
         if message["type"] == "http.request":
             self._seen += len(message.get("body", b""))
-            if self._seen > self._most:
-                raise too_large(self._most)
             self._whole = not message.get("more_body", False)
+            if self._seen > self._most:
+                if not self._whole:
+                    await _discard(self._receive, self._most)
+                raise too_large(self._most)
         return message
 
 

@@ -1,14 +1,14 @@
 """The note of a spool beside the store of its data directory.
 
 An older copy of all files of the database beside today's spool brings its own count of commits.
-Then only the note in the spool (`feeds.spool`) knows that there was a later state.
+Then only the note in the spool (`feeds.spool_note`) knows that there was a later state.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from feeds.spool import CONSUMED, noted
+from feeds.spool_note import CONSUMED, noted
 from xscl.store.store_errors import DATABASE, StoreWentBack
 
 

@@ -156,6 +156,15 @@ def test_w19_secrets_are_shown_once(
         assert not any(hidden.encode() in text for text in texts)
 
 
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
+)
+def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
+    at = subscribed(operator, "limited")
+    refused = operator.get(f"{at}/matches?{query}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
 def test_c4_what_is_cut_at_the_end_is_told_so(
     place: DataDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -322,6 +323,23 @@ def test_bodies_have_a_limit(place: DataDirectory) -> None:
             head = f"POST /v1/documents/s HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n<a"
             slow.sendall(head.encode())
             assert slow.recv(1_000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_sends_too_much_gets_the_whole_answer(place: DataDirectory) -> None:
+    """It may send its body late: the connection is not reset before it has read the answer."""
+    with serving(place, replace(ANY_PORT, body=1_000)) as running:
+        host, _, port = running.address.removeprefix("http://").partition(":")
+        for head, begin, end in (
+            ("Content-Length: 4000000", b"", b""),
+            ("Transfer-Encoding: chunked", b"3d0900\r\n", b"\r\n0\r\n\r\n"),
+        ):
+            with closing(socket.create_connection((host, int(port)), 20)) as peer:
+                address = f"POST /v1/documents/s HTTP/1.1\r\nHost: {host}\r\n{head}\r\n\r\n"
+                peer.sendall(address.encode() + begin + b"x" * 2_000_000)
+                time.sleep(0.2)  # in which a server that does not read on would have closed it
+                peer.sendall(b"x" * 2_000_000 + end)
+                with peer.makefile("rb") as answered:
+                    assert b"body_too_large" in answered.read()
 
 
 def test_settings_know_what_is_loopback() -> None:

@@ -84,8 +84,8 @@ def test_all_relations_have_their_schemas(store: Store) -> None:
         "pair": [(1, 2, 3)],
         "template": [(1, "graph")],
         "r_t": [
-            (1, 2, (3, 4), 1, 1, 1 << 62, 6, True, 0),
-            (1, 3, (), 0, -5, 5, 6, False, -1),
+            (1, 2, (3, 4), 1, 1, 1 << 62, 6, 0),
+            (1, 3, (), 0, -5, 5, 6, -1),
         ],
     }
     stored = JoinStorage(store)
