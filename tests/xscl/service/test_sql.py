@@ -383,6 +383,18 @@ def test_s9_bytes_are_capped(anybody: Asker, form: str) -> None:
     assert cut is True
 
 
+@pytest.mark.parametrize("size", [50_000, 400_000, 1_200_000])
+@pytest.mark.parametrize("columns", ["i, {text}", "i, {text}, NULL::VARCHAR, {text}"])
+def test_s9_rows_with_long_texts_are_cut_and_not_refused(
+    anybody: Asker, size: int, columns: str
+) -> None:
+    shown = columns.format(text=f"repeat('x', {size})")
+    answer = anybody.post(f"SELECT {shown} FROM range(1200) t(i)").json()
+    expected = Limits().size // (size * columns.count("{") + 30)
+    assert answer["truncated"]
+    assert [row[0] for row in answer["rows"]] == list(range(expected))
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -60,7 +60,9 @@ def written(relation: duckdb.DuckDBPyRelation, form: Form, rows: int, size: int)
             parts = ", ".join(_stored(*column) for column in columns)
         case _:
             assert_never(form)
-    reader = relation.limit(rows + 1).project(parts).to_arrow_reader(_BATCH)
+    reader = (
+        _fitting(relation.limit(rows + 1), columns, size).project(parts).to_arrow_reader(_BATCH)
+    )
     kept, count, left, truncated = list[pa.RecordBatch](), 0, size, False
     for batch in reader:
         part = batch.slice(0, rows - count)
@@ -78,6 +80,21 @@ def written(relation: duckdb.DuckDBPyRelation, form: Form, rows: int, size: int)
         )
     table = pa.Table.from_batches(kept, reader.schema)
     return WrittenRows(count, truncated, _body(table, relation.columns, form))
+
+
+def _fitting(
+    relation: duckdb.DuckDBPyRelation, columns: Sequence[tuple[str, str]], size: int
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows that begin within so many bytes of texts; no later one can be written.
+
+    DuckDB writes up to 2,048 rows at once: with long texts it would need more than its memory.
+    """
+    lengths = [f"coalesce(strlen({column}), 0)" for column, kind in columns if kind == "VARCHAR"]
+    if not lengths:
+        return relation
+    length = " + ".join(lengths)
+    before = f"sum({length}) OVER (ROWS UNBOUNDED PRECEDING) - ({length})"
+    return relation.project(f"*, {before}").filter(f"#{len(columns) + 1} <= {size}")
 
 
 def _body(table: pa.Table, names: Sequence[str], form: Form) -> bytes:
