@@ -103,9 +103,8 @@ class MatchLog:
         self._store = transactions.connect()
         self._lock = threading.RLock()
         self._trees = TreeCache()
-        self._expected: Sequence[int] = ()  # documents of the matches that were read last
-        self._ahead: dict[int, TimedText] = {}  # texts of some of these
-        self._titles: dict[int, str] = {}  # and the users' names for their feeds
+        self._ahead: dict[int, TimedText] = {}  # texts that are read next
+        self._titles: dict[int, str] = {}  # users' names for feeds, by document
 
     def close(self) -> None:
         """Close the connection when no other thread reads."""
@@ -307,9 +306,23 @@ class MatchLog:
     def _matches(
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> Matches:
+        # What is read ahead is of these matches: pages are often listed first, and then read.
+        expected: list[int] = []
+
+        def parts(
+            numbers: set[int],
+        ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+            composites, documents = self._parts(numbers)
+            expected[:] = sorted(documents)
+            return composites, documents
+
         # A source of their own: the engine of a trial ends with that of its matches.
-        source = MatchSource(self._transactions.compiled, self.tree, self._feed_title)
-        return Matches(rows, subscribers, self._parts, source)
+        source = MatchSource(
+            self._transactions.compiled,
+            partial(self.tree, expected=expected),
+            partial(self._feed_title, expected=expected),
+        )
+        return Matches(rows, subscribers, parts, source)
 
     @contextmanager
     def snapshot(self) -> Iterator[Store]:
@@ -325,37 +338,37 @@ class MatchLog:
         recent = self._transactions.state.documents.recent
         known = {n: document for n in numbers if (document := recent(n)) is not None}
         if len(known) == len(numbers):
-            self._expected = sorted(known)
             return {n: of_document(document) for n, document in known.items()}, known
         with self.snapshot():
-            composites, documents = kept_parts(self._store, numbers, recent)
-            self._expected = sorted(documents)
-            return composites, documents
+            return kept_parts(self._store, numbers, recent)
 
-    def tree(self, doc: int) -> DocumentTree:
-        """Return a document's nodes. Raises StoreError if its text is no longer kept."""
+    def tree(self, doc: int, expected: Sequence[int] = ()) -> DocumentTree:
+        """Return a document's nodes. Raises StoreError if its text is no longer kept.
+
+        `expected` are the numbers of documents that may be read next, in order.
+        """
         with self._lock:
             tree = self._trees.get(doc)
             if tree is None:
-                text = self._text(doc)
+                text = self._text(doc, expected)
                 if text is None:
                     raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(text.xml), text.ts))
             return tree
 
-    def _feed_title(self, doc: int) -> str:
+    def _feed_title(self, doc: int, expected: Sequence[int]) -> str:
         with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
             if doc not in self._titles:
-                at = bisect_left(self._expected, doc)
-                self._titles = given_titles(self._store, {doc, *self._expected[at : at + TITLES]})
+                at = bisect_left(expected, doc)
+                self._titles = given_titles(self._store, {doc, *expected[at : at + TITLES]})
             return self._titles[doc]
         return ""
 
-    def _text(self, doc: int) -> TimedText | None:
+    def _text(self, doc: int, expected: Sequence[int]) -> TimedText | None:
         """Return the text of a document, and read those of the next matches with it."""
         if doc not in self._ahead:
-            at = bisect_left(self._expected, doc)
-            soon = [one for one in self._expected[at : at + AHEAD] if one not in self._trees]
+            at = bisect_left(expected, doc)
+            soon = [one for one in expected[at : at + AHEAD] if one not in self._trees]
             self._ahead = texts_of(self._store, soon, SMALL)
         found = self._ahead.pop(doc, None)
         return text_of(self._store, doc) if found is None else found

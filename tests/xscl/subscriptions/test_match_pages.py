@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,8 @@ from tests.examples import examples
 from xscl.engine import match_log
 from xscl.engine.match_log import LAST
 from xscl.errors import StoreError, UnknownSubscription
+from xscl.store.queries.texts import TimedText, texts_of
+from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 PLAIN = "S//item->i[./tag->t] FOLLOWED BY{t=u, 30} S//item->j[./tag->u]"
@@ -242,3 +245,35 @@ def test_an_unknown_name_is_compared_with_those_of_one_moment(
         with pytest.raises(UnknownSubscription, match="order") as caught:
             engine.state.subscriptions["order"]
         assert caught.value.hint == "did you mean 'orders'?"
+
+
+def test_texts_of_listed_matches_are_read_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever page they are of, each is read once, although all pages are listed first."""
+    with xscl.Engine(tmp_path / "state.sqlite") as engine:
+        engine.subscribe("q", "S//a->x[./k->n] FOLLOWED BY{n = m, 1 d} S//b->y[./k->m]")
+        for first in range(0, 600, 200):
+            numbers = range(first, first + 200)
+            engine.push(
+                xscl.Document(
+                    "S",
+                    f"{kind}{n}",
+                    2 * n + (kind == "b"),
+                    f"<{kind}><k>{n}</k></{kind}>".encode(),
+                )
+                for n in numbers
+                for kind in "ab"
+            )
+    read = list[int]()
+
+    def counted(store: Store, numbers: list[int], most: int) -> dict[int, TimedText]:
+        read.append(len(numbers))
+        return texts_of(store, numbers, most)
+
+    monkeypatch.setattr("xscl.engine.match_log.texts_of", counted)
+    with xscl.Engine(tmp_path / "state.sqlite") as engine:
+        matches = list(engine.matches("q"))
+        assert [match.xml().count(b"<k>") for match in matches] == [2] * 600
+    assert sum(read) == 1200
+    assert len(read) < 40
