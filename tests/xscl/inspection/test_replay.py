@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -41,7 +42,8 @@ def keep(engine: Engine, *streams: str) -> None:
 def reader(matches: Sequence[Match]) -> MatchLog:
     """Return a reader of the documents of matches in the store."""
     assert isinstance(matches, Matches)
-    found = getattr(matches.source.tree, "__self__", None)
+    assert isinstance(matches.source.tree, partial)
+    found = getattr(matches.source.tree.func, "__self__", None)
     assert isinstance(found, MatchLog)
     return found
 
