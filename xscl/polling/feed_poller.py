@@ -194,7 +194,7 @@ async def keep_polling(
         await asyncio.to_thread(lambda: unlease(feeds, feeds.leases()))
     else:
         hubs = await asyncio.to_thread(Hubs, feeds, callbacks, asking.settings, fetching.now)
-    flying: set[asyncio.Task[PollAnswer]] = set()
+    flying: dict[asyncio.Task[PollAnswer], str] = {}  # with their domains
     try:
         while not stopping.is_set():
             if hubs is not None and not fetching.is_paused():
@@ -202,20 +202,20 @@ async def keep_polling(
             beside = min(asking.domains.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
             if free > 0:
-                now, busy = fetching.now(), frozenset(asking.busy)
+                now, busy = fetching.now(), frozenset(flying.values())
                 for feed in await asyncio.to_thread(feeds.next_due, now, busy, free):
-                    asking.busy.add(feed.domain)
-                    flying.add(asyncio.create_task(asking.ask(feed)))
+                    flying[asyncio.create_task(asking.ask(feed))] = feed.domain
             if not flying:
                 await asyncio.sleep(_LOOK)
                 continue
             # Waking for each poll that ends would cost more than the polls if many are due.
             ended, _ = await asyncio.wait(flying, timeout=_LOOK)
-            # Before the next look every poll that has ended is taken: its feed is not due twice.
-            flying -= ended
-            answers = [task.result() for task in ended]
-            await asyncio.to_thread(_flush, feeds, spool, answers, fetching.now())
-            asking.release(answers)
+            if ended:
+                answers = [task.result() for task in ended]
+                await asyncio.to_thread(_flush, feeds, spool, answers, fetching.now())
+                # A domain is busy until then: a feed is due as long as its poll is not recorded.
+                flying = {task: domain for task, domain in flying.items() if task not in ended}
+                asking.release(answers)
     finally:
         for task in flying:
             task.cancel()
@@ -249,7 +249,6 @@ async def _poll_all(
                 if until is not None:
                     held[feed.key] = until
                     continue
-                asking.busy.add(feed.domain)
                 answers.append(await asking.ask(feed))
                 if sum(one.size for one in answers) > ROUND or len(answers) >= ANSWERS:
                     flush()
@@ -291,11 +290,10 @@ class PollAnswer:
 
 @dataclass(slots=True)
 class _Requests:
-    """Requests in progress: `busy` domains, and `claimed` addresses found for feeds without one."""
+    """Requests in progress, and the addresses that they found for feeds without one."""
 
     feeds: FeedRepository
     fetching: PollSettings
-    busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
     domains: DomainLimiter = field(init=False)
     settings: RequestSettings = field(init=False)
@@ -305,19 +303,16 @@ class _Requests:
         self.settings = replace(self.fetching, turn=self.domains.hold)
 
     async def ask(self, feed: Feed) -> PollAnswer:
-        """Ask a feed whose domain is busy with it, and free it again."""
+        """Return the answer of a feed, with the time that it took."""
         begun = time.monotonic()
         answer = await self._answer(feed)
         return replace(answer, seconds=time.monotonic() - begun)
 
     async def _answer(self, feed: Feed) -> PollAnswer:
         now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
-        try:
-            outcome, parsed = await self._asked(feed, now)
-            if isinstance(outcome, Failed):
-                feed, outcome, parsed = await self._searched(feed, outcome, now)
-        finally:
-            self.busy.discard(domain)
+        outcome, parsed = await self._asked(feed, now)
+        if isinstance(outcome, Failed):
+            feed, outcome, parsed = await self._searched(feed, outcome, now)
         match outcome:
             case Fetched() | NotModified():
                 size = len(outcome.body) if isinstance(outcome, Fetched) else 0

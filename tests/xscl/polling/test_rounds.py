@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,9 +31,10 @@ from tests.xscl.polling.scripted import (
 )
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import Consumer
+from xscl.polling import feed_poller
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import prepare
-from xscl.polling.feed_poller import keep_polling, poll_now
+from xscl.polling.feed_poller import PollAnswer, PolledFeed, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.new_items import NewItems, by_time, parts
 
@@ -240,6 +242,48 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
         thread.join(10)
         assert len(place.documents()) == 2
         assert server.most_at_once["127.0.0.1"] == 1
+
+
+def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its feed is due until it is recorded, too."""
+    monkeypatch.setattr("xscl.polling.feed_poller._LOOK", 0.01)
+    recorded, answer = threading.Event(), threading.Event()
+
+    async def later(writer: asyncio.StreamWriter) -> None:
+        while not answer.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(reply(body([("two words", 1)])))
+        await writer.drain()
+
+    server.says("/f", reply(body([("one word", 1)])))
+    server.says("/g", later)
+
+    def flush(
+        feeds: FeedRepository, spool: Spool, answers: Sequence[PollAnswer], now: int
+    ) -> list[PolledFeed]:
+        if not answer.is_set() and answers:
+            answer.set()  # the other poll ends now, and is not taken yet
+            time.sleep(0.5)
+        done = flushed(feeds, spool, answers, now)
+        if spool.latest() == 2:
+            recorded.set()
+        return done
+
+    flushed = feed_poller._flush
+    monkeypatch.setattr(feed_poller, "_flush", flush)
+    with placed(tmp_path, server) as place:
+        for host, path in (("a.example", "/f"), ("b.example", "/g")):
+            place.follow(server.url(path).replace("127.0.0.1", host))
+        stopping = threading.Event()
+        arguments = (place.feeds, place.spool, place.fetching, stopping)
+        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
+        thread.start()
+        assert recorded.wait(PATIENCE)
+        stopping.set()
+        thread.join(PATIENCE)
+        assert (server.count("/f"), server.count("/g")) == (1, 1)
 
 
 def test_large_answers_do_not_wait_for_the_end_of_the_round(
