@@ -113,7 +113,7 @@ class MOp(ABC):
 
     @property
     def kind(self) -> str:
-        """The kind of the m-op's operators, as its label has it."""
+        """The name of the kind of operators, the first part of the label."""
         return self.label.partition("#")[0]
 
     def accepts(self, wanted: Wanted) -> bool:

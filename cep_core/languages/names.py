@@ -1,4 +1,4 @@
-"""What a name means: streams, and attributes by the streams that a predicate stands between.
+"""Resolution of names to streams, and to attributes of the inputs of a predicate.
 
 `$1.x` is an attribute of the first stream, `$2.x` of the second, `$.x` of the last iteration
 (Hong 2009, section 4.2.2).  A decorator may be left out where only one stream has the name.

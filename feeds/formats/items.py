@@ -231,7 +231,7 @@ def _leaf(name: str, value: str | None, **attributes: str | None) -> str:
 
 
 _LIKE_HTML = re.compile(r"<[a-zA-Z/!?]|&[#\w]")
-"""What looks like HTML, although its type says that it is text."""
+"""Matches text with HTML markup, although its type is plain text."""
 
 
 def _enclosure(enclosure: Enclosure) -> str:

@@ -27,7 +27,7 @@ TRIED = 4
 """Addresses of a host that are tried, at most."""
 
 CONTACT = "https://example.org/xscl"
-"""Where publishers reach whoever asks them, until somebody says where that is."""
+"""The contact in the User-Agent, for publishers, unless the operator sets one."""
 
 Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
 """Acquires the slot of a registrable domain; raises `DomainBlocked` if polls have to wait."""

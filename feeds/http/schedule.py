@@ -35,7 +35,7 @@ class PollPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PollHints:
-    """What a feed and its server wish for the next poll, and the state after the last one.
+    """The hints of a feed and its server for the next poll, and the state after the last one.
 
     `ttl`, `max_age` and `retry_after` in seconds, `expires` in microseconds UTC,
     `errors` the number of failures since the last success.

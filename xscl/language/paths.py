@@ -141,7 +141,7 @@ def _place(where: LarkNode | Span) -> Span:
 
 
 OperandPlace: TypeAlias = Literal["documents", "node", "condition"]
-"""What operands are over: variables, or the node `.`; in a condition they may be XPath."""
+"""The scope of operands: variables, or the node `.`; in a condition they may be XPath."""
 _FUNCTIONS: Mapping[OperandPlace, Mapping[str, Function]] = {
     "documents": OPERANDS,
     "node": DEFINING,

@@ -243,7 +243,7 @@ class Deliveries:
         return found.is_paused
 
     def _listen(self, endpoint: Endpoint, stream: int) -> int:
-        """Have an endpoint woken by new results of a stream; return that."""
+        """Register an endpoint for new results of a stream; return the stream."""
         if self._streams.get(endpoint.id, (None,))[0] != stream:
             self._forget(endpoint.id)
             unregister = self._notifier.register(partial(self.wake, endpoint.id), stream)

@@ -325,7 +325,7 @@ class Endpoints:
     # -- Letters ---------------------------------------------------------------------------
 
     def replay(self, id: str, message: str | None = None) -> int:
-        """Have all letters of an endpoint sent again, or one; return their number."""
+        """Make all letters of an endpoint due again, or one; return their number."""
         found = [one for one in self.letters(id) if message in (None, one.message)]
         for letter in found:
             self.put_letter(replace(letter, next_try=0))

@@ -72,7 +72,7 @@ def delete_endpoints_and_tags(store: Store, name: str) -> None:
 
 
 class NameFilters(TypedDict, total=False):
-    """What names of subscriptions are asked for: those after one, with a prefix, or with a part.
+    """A filter of subscriptions by name: those after a name, with a prefix, or with a part.
 
     The part is in any capitals.  They are of subscriptions of a template, in a language, with a
     tag, which read a stream.

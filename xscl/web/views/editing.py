@@ -136,7 +136,7 @@ class QueryForm(BaseModel):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What the editor shows again."""
+        """Return the fields that the editor shows again."""
         return self.model_dump(exclude={"do", "live"})
 
 
