@@ -31,7 +31,6 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
@@ -48,6 +47,7 @@ from feeds.faultpoints import reached, write
 from feeds.spool_files import (
     HEADER,
     SUFFIX,
+    Extract,
     Segment,
     SpoolFile,
     accessible,
@@ -69,17 +69,6 @@ _FULL = 1 << 24
 
 _MOST = 1_000
 """The most segments in a file; whoever looks for one reads the heads of those before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """A file of some segments that are a part of another one: `header` and a range of its bytes."""
-
-    name: str
-    path: Path
-    header: bytes
-    begin: int
-    end: int
 
 
 class Spool:
@@ -322,7 +311,7 @@ class Spool:
     def extracts(self, after: int, end: int | None = None) -> list[Extract]:
         """The files that a copy of the segments above `after`, and up to `end`, has."""
         spans = self._spans(after, self.latest() if end is None else end)
-        found = [_extract(file, after, last) for file, last in spans]
+        found = [file.extract(after, last) for file, last in spans]
         return [one for one in found if one.begin < one.end]
 
     def forget(self, up_to: int, keep: int = 0) -> int:
@@ -690,12 +679,3 @@ def _synchronise(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _extract(file: SpoolFile, after: int, last: int) -> Extract:
-    """The part of a file with the segments in (after, last], which it was looked through for."""
-    begin = max((one.end for one in file.entries.values() if one.number <= after), default=0)
-    ends = [one.end for one in file.entries.values() if one.number <= last]
-    end = file.size if file.is_torn else max(ends, default=0)
-    name = f"{max(file.first, after + 1):012d}{SUFFIX}"
-    return Extract(name, file.path, HEADER if begin else b"", begin, end)

@@ -93,6 +93,17 @@ class Segment:
         return self.end - self.begin
 
 
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A file of some segments that are a part of another one: `header` and a range of its bytes."""
+
+    name: str
+    path: Path
+    header: bytes
+    begin: int
+    end: int
+
+
 @dataclass(slots=True)
 class SpoolFile:
     """A file of segments, the first of which names it, as far as it was looked through.
@@ -166,6 +177,14 @@ class SpoolFile:
         if not is_sound(image, entry):
             raise ValueError("its checksum differs")
         return image
+
+    def extract(self, after: int, last: int) -> Extract:
+        """Return the part with the segments in (after, last], which was looked through for."""
+        begin = max((one.end for one in self.entries.values() if one.number <= after), default=0)
+        ends = [one.end for one in self.entries.values() if one.number <= last]
+        end = self.size if self.is_torn else max(ends, default=0)
+        name = f"{max(self.first, after + 1):012d}{SUFFIX}"
+        return Extract(name, self.path, HEADER if begin else b"", begin, end)
 
     def _next(self, descriptor: int, last: int) -> Segment | None:
         """Return the next segment with a sound head; one behind `last` only if it is whole.

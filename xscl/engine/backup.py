@@ -37,8 +37,8 @@ from typing import IO, Any
 import apsw
 
 from feeds.faultpoints import reached
-from feeds.spool import Extract, Spool
-from feeds.spool_files import LAST_SEGMENT
+from feeds.spool import Spool
+from feeds.spool_files import LAST_SEGMENT, Extract
 from xscl.atomic_files import created, replacing, write_durably
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.store.chunks import Chunks

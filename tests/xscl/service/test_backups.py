@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from feeds.spool import Extract, Spool
+from feeds.spool import Spool
+from feeds.spool_files import Extract
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.delivery.receiver import Receiver, verify
