@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
+from templates.model.join_graph import SYMMETRIC_JOIN
 from xscl.errors import QueryError
 from xscl.inspection.vocabulary import LONGEST, leaf_value, step_written, steps_of
 from xscl.language.functions import FUNCTIONS
@@ -309,7 +310,7 @@ def _exchangeable(query: Query, block: Block) -> list[Block]:
     for node in walk(query):
         if (
             isinstance(node, Join)
-            and node.symmetric
+            and node.operator is SYMMETRIC_JOIN
             and (node.left is block or node.right is block)
         ):
             return [side for side in (node.left, node.right) if isinstance(side, Block)]

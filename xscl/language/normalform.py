@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
-from templates.model.join_graph import TemporalRelation
+from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import TIME
 from xscl.language.predicates import expect_symmetry
@@ -33,7 +33,6 @@ from xscl.language.syntax import (
     Element,
     Embedded,
     Fold,
-    FollowedBy,
     Join,
     Next,
     Operand,
@@ -268,9 +267,9 @@ class _Reader:
                 return Scan(component, None if is_input else self._numbered(component))
             case Query():
                 return self._subquery(expression, is_input)
-            case Join(otherwise="") | FollowedBy(negated=False, otherwise=False):
+            case Join(alone=(False, False)):
                 return self._joined(expression)
-            case Join() | FollowedBy():
+            case Join():
                 return self._absent(expression)
             case Next():
                 left, right, scope = self._inputs(expression)
@@ -318,7 +317,7 @@ class _Reader:
         return form
 
     def _inputs(
-        self, expression: Join | FollowedBy | Next | Fold, *, are_joined: bool = False
+        self, expression: Join | Next | Fold, *, are_joined: bool = False
     ) -> tuple[NormalForm, NormalForm, JoinScope]:
         left = self.form(expression.left, is_input=are_joined)
         right = self.form(expression.right, is_input=are_joined)
@@ -336,10 +335,10 @@ class _Reader:
         self.mentioned.extend(variables(found))
         return found
 
-    def _joined(self, expression: Join | FollowedBy) -> NormalForm:
+    def _joined(self, expression: Join) -> NormalForm:
         left, right, scope = self._inputs(expression, are_joined=True)
         predicate = self._resolved(expression.predicate, scope, paths=True)
-        if isinstance(expression, Join) and expression.symmetric:
+        if expression.operator is SYMMETRIC_JOIN:
             expect_symmetry(expression, predicate, self.source)
         sides, relation = (self._side(left), self._side(right)), expression.relation
         found = value_joins(predicate, sides, relation, self.source, expression.span)
@@ -357,7 +356,7 @@ class _Reader:
         )
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
-    def _absent(self, expression: Join | FollowedBy) -> NormalForm:
+    def _absent(self, expression: Join) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks
@@ -365,19 +364,15 @@ class _Reader:
         if max(window or 0, 0 if lower is None else -lower.ticks) > LONGEST:
             raise fault(self.source, expression.window.span, "this window is too long")
         if window is None:
-            operator = expression.relation.operator.name
-            negated = isinstance(expression, FollowedBy) and expression.negated
-            name = f"NOT {operator}" if negated else f"{operator} ... ELSE"
+            name = expression.name if expression.negated else f"{expression.name} ... ELSE"
             raise fault(
                 self.source,
                 expression.span,
                 f"{name} needs a window: without one it is never certain that nothing comes",
                 "write it last in the braces, for example {..., 1 w}",
             )
-        if isinstance(expression, FollowedBy):
-            return AbsenceForm(left, right, predicate, expression.relation, expression.otherwise)
-        alone = expression.otherwise != "RIGHT", expression.otherwise != "LEFT"
-        return AbsenceForm(left, right, predicate, expression.relation, True, alone)
+        relation, pairs = expression.relation, not expression.negated
+        return AbsenceForm(left, right, predicate, relation, pairs, expression.alone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import cast
 
 from lark import Token, Tree
 
+from templates.model.join_graph import FOLLOWED_BY, JOIN, SYMMETRIC_JOIN, TemporalOperator
 from xscl.errors import QueryError, TooComplex
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
@@ -31,7 +31,6 @@ from xscl.language.paths import (
 )
 from xscl.language.scope import leaves, variables, walk
 from xscl.language.syntax import (
-    Alone,
     Block,
     Call,
     Computed,
@@ -39,7 +38,6 @@ from xscl.language.syntax import (
     Element,
     Embedded,
     Fold,
-    FollowedBy,
     Join,
     NameTest,
     Next,
@@ -216,29 +214,22 @@ class Queries(Formulas):
         left, right, constraint = self._operands(tree)
         span = span_of(next(c for c in tree.children if isinstance(c, Token)))
         match tree.data:
-            case "join":
-                predicate, window = self.constraint(constraint)
-                kinds = {c.type for c in tree.children if isinstance(c, Token)}
-                symmetric = "SYMMETRIC" in kinds
-                if symmetric and window.lower is not None and window.lower.ticks < 0:
-                    message = "the lower bound of SYMMETRIC JOIN must not be below 0"
-                    hint = "the earlier document is the left one: 0 s TO 3 d"
-                    raise self.fault(window.lower.span, message, hint)
-                sides = cast(Alone, next(iter(kinds & {"LEFT", "RIGHT"}), "BOTH"))
-                sides = sides if "ELSE" in kinds else ""
-                return Join(left, right, predicate, window, sides, symmetric, span)
-            case "followed_by" | "not_followed_by":
-                predicate, window = self.constraint(constraint)
-                self._expect_later(window)
-                negated = tree.data == "not_followed_by"
-                otherwise = any(is_token(c, "ELSE") for c in tree.children)
-                return FollowedBy(left, right, predicate, window, negated, otherwise, span)
             case "next":
                 formulas = [c for c in tree.children[1:-1] if not is_token(c, "NEXT")]
                 predicate = self.predicate(formulas[0]) if formulas else None
                 return Next(left, right, predicate, span)
-            case _:
+            case "fold":
                 return self._fold(tree, left, right, span)
+            case _:
+                predicate, window = self.constraint(constraint)
+                words = {child.type for child in tree.children if isinstance(child, Token)}
+                operator = FOLLOWED_BY if "FOLLOWED" in words else JOIN
+                operator = SYMMETRIC_JOIN if "SYMMETRIC" in words else operator
+                self._expect_bounds(operator, window)
+                negated, alone = "NOT" in words, (False, False)
+                if negated or "ELSE" in words:
+                    alone = "RIGHT" not in words, not (operator.follows or "LEFT" in words)
+                return Join(left, right, predicate, window, operator, alone, negated, span)
 
     def _operands(
         self, tree: Tree[Token]
@@ -352,15 +343,19 @@ class Queries(Formulas):
             )
         return Window(int(ticks), unit, span=span)
 
-    def _expect_later(self, window: Window) -> None:
-        """Raise for a window of FOLLOWED BY that holds no later document, or others."""
+    def _expect_bounds(self, operator: TemporalOperator, window: Window) -> None:
+        """Raise for a window of an operator that is about an order, and holds others."""
         lower = window.lower
-        if lower is not None and lower.ticks < 1:
+        if operator.follows and lower is not None and lower.ticks < 1:
             message = "the lower bound of FOLLOWED BY must be above 0"
             hint = "JOIN finds documents of the same time and earlier ones, too"
             raise self.fault(lower.span, message, hint)
-        if window.ticks == 0:
+        if operator.follows and window.ticks == 0:
             raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
+        if operator is SYMMETRIC_JOIN and lower is not None and lower.ticks < 0:
+            message = "the lower bound of SYMMETRIC JOIN must not be below 0"
+            hint = "the earlier document is the left one: 0 s TO 3 d"
+            raise self.fault(lower.span, message, hint)
 
 
 def refuse_bare_windows(text: str) -> None:
@@ -372,7 +367,7 @@ def refuse_bare_windows(text: str) -> None:
     if re.search(UNITLESS, text) is None:
         return
     for node in walk(parse(text)):
-        if not isinstance(node, Join | FollowedBy):
+        if not isinstance(node, Join):
             continue
         for bound in (node.window.lower, node.window):
             if bound is not None and bound.ticks and bound.unit is None:

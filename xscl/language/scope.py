@@ -24,7 +24,6 @@ from xscl.language.syntax import (
     Embedded,
     Exists,
     Fold,
-    FollowedBy,
     Join,
     Next,
     Operand,
@@ -240,7 +239,7 @@ def distinct_names(expression: StreamExpression, source: str) -> StreamExpressio
             return expression
         case Query(inner):
             return replace(expression, expression=distinct_names(inner, source))
-        case Join() | FollowedBy() | Next() | Fold():
+        case Join() | Next() | Fold():
             left = distinct_names(expression.left, source)
             right = distinct_names(expression.right, source)
             others, own = list(_bound(right)), {name for name, _ in _bound(left)}

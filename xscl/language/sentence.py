@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
-from templates.model.join_graph import TemporalRelation
+from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
 from xscl.language.scope import binds, bound_steps, distinct_names, leaves, rewritten, walk
 from xscl.language.syntax import (
-    Alone,
     And,
     Block,
     Call,
@@ -21,7 +20,6 @@ from xscl.language.syntax import (
     Decorated,
     Exists,
     Fold,
-    FollowedBy,
     Join,
     Next,
     Not,
@@ -56,11 +54,11 @@ _SHARED: dict[ComparisonSign, str] = {"=": "the same", "!=": "another"}
 _NAMES = VariablePath | Decorated
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
-_ALONE: Mapping[Alone, str] = {
-    "": "",
-    "BOTH": ", or either comes alone",
-    "LEFT": ", or the first comes alone",
-    "RIGHT": ", or the second comes alone",
+_ALONE: Mapping[tuple[bool, bool], str] = {
+    (False, False): "",
+    (True, True): ", or either comes alone",
+    (True, False): ", or the first comes alone",
+    (False, True): ", or the second comes alone",
 }
 _TESTS = {
     "contains": "contains",
@@ -103,15 +101,15 @@ class _Reading:
                 return self._noun(expression)
             case Query(inner):
                 return self.clause(inner)
-            case Join(left, right, predicate):
+            case Join(left, right, predicate, operator=operator) if not operator.follows:
                 near = _apart(expression.relation)
                 words = f"{self._side(left)} and {self._side(right)} {near}"
-                once = ", each pair once" if expression.symmetric else ""
-                return self._with(words, right, predicate) + once + _ALONE[expression.otherwise]
-            case FollowedBy(left, right, predicate, _, negated, otherwise):
+                once = ", each pair once" if operator is SYMMETRIC_JOIN else ""
+                return self._with(words, right, predicate) + once + _ALONE[expression.alone]
+            case Join(left, right, predicate, alone=(waits, _), negated=negated):
                 within = _within(expression.relation)
                 verb = _chained(left) or ("is not followed" if negated else "is followed")
-                late = ", or is not in that time" if otherwise else ""
+                late = ", or is not in that time" if waits and not negated else ""
                 words = f"{self.clause(left)}{_comma(left)} {verb}{within} by {self._side(right)}"
                 return self._with(words, right, predicate) + late
             case Next(left, right, predicate):
@@ -310,11 +308,12 @@ def _distance(ticks: int, of: str) -> str:
 
 def _chained(left: StreamExpression) -> str:
     """Return the verb after a chain of FOLLOWED BY; empty after anything else."""
-    return "then" if isinstance(left, FollowedBy) and not left.negated else ""
+    follows = isinstance(left, Join) and left.operator.follows and not left.negated
+    return "then" if follows else ""
 
 
 def _comma(left: StreamExpression) -> str:
-    return "," if isinstance(left, Join | FollowedBy | Next | Fold) else ""
+    return "," if isinstance(left, Join | Next | Fold) else ""
 
 
 def _ordinal(number: int) -> str:

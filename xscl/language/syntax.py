@@ -11,13 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from templates.model.join_graph import (
-    FOLLOWED_BY,
-    JOIN,
-    SYMMETRIC_JOIN,
-    TemporalOperator,
-    TemporalRelation,
-)
+from templates.model.join_graph import TemporalOperator, TemporalRelation
 
 ComparisonSign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {
@@ -261,10 +255,6 @@ class Window:
     lower: WindowBound | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
-    def of(self, operator: TemporalOperator) -> TemporalRelation:
-        """Return the relation of an operator with this window."""
-        return operator.within(self.ticks, None if self.lower is None else self.lower.ticks)
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -284,47 +274,33 @@ class Block:
         return self.stream.startswith(CALENDAR)
 
 
-Alone: TypeAlias = Literal["", "BOTH", "LEFT", "RIGHT"]
-"""The sides of a JOIN that are results without a partner, too."""
-
-
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`A JOIN{p, S TO T} B`; `otherwise` is a trailing ELSE, ELSE LEFT or ELSE RIGHT.
+    """`A JOIN{p, S TO T} B`, SYMMETRIC JOIN or FOLLOWED BY, as its `operator` says.
 
-    A `symmetric` one has each pair of documents once.
+    `alone` are the sides that are results without a partner, too: those of a trailing ELSE.  If it
+    is `negated`, as NOT FOLLOWED BY, only these are.
     """
 
     left: StreamExpression
     right: StreamExpression
     predicate: Predicate | None
     window: Window
-    otherwise: Alone = ""
-    symmetric: bool = False
+    operator: TemporalOperator
+    alone: tuple[bool, bool] = (False, False)
+    negated: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The words of the operator."""
+        return f"NOT {self.operator.name}" if self.negated else self.operator.name
 
     @property
     def relation(self) -> TemporalRelation:
         """The relation of the times of its sides."""
-        return self.window.of(SYMMETRIC_JOIN if self.symmetric else JOIN)
-
-
-@dataclass(frozen=True, slots=True)
-class FollowedBy:
-    """`A FOLLOWED BY{p, S TO T} B`; `otherwise` is a trailing ELSE, `negated` a leading NOT."""
-
-    left: StreamExpression
-    right: StreamExpression
-    predicate: Predicate | None
-    window: Window
-    negated: bool = False
-    otherwise: bool = False
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
-
-    @property
-    def relation(self) -> TemporalRelation:
-        """The relation of the times of its sides, or of a side and an answer."""
-        return self.window.of(FOLLOWED_BY)
+        lower = self.window.lower
+        return self.operator.within(self.window.ticks, None if lower is None else lower.ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +327,7 @@ class Fold:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-StreamExpression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
+StreamExpression: TypeAlias = "Block | Join | Next | Fold | Query"
 
 
 # -- Output --------------------------------------------------------------------------------

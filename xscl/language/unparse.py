@@ -28,7 +28,6 @@ from xscl.language.syntax import (
     Element,
     Exists,
     Fold,
-    FollowedBy,
     Join,
     NameTest,
     Next,
@@ -67,7 +66,7 @@ def unparse(node: Printable) -> str:
             derived = steps[-1].derived if steps else None
             tail = "" if derived is None else f" | {unparse(derived)}"
             return stream + "".join(map(_step, steps)) + tail
-        case Join() | FollowedBy() | Next() | Fold():
+        case Join() | Next() | Fold():
             return _operation(node)
         case Window():
             return _window(node)
@@ -126,27 +125,31 @@ def _inner(expression: StreamExpression) -> str:
     return unparse(expression)
 
 
-def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
+def _operation(expression: Join | Next | Fold) -> str:
     left, right = _inner(expression.left), _inner(expression.right)
-    if isinstance(expression.left, Join | FollowedBy) and expression.left.otherwise:
+    if isinstance(expression.left, Join) and _otherwise(expression.left):
         left = f"({left})"
     if not isinstance(expression.right, Block | Query):
         right = f"({right})"
     match expression:
-        case Join(predicate=predicate, window=window, otherwise=alone):
-            side = {"": "", "BOTH": " ELSE"}.get(alone, f" ELSE {alone}")
-            name = expression.relation.operator.name
-            return f"{left} {name}{_constraint(predicate, window)} {right}{side}"
-        case FollowedBy(predicate=predicate, window=window):
-            operator = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY"
-            otherwise = " ELSE" if expression.otherwise else ""
-            return f"{left} {operator}{_constraint(predicate, window)} {right}{otherwise}"
+        case Join(predicate=predicate, window=window):
+            constraint = _constraint(predicate, window)
+            return f"{left} {expression.name}{constraint} {right}{_otherwise(expression)}"
         case Next(predicate=predicate):
             return f"{left} NEXT{_braces(_predicates(predicate))} {right}"
         case Fold(predicate=predicate, again=again, aggregates=aggregates):
             named = [f"{unparse(value)} AS {name}" for name, value in aggregates]
             items = _braces([*_predicates(predicate, again), *named])
             return f"{left} {'LONGEST ' if expression.longest else ''}FOLD{items} {right}"
+
+
+def _otherwise(join: Join) -> str:
+    """Return the ELSE of a join; empty without one."""
+    if join.negated or not any(join.alone):
+        return ""
+    if join.operator.follows or all(join.alone):
+        return " ELSE"
+    return " ELSE LEFT" if join.alone[0] else " ELSE RIGHT"
 
 
 def _predicates(*predicates: Predicate | None) -> list[str]:

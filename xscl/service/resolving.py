@@ -24,7 +24,7 @@ from xscl.language.constants import TextShape, split
 from xscl.language.limits import admit
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse, refuse_bare_windows
-from xscl.language.syntax import Block, Fold, FollowedBy, Join, Next, Query, StreamExpression
+from xscl.language.syntax import Block, Fold, Join, Next, Query, StreamExpression
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import MINE, refuse_reserved
 
@@ -169,7 +169,7 @@ def _named(expression: StreamExpression, text: str) -> Iterator[StreamReference]
                 start = span.end - len(publish)
                 assert text[start : span.end] == publish
                 yield StreamReference(start, span.end, True)
-        case Join() | FollowedBy() | Next() | Fold():
+        case Join() | Next() | Fold():
             yield from _named(expression.left, text)
             yield from _named(expression.right, text)
         case _:

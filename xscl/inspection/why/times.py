@@ -17,7 +17,7 @@ from xscl.inspection.why.question import Edge, Known, WhyQuestion, covered
 from xscl.inspection.why.values import TestedConjunct
 from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
-from xscl.language.syntax import FollowedBy, Join, Query, StreamExpression
+from xscl.language.syntax import Join, Query, StreamExpression
 from xscl.language.unparse import unparse
 from xscl.store.queries.tables import EARLIEST
 from xscl.time_format import UNITS, written
@@ -237,11 +237,8 @@ def _instead(
         expression: StreamExpression = parse(question.query.source)
         while isinstance(expression, Query):
             expression = expression.expression
-        if isinstance(expression, FollowedBy):
-            plain: StreamExpression = replace(expression, negated=False, otherwise=False)
-        else:
-            assert isinstance(expression, Join)
-            plain = replace(expression, otherwise="")
+        assert isinstance(expression, Join)
+        plain = replace(expression, alone=(False, False), negated=False)
         is_right = question.documents[covered(form.left)[0]] is None
         mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
         others = {one for one in _found(question, unparse(plain)) if one[mine] == wanted}
