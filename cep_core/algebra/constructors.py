@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 
+from cep_core.algebra import nodes
 from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
@@ -16,21 +17,6 @@ from cep_core.algebra.expressions import (
     Expression,
     is_narrower,
     with_literals,
-)
-from cep_core.algebra.nodes import (
-    Absence,
-    Aggregate,
-    InstanceAggregate,
-    Iterate,
-    Node,
-    OuterJoin,
-    Project,
-    Select,
-    Sequence,
-    Stream,
-    Union,
-    WindowAggregate,
-    WindowJoin,
 )
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.schemas import (
@@ -48,24 +34,26 @@ from cep_core.errors import AlgebraError, Extent, SchemaFault
 from cep_core.events import Schema
 
 
-def stream(name: str, schema: Schema) -> Stream:
+def stream(name: str, schema: Schema) -> nodes.Stream:
     """Return the events of a stream."""
-    return Stream(name, schema)
+    return nodes.Stream(name, schema)
 
 
-def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
+def select(
+    source: nodes.Node, predicate: Expression, functions: Functions = FUNCTIONS
+) -> nodes.Select:
     """Return σ over a source."""
     predicate = require(predicate, {2: source.schema.types}, functions)
-    return Select(source, predicate, source.schema)
+    return nodes.Select(source, predicate, source.schema)
 
 
 def project(
-    source: Node,
+    source: nodes.Node,
     columns: Ordered[tuple[str, Expression]],
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
     nulls: Ordered[type] = (),
-) -> Project:
+) -> nodes.Project:
     """Return the named expressions over a source; ``nulls`` are the types of those always null."""
     types = {2: source.schema.types}
     made = [with_literals(column, types, functions) for _, column in columns]
@@ -73,16 +61,18 @@ def project(
     others = nulls or [str] * len(kinds)
     known = [kind or other for kind, other in zip(kinds, others, strict=True)]
     schema = schema_of([name for name, _ in columns], known, span)
-    return Project(source, tuple(made), schema)
+    return nodes.Project(source, tuple(made), schema)
 
 
-def rename(source: Node, names: Mapping[str, str], span: Extent | None = None) -> Project:
+def rename(
+    source: nodes.Node, names: Mapping[str, str], span: Extent | None = None
+) -> nodes.Project:
     """Return ρ over a source: attributes by their new names."""
     columns = [(names.get(name, name), Column(2, i)) for i, name in enumerate(source.schema.names)]
     return project(source, columns, span=span)
 
 
-def union(left: Node, right: Node, span: Extent | None = None) -> Union:
+def union(left: nodes.Node, right: nodes.Node, span: Extent | None = None) -> nodes.Union:
     """Return the bag union of streams with the same names and types of attributes."""
     if left.schema != right.schema:
         raise AlgebraError(
@@ -91,33 +81,35 @@ def union(left: Node, right: Node, span: Extent | None = None) -> Union:
             span=span,
             kind=SchemaFault,
         )
-    return Union(left, right, left.schema)
+    return nodes.Union(left, right, left.schema)
 
 
 def sequence(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression = TRUE,
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
     rank: int | None = None,
-) -> Sequence:
+) -> nodes.Sequence:
     """Return ;θ of two streams."""
     predicate = require(predicate, pair_types(left, right), functions)
     if rank is not None and right.schema.types[rank : rank + 1] != (int,):
         raise AlgebraError("a rank is a column of numbers of the right side", span=span)
-    return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span), rank)
+    return nodes.Sequence(
+        left, right, predicate, paired_schema(left.schema, right.schema, span), rank
+    )
 
 
 def iterate(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     filter: Expression,
     rebind: Expression,
     aggregates: Ordered[tuple[str, Expression, type]] = (),
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
-) -> Iterate:
+) -> nodes.Iterate:
     """Return μ; each aggregate has a name, an expression, and its type."""
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
@@ -134,16 +126,16 @@ def iterate(
                 span=expression.span or span,
                 kind=SchemaFault,
             )
-    return Iterate(left, right, filter, rebind, tuple(expressions), initial, schema)
+    return nodes.Iterate(left, right, filter, rebind, tuple(expressions), initial, schema)
 
 
 def instance_aggregate(
-    source: Node,
+    source: nodes.Node,
     group_by: Ordered[int],
-    aggregates: Ordered[tuple[str, Aggregate]],
+    aggregates: Ordered[tuple[str, nodes.Aggregate]],
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
-) -> InstanceAggregate:
+) -> nodes.InstanceAggregate:
     """Return β: the grouped columns, then the aggregates."""
     types = {2: source.schema.types}
     made = [
@@ -151,87 +143,89 @@ def instance_aggregate(
         for name, one in aggregates
     ]
     schema = aggregated_schema(source, group_by, made, functions, span)
-    return InstanceAggregate(source, tuple(group_by), tuple(one for _, one in made), schema)
+    return nodes.InstanceAggregate(source, tuple(group_by), tuple(one for _, one in made), schema)
 
 
 def window_aggregate(
-    source: Node,
+    source: nodes.Node,
     group_by: Ordered[int],
-    aggregates: Ordered[tuple[str, Aggregate]],
+    aggregates: Ordered[tuple[str, nodes.Aggregate]],
     window: Expression,
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
-) -> WindowAggregate:
+) -> nodes.WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
     require_window(window, functions)
     instant = instance_aggregate(source, group_by, aggregates, functions, span)
-    return WindowAggregate(source, instant.group_by, instant.aggregates, window, instant.schema)
+    return nodes.WindowAggregate(
+        source, instant.group_by, instant.aggregates, window, instant.schema
+    )
 
 
 def window_join(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression,
     window: Expression,
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
-) -> WindowJoin:
+) -> nodes.WindowJoin:
     """Return ⋈ of two streams."""
     require_window(window, functions)
     predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
-    return WindowJoin(left, right, predicate, window, schema)
+    return nodes.WindowJoin(left, right, predicate, window, schema)
 
 
 def absence(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression,
     window: Expression,
     functions: Functions = FUNCTIONS,
-) -> Absence:
+) -> nodes.Absence:
     """Return NOT FOLLOWED BY of two streams: rows of the left."""
     require_window(window, functions)
     predicate = require(predicate, pair_types(left, right), functions)
-    return Absence(left, right, predicate, window, False, left.schema)
+    return nodes.Absence(left, right, predicate, window, False, left.schema)
 
 
 def timer(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression,
     time: Expression,
     functions: Functions = FUNCTIONS,
-) -> Absence:
+) -> nodes.Absence:
     """Return E@time: a moment so long after each left row that no right row has ended."""
     return replace(absence(left, right, predicate, time, functions), moment=True)
 
 
 def outer_join(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression,
     bounds: tuple[Expression, Expression],
     alone: tuple[bool, bool],
     functions: Functions = FUNCTIONS,
-) -> OuterJoin:
+) -> nodes.OuterJoin:
     """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
     lower, upper = bounds
     for bound in bounds:
         require_window(bound, functions)
     predicate = require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, None)
-    return OuterJoin(left, right, predicate, lower, upper, alone, schema)
+    return nodes.OuterJoin(left, right, predicate, lower, upper, alone, schema)
 
 
 def alternative(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     predicate: Expression,
     window: Expression,
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
-) -> Absence:
+) -> nodes.Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
     silent = absence(left, right, predicate, window, functions)
     schema = paired_schema(left.schema, right.schema, span)

@@ -12,26 +12,14 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import NamedTuple, TypeAlias, TypeVar, assert_never
 
+from cep_core.algebra import pattern_tree
 from cep_core.algebra.operands import with_operands
-from cep_core.algebra.pattern_tree import (
-    Absent,
-    Chain,
-    Choice,
-    Loop,
-    LoopPace,
-    One,
-    PatternTree,
-    StepMark,
-    Unordered,
-    components_in,
-    trees_in,
-)
 from cep_core.errors import AlgebraError
 
 MOST_STATES = 1_000
 MOST_WAYS = 500  # out of one state, and through what takes nothing
-Absences: TypeAlias = tuple[Absent, ...]
-_EMPTY = Chain(())
+Absences: TypeAlias = tuple[pattern_tree.Absent, ...]
+_EMPTY = pattern_tree.Chain(())
 T = TypeVar("T")
 
 
@@ -52,7 +40,7 @@ class _Way(NamedTuple):
     """One event more: what it says about loops, and which absences lie before it."""
 
     look: Look
-    mark: StepMark | None
+    mark: pattern_tree.StepMark | None
     stays: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
     until: tuple[tuple[int, bool], ...] = ()  # with whether the loop has begun
@@ -98,11 +86,17 @@ class PatternState(NamedTuple):
 
 
 @lru_cache(64)
-def automaton_of(tree: PatternTree, mark: StepMark) -> tuple[PatternState, ...]:
+def automaton_of(
+    tree: pattern_tree.PatternTree, mark: pattern_tree.StepMark
+) -> tuple[PatternState, ...]:
     """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
     numbered = _numbered(tree, count())
-    paces = {one.number: one.pace for one in trees_in(numbered) if isinstance(one, Loop)}
-    places: dict[PatternTree, int] = {numbered: 0}
+    paces = {
+        one.number: one.pace
+        for one in pattern_tree.trees_in(numbered)
+        if isinstance(one, pattern_tree.Loop)
+    }
+    places: dict[pattern_tree.PatternTree, int] = {numbered: 0}
     states: list[PatternState] = []
     order = [numbered]
     for left in order:  # which grows meanwhile
@@ -121,19 +115,19 @@ def automaton_of(tree: PatternTree, mark: StepMark) -> tuple[PatternState, ...]:
     return tuple(states)
 
 
-def _numbered(tree: PatternTree, numbers: Iterator[int]) -> PatternTree:
+def _numbered(tree: pattern_tree.PatternTree, numbers: Iterator[int]) -> pattern_tree.PatternTree:
     """Return a tree whose loops have numbers of their own."""
     tree = with_operands(tree, "PatternTree", lambda part: _numbered(part, numbers))
-    if isinstance(tree, Loop):
+    if isinstance(tree, pattern_tree.Loop):
         return replace(tree, number=next(numbers), begun=False)
     return tree
 
 
 def _state(
-    ways: list[tuple[_Way, PatternTree]],
-    places: dict[PatternTree, int],
-    paces: dict[int, LoopPace],
-    mark: StepMark,
+    ways: list[tuple[_Way, pattern_tree.PatternTree]],
+    places: dict[pattern_tree.PatternTree, int],
+    paces: dict[int, pattern_tree.LoopPace],
+    mark: pattern_tree.StepMark,
     ends: tuple[Absences, ...],
 ) -> PatternState:
     """Return a state of its ways; a way is ended by its number as a bit."""
@@ -171,7 +165,7 @@ def _state(
     )
 
 
-def _rather(way: _Way, other: _Way, paces: dict[int, LoopPace]) -> bool:
+def _rather(way: _Way, other: _Way, paces: dict[int, pattern_tree.LoopPace]) -> bool:
     """Return True if the pace of a loop prefers another way."""
     return any(paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
@@ -191,43 +185,43 @@ def _few(found: Collection[T]) -> list[T]:
 # -- derivation ------------------------------------------------------------------------------
 
 
-def empties(tree: PatternTree) -> list[Absences]:
+def empties(tree: pattern_tree.PatternTree) -> list[Absences]:
     """Return the absences on the ways through a tree that take nothing; none if there is none."""
     match tree:
-        case One():
+        case pattern_tree.One():
             return []
-        case Loop(inner, least):
+        case pattern_tree.Loop(inner, least):
             return [()] if least <= 0 else empties(inner)
-        case Chain(parts):
+        case pattern_tree.Chain(parts):
             found: list[Absences] = [()]
             for part in parts:
                 more = empties(part)
                 found = _few(dict.fromkeys((*one, *other) for one in found for other in more))
             return found
-        case Choice(parts):
+        case pattern_tree.Choice(parts):
             return _few(dict.fromkeys(way for part in parts for way in empties(part)))
-        case Unordered(components):
+        case pattern_tree.Unordered(components):
             return [] if components else [()]
-        case Absent():
+        case pattern_tree.Absent():
             return [(tree,)]
         case _:
             assert_never(tree)
 
 
-def _ways(tree: PatternTree) -> Iterator[tuple[_Way, PatternTree]]:
+def _ways(tree: pattern_tree.PatternTree) -> Iterator[tuple[_Way, pattern_tree.PatternTree]]:
     """Yield what may be taken next, and what is left then."""
     match tree:
-        case One(component, mark, until):
+        case pattern_tree.One(component, mark, until):
             stops = tuple([(one, True) for one in until])
             yield _Way(Look(component), mark, until=stops), _EMPTY
-        case Loop(inner, least, most):
+        case pattern_tree.Loop(inner, least, most):
             if most == 0:
                 return
             less = None if most is None else most - 1
             more = replace(tree, least=max(least - 1, 0), most=less, begun=True)
             for way, rest in _ways(inner):
                 yield _in_loop(way, tree), _chained(rest, more)
-        case Chain(parts):
+        case pattern_tree.Chain(parts):
             if not parts:
                 return
             first, others = parts[0], parts[1:]
@@ -240,53 +234,53 @@ def _ways(tree: PatternTree) -> Iterator[tuple[_Way, PatternTree]]:
                 leaves = way.leaves | _loops(first)
                 for passed in passes:
                     yield way._replace(leaves=leaves, passes=(*passed, *way.passes)), rest
-        case Choice(parts):
+        case pattern_tree.Choice(parts):
             for part in parts:
                 yield from _ways(part)
-        case Unordered(components, span, begun):
+        case pattern_tree.Unordered(components, span, begun):
             for component in components:
                 left = tuple(one for one in components if one != component)
                 look = Look(component, True, begun, span)
                 yield _Way(look, "any"), replace(tree, components=left, begun=True)
-        case Absent():
+        case pattern_tree.Absent():
             return
         case _:
             assert_never(tree)
 
 
-def _in_loop(way: _Way, loop: Loop) -> _Way:
+def _in_loop(way: _Way, loop: pattern_tree.Loop) -> _Way:
     mark = loop.mark if loop.begun and loop.mark is not None else way.mark
     until = () if loop.until is None else ((loop.until, loop.begun),)
     if loop.begun and loop.pace == "every":
-        look = way.look._replace(forgets=frozenset(components_in(loop.inner)))
+        look = way.look._replace(forgets=frozenset(pattern_tree.components_in(loop.inner)))
         way = way._replace(look=look, own=len(way.passes))
     return way._replace(mark=mark, stays=way.stays | {loop.number}, until=(*way.until, *until))
 
 
-def _chained(*parts: PatternTree) -> PatternTree:
+def _chained(*parts: pattern_tree.PatternTree) -> pattern_tree.PatternTree:
     """Return patterns one after the other, without those that are over."""
-    made: list[PatternTree] = []
+    made: list[pattern_tree.PatternTree] = []
     for part in parts:
-        made += part.parts if isinstance(part, Chain) else [part]
+        made += part.parts if isinstance(part, pattern_tree.Chain) else [part]
     kept = [one for one in made if not _over(one)]
-    return kept[0] if len(kept) == 1 else Chain(tuple(kept))
+    return kept[0] if len(kept) == 1 else pattern_tree.Chain(tuple(kept))
 
 
-def _over(tree: PatternTree) -> bool:
+def _over(tree: pattern_tree.PatternTree) -> bool:
     """Return True if a tree takes nothing more and asks for nothing."""
     match tree:
-        case Loop(most=0) | Unordered(components=()):
+        case pattern_tree.Loop(most=0) | pattern_tree.Unordered(components=()):
             return True
         case _:
             return False
 
 
-def _loops(tree: PatternTree) -> frozenset[int]:
+def _loops(tree: pattern_tree.PatternTree) -> frozenset[int]:
     """Return the loops that end if a tree is left."""
     match tree:
-        case Loop(inner, _, most):
+        case pattern_tree.Loop(inner, _, most):
             return frozenset() if most == 0 else _loops(inner) | {tree.number}
-        case Chain(parts):
+        case pattern_tree.Chain(parts):
             return frozenset().union(*map(_loops, parts))
         case _:
             return frozenset()

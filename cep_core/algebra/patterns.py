@@ -12,17 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import get_args
 
-from cep_core.algebra.expressions import (
-    TRUE,
-    And,
-    Case,
-    Coalesce,
-    Column,
-    Constant,
-    Expression,
-    IsNull,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Part, PatternMatch, Role, RunAggregate
 from cep_core.algebra.pattern_tree import Chain, One
 from cep_core.algebra.schemas import average_type, require_aggregable
@@ -41,35 +31,35 @@ def is_plain(node: PatternMatch) -> bool:
         and node.rules.mark == "any"
         and node.rules.policy == "none"
         and not node.rules.simultaneous
-        and node.rules.tests == TRUE
+        and node.rules.tests == ex.TRUE
         and all(part.role in ("value", "start", "first_end", "end") for part in node.parts)
         and not any(component.repeated for component in node.components)
     )
 
 
-def conjuncts_of(predicate: Expression) -> list[Expression]:
+def conjuncts_of(predicate: ex.Expression) -> list[ex.Expression]:
     """Return the conditions that all have to hold, from left to right."""
-    if isinstance(predicate, And):
+    if isinstance(predicate, ex.And):
         return [part for item in predicate.items for part in conjuncts_of(item)]
-    if isinstance(predicate, Constant) and predicate.value is True:
+    if isinstance(predicate, ex.Constant) and predicate.value is True:
         return []
     return [predicate]
 
 
-def conjunction(conditions: Iterable[Expression]) -> Expression:
+def conjunction(conditions: Iterable[ex.Expression]) -> ex.Expression:
     """Return the conjunction of conditions, at the place of the first; TRUE of none."""
-    found = [one for one in conditions if one != TRUE]
+    found = [one for one in conditions if one != ex.TRUE]
     if not found:
-        return TRUE
-    return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
+        return ex.TRUE
+    return found[0] if len(found) == 1 else ex.And(tuple(found), span=found[0].span)
 
 
-def parts_in(node: Expression, parts: Sequence[Part]) -> list[Part]:
+def parts_in(node: ex.Expression, parts: Sequence[Part]) -> list[Part]:
     """Return the parts that an expression reads."""
-    return [parts[one.index] for one in walk(node) if isinstance(one, Column)]
+    return [parts[one.index] for one in ex.walk(node) if isinstance(one, ex.Column)]
 
 
-def is_of_neighbours(node: Expression, parts: Sequence[Part], component: int) -> bool:
+def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int) -> bool:
     """Return True if a condition reads what is before an event of a run, and says of nothing more.
 
     It is tested from the second event on (Agrawal et al. 2008).  One that handles null, or reads
@@ -81,12 +71,12 @@ def is_of_neighbours(node: Expression, parts: Sequence[Part], component: int) ->
     return bool(before) and not (counts or handles_null(node, lambda at: parts[at] in before))
 
 
-def handles_null(node: Expression, reads: Callable[[int], bool]) -> bool:
+def handles_null(node: ex.Expression, reads: Callable[[int], bool]) -> bool:
     """Return True if a condition says what holds where some columns are null."""
     return any(
-        isinstance(one, IsNull | Coalesce | Case)
-        and any(isinstance(part, Column) and reads(part.index) for part in walk(one))
-        for one in walk(node)
+        isinstance(one, ex.IsNull | ex.Coalesce | ex.Case)
+        and any(isinstance(part, ex.Column) and reads(part.index) for part in ex.walk(one))
+        for one in ex.walk(node)
     )
 
 

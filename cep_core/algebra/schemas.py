@@ -6,27 +6,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from typing import TypeAlias
 
-from cep_core.algebra.expressions import (
-    Column,
-    Duration,
-    Expression,
-    Function,
-    Missing,
-    SideTypes,
-    is_ordered,
-    require_compilable,
-    require_condition,
-    type_of,
-    walk,
-    with_literals,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import AGGREGATES, Aggregate, Node
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError, Extent, SchemaFault
 from cep_core.events import Schema, shown
 
 _NUMBERS = (int, float, BoundedDecimal)
-Functions: TypeAlias = Mapping[str, Function]
+Functions: TypeAlias = Mapping[str, ex.Function]
 
 
 def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
@@ -134,7 +121,7 @@ def require_aggregable(function: str, kind: type | None, span: Extent | None) ->
     wanted = ""
     if function in ("SUM", "AVG") and kind not in (*_NUMBERS, None):
         wanted = "numbers"
-    elif function in ("MIN", "MAX", "ARGMIN", "ARGMAX") and not is_ordered(kind):
+    elif function in ("MIN", "MAX", "ARGMIN", "ARGMAX") and not ex.is_ordered(kind):
         wanted = "values that have an order"
     if wanted and kind is not None:
         raise AlgebraError(
@@ -142,25 +129,25 @@ def require_aggregable(function: str, kind: type | None, span: Extent | None) ->
         )
 
 
-def require(predicate: Expression, types: SideTypes, functions: Functions) -> Expression:
+def require(predicate: ex.Expression, types: ex.SideTypes, functions: Functions) -> ex.Expression:
     """Return a condition that can be compiled, with types of its literals; raise AlgebraError."""
-    predicate = with_literals(predicate, types, functions)
-    require_condition(predicate, types, functions)
+    predicate = ex.with_literals(predicate, types, functions)
+    ex.require_condition(predicate, types, functions)
     return predicate
 
 
-def require_window(window: Expression, functions: Functions) -> None:
+def require_window(window: ex.Expression, functions: Functions) -> None:
     """Raise AlgebraError unless a window is a constant number of ticks."""
-    require_compilable(window)
-    if any(isinstance(part, Column | Duration | Missing) for part in walk(window)):
+    ex.require_compilable(window)
+    if any(isinstance(part, ex.Column | ex.Duration | ex.Missing) for part in ex.walk(window)):
         raise AlgebraError("a window is a constant", span=window.span)
-    kind = type_of(window, {}, functions)
+    kind = ex.type_of(window, {}, functions)
     if kind is not int:
         word = "null" if kind is None else f"a {kind.__name__}"
         raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
 
 
-def kind_of(node: Expression, types: SideTypes, functions: Functions) -> type | None:
+def kind_of(node: ex.Expression, types: ex.SideTypes, functions: Functions) -> type | None:
     """Return the type of an expression that can be compiled."""
-    require_compilable(node)
-    return type_of(node, types, functions)
+    ex.require_compilable(node)
+    return ex.type_of(node, types, functions)

@@ -16,25 +16,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from cep_core.algebra.expressions import (
-    TRUE,
-    And,
-    Arithmetic,
-    Column,
-    Compare,
-    ComparisonOperator,
-    Constant,
-    Duration,
-    Expression,
-    Function,
-    Negative,
-    Not,
-    Or,
-    Parameter,
-    Time,
-    is_same,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.normal_form import Junction, NumberedAtom, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.dataflow import code
@@ -45,7 +27,7 @@ Bare = TypeVar("Bare")
 Made = TypeVar("Made")
 _MOST_SEEN = 10_000
 _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
-_MIRROR: dict[str, ComparisonOperator] = {
+_MIRROR: dict[str, ex.ComparisonOperator] = {
     "=": "=",
     "!=": "!=",
     "<": ">",
@@ -72,7 +54,7 @@ class BoundShape(NamedTuple, Generic[Bare]):
         return (
             isinstance(other, BoundShape)
             and self.shape is other.shape
-            and all(map(is_same, self.constants, other.constants))
+            and all(map(ex.is_same, self.constants, other.constants))
         )
 
     def __ne__(self, other: object) -> bool:
@@ -83,7 +65,7 @@ class ConstantRange(NamedTuple):
     """column operator constant: a static literal that a sorted list can index."""
 
     column: int
-    operator: ComparisonOperator
+    operator: ex.ComparisonOperator
     slot: int
     literal: int
 
@@ -100,7 +82,7 @@ class IndexedDisjunct:
     reads       the sides that each literal reads; DUR of a pair reads both
     """
 
-    def __init__(self, literals: tuple[Expression, ...], binary: bool) -> None:
+    def __init__(self, literals: tuple[ex.Expression, ...], binary: bool) -> None:
         self.literals = literals
         equalities: dict[int, tuple[int, int, int]] = {}
         self.ranges: list[ConstantRange] = []
@@ -109,37 +91,41 @@ class IndexedDisjunct:
         self.reads: list[set[int]] = []
         for number, literal in enumerate(literals):
             match literal:
-                case Compare("=", Column(2, column), Parameter(slot)):
+                case ex.Compare("=", ex.Column(2, column), ex.Parameter(slot)):
                     equalities.setdefault(column, (column, slot, number))
-                case Compare(operator, Column(2, column), Parameter(slot)) if operator != "!=":
+                case ex.Compare(operator, ex.Column(2, column), ex.Parameter(slot)) if (
+                    operator != "!="
+                ):
                     self.ranges.append(ConstantRange(column, operator, slot, number))
-                case Compare("=", Column(1, left), Column(2, right)) | Compare(
-                    "=", Column(2, right), Column(1, left)
+                case ex.Compare("=", ex.Column(1, left), ex.Column(2, right)) | ex.Compare(
+                    "=", ex.Column(2, right), ex.Column(1, left)
                 ):
                     self.joins[left, right] = number
-                case Compare("<" | "<=", Duration(), Parameter(slot)):
+                case ex.Compare("<" | "<=", ex.Duration(), ex.Parameter(slot)):
                     self.bounds.append((0, slot))
-                case Compare(
-                    "<" | "<=", Arithmetic("-", Time(2, "end"), Column(1, column)), Parameter(slot)
+                case ex.Compare(
+                    "<" | "<=",
+                    ex.Arithmetic("-", ex.Time(2, "end"), ex.Column(1, column)),
+                    ex.Parameter(slot),
                 ):
                     self.bounds.append((VALUES + column, slot))
                 case _:
                     pass
             sides: set[int] = set()
-            for part in walk(literal):
-                if isinstance(part, Column | Time):
+            for part in ex.walk(literal):
+                if isinstance(part, ex.Column | ex.Time):
                     sides.add(part.side)
-                elif isinstance(part, Duration):
+                elif isinstance(part, ex.Duration):
                     sides |= {1, 2} if binary else {2}
             self.reads.append(sides)
         self.equalities = tuple(equalities[column] for column in sorted(equalities))
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
         """Return the slots that the literals read, without those of some literals."""
-        parts = chain.from_iterable(map(walk, self.rest(without)))
-        return tuple(sorted({part.index for part in parts if isinstance(part, Parameter)}))
+        parts = chain.from_iterable(map(ex.walk, self.rest(without)))
+        return tuple(sorted({part.index for part in parts if isinstance(part, ex.Parameter)}))
 
-    def rest(self, without: Iterable[int]) -> tuple[Expression, ...]:
+    def rest(self, without: Iterable[int]) -> tuple[ex.Expression, ...]:
         """Return the literals without some."""
         left_out = set(without)
         return tuple(lit for number, lit in enumerate(self.literals) if number not in left_out)
@@ -158,7 +144,9 @@ class EntryLayout(NamedTuple):
 class PredicateShape:
     """A predicate without its constants; one object for equal predicates (`Shapes`)."""
 
-    def __init__(self, node: Expression, binary: bool, functions: Mapping[str, Function]) -> None:
+    def __init__(
+        self, node: ex.Expression, binary: bool, functions: Mapping[str, ex.Function]
+    ) -> None:
         self.node = node
         self.binary = binary
         self.functions = functions
@@ -205,7 +193,7 @@ class PredicateShape:
             return None
         if literals not in self._some:
             chosen = tuple(self.disjuncts[0].literals[number] for number in sorted(literals))
-            self._some[literals] = code.condition(And(chosen), self.functions, self.binary)
+            self._some[literals] = code.condition(ex.And(chosen), self.functions, self.binary)
         return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
@@ -228,13 +216,13 @@ BoundColumns: TypeAlias = BoundShape[RowMaker]
 class PredicateShapes:
     """The shapes of an engine's predicates, each once."""
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
+    def __init__(self, functions: Mapping[str, ex.Function]) -> None:
         self._functions = functions
         self._made: dict[Hashable, Any] = {}
         self._seen: dict[Hashable, Any] = {}  # shapes with constants, by their expressions
 
     def of(
-        self, node: Expression, binary: bool
+        self, node: ex.Expression, binary: bool
     ) -> tuple[PredicateShape, Callable[[Sequence[Any]], Row]]:
         """Return a predicate's shape, and how to get its constants from a query's literals."""
         key = (node, binary)
@@ -246,7 +234,7 @@ class PredicateShapes:
         return shape
 
     def columns(
-        self, nodes: Sequence[Expression], binary: bool
+        self, nodes: Sequence[ex.Expression], binary: bool
     ) -> tuple[RowMaker, Callable[[Sequence[Any]], Row]]:
         """Return the shape of computed columns, and how to get their constants.
 
@@ -254,7 +242,7 @@ class PredicateShapes:
         """
         key = (tuple(nodes), binary)
         if key not in self._seen:
-            found: list[Expression] = []
+            found: list[ex.Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])
             times = _SPANNED if binary else "b[0], b[1], b[2]"
             made = self.once(
@@ -265,84 +253,86 @@ class PredicateShapes:
         shape: tuple[RowMaker, Callable[[Sequence[Any]], Row]] = self._seen[key]
         return shape
 
-    def _see(self, key: Hashable, shape: object, found: Sequence[Expression]) -> None:
+    def _see(self, key: Hashable, shape: object, found: Sequence[ex.Expression]) -> None:
         """Keep a shape with its constants: what has them inside is without number."""
         if len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
         self._seen[key] = (shape, self.constants(found))
 
-    def once(self, key: Hashable, make: Callable[[Mapping[str, Function]], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[Mapping[str, ex.Function]], Made]) -> Made:
         """Return the memoised object of a key; ``make`` builds it from the functions."""
         if key not in self._made:
             self._made[key] = make(self._functions)
         made: Made = self._made[key]
         return made
 
-    def constants(self, nodes: Sequence[Expression]) -> Callable[[Sequence[Any]], Row]:
+    def constants(self, nodes: Sequence[ex.Expression]) -> Callable[[Sequence[Any]], Row]:
         """Return a function from a query's literals to the values of constant expressions."""
         return code.constants(nodes, self._functions)
 
-    def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
+    def constant(self, node: ex.Expression) -> Callable[[Sequence[Any]], Any]:
         """Return a function from a query's literals to the value of a constant expression."""
         values = self.constants((node,))
         return lambda literals: values(literals)[0]
 
 
-def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:
+def without_constants(node: ex.Expression) -> tuple[ex.Expression, list[ex.Expression]]:
     """Return the expression with its constants numbered as parameters, and the constants.
 
     The largest parts that read no row become one constant each; TRUE and FALSE stay.
     """
-    found: list[Expression] = []
+    found: list[ex.Expression] = []
     return _lifted(node, found), found
 
 
-def _lifted(node: Expression, found: list[Expression]) -> Expression:
-    if isinstance(node, Constant) and isinstance(node.value, bool):
+def _lifted(node: ex.Expression, found: list[ex.Expression]) -> ex.Expression:
+    if isinstance(node, ex.Constant) and isinstance(node.value, bool):
         return node
     if not _is_constant(node):
         return with_operands(node, "Expression", lambda part: _lifted(part, found))
     found.append(node)
-    return Parameter(len(found) - 1, object)
+    return ex.Parameter(len(found) - 1, object)
 
 
-def _is_constant(node: Expression) -> bool:
-    if isinstance(node, Arithmetic | Negative):
+def _is_constant(node: ex.Expression) -> bool:
+    if isinstance(node, ex.Arithmetic | ex.Negative):
         return all(map(_is_constant, operands(node, "Expression")))
-    return isinstance(node, Constant | Parameter)
+    return isinstance(node, ex.Constant | ex.Parameter)
 
 
-def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
+def normal_form(node: ex.Expression) -> list[tuple[ex.Expression, ...]]:
     """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
-    if isinstance(node, Compare):  # as most predicates are
+    if isinstance(node, ex.Compare):  # as most predicates are
         return [(_atom(node, True).node,)]
-    if node == TRUE:
+    if node == ex.TRUE:
         return [()]
     try:
         found = disjuncts(node, _junction, _atom)
     except TooManyDisjuncts:
         return [(node,)]
-    return [tuple([one if positive else Not(one) for one, positive in part]) for part in found]
+    return [tuple([one if positive else ex.Not(one) for one, positive in part]) for part in found]
 
 
-def _junction(node: Expression) -> Junction | None:
+def _junction(node: ex.Expression) -> Junction | None:
     match node:
-        case Constant(bool() as value):
+        case ex.Constant(bool() as value):
             return ("and" if value else "or"), ()
-        case Not(item):
+        case ex.Not(item):
             return "not", (item,)
-        case And(items):
+        case ex.And(items):
             return "and", items
-        case Or(items):
+        case ex.Or(items):
             return "or", items
         case _:
             return None
 
 
-def _atom(node: Expression, positive: bool) -> NumberedAtom:
+def _atom(node: ex.Expression, positive: bool) -> NumberedAtom:
     match node:
-        case Compare(operator, Parameter() as left, Column(2) | Duration() as right) if positive:
-            node = Compare(_MIRROR[operator], right, left)
+        case ex.Compare(
+            operator, ex.Parameter() as left, ex.Column(2) | ex.Duration() as right
+        ) if positive:
+            node = ex.Compare(_MIRROR[operator], right, left)
     return NumberedAtom(node, node, positive)
 
 

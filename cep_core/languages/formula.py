@@ -11,24 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias, cast
 
-from cep_core.algebra.expressions import (
-    COMPARISONS,
-    FALSE,
-    And,
-    Arithmetic,
-    Call,
-    Case,
-    Coalesce,
-    Compare,
-    ComparisonOperator,
-    Constant,
-    Duration,
-    Expression,
-    IsNull,
-    Negative,
-    Not,
-    Or,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.errors import AlgebraError, Extent, UnknownName
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import LanguageToken
@@ -42,11 +25,11 @@ _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 class NameScope(Protocol):
     """The resolution of names."""
 
-    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
         """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
-Own: TypeAlias = Callable[[TokenReader], Expression | None]  # reads what only one language has
+Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # reads what only one language has
 
 
 def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
@@ -58,12 +41,12 @@ def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
     return True
 
 
-def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> Expression:
+def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> ex.Expression:
     """Read an expression; ``own`` returns None where nothing of its language stands."""
     return _Formula(reader, scope, own).disjunction()
 
 
-def arguments(reader: TokenReader, scope: NameScope, own: Own | None = None) -> list[Expression]:
+def arguments(reader: TokenReader, scope: NameScope, own: Own | None = None) -> list[ex.Expression]:
     """Read expressions between commas, up to a closing parenthesis that is not consumed."""
     return _Formula(reader, scope, own).arguments()
 
@@ -74,15 +57,15 @@ class _Formula:
         self._scope = scope
         self._own = own
 
-    def disjunction(self) -> Expression:
+    def disjunction(self) -> ex.Expression:
         items = self._beside("OR", self._conjunction)
-        return items[0] if len(items) == 1 else Or(tuple(items), span=items[0].span)
+        return items[0] if len(items) == 1 else ex.Or(tuple(items), span=items[0].span)
 
-    def _conjunction(self) -> Expression:
+    def _conjunction(self) -> ex.Expression:
         items = self._beside("AND", self._negation)
-        return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
+        return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
-    def _beside(self, between: str, read: Callable[[], Expression]) -> list[Expression]:
+    def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
         """Read expressions that are beside one another, not nested: the deepest counts."""
         reader = self._reader
         before = deepest = reader.depth
@@ -94,30 +77,30 @@ class _Formula:
         reader.depth = max(deepest, reader.depth)
         return items
 
-    def _negation(self) -> Expression:
+    def _negation(self) -> ex.Expression:
         token = self._reader.token
         if self._reader.take_word("NOT"):
             self._reader.deeper()
-            return Not(self._negation(), span=token.span)
+            return ex.Not(self._negation(), span=token.span)
         left = self._arithmetic(1)
         return self._test(left) if self._is_test() else self._compared(left)
 
-    def _compared(self, left: Expression) -> Expression:
+    def _compared(self, left: ex.Expression) -> ex.Expression:
         """Read comparisons, if there are any."""
         reader = self._reader
-        found: list[Expression] = []
-        while reader.tokens[reader.at].text in COMPARISONS:
+        found: list[ex.Expression] = []
+        while reader.tokens[reader.at].text in ex.COMPARISONS:
             sign = reader.next()
             right = self._arithmetic(1)
-            operator = cast(ComparisonOperator, sign.text)
+            operator = cast(ex.ComparisonOperator, sign.text)
             self._require_values(sign, left, right)
-            found.append(Compare(operator, left, right, span=_between(left, right)))
+            found.append(ex.Compare(operator, left, right, span=_between(left, right)))
             left = right
         if not found:
             return left
-        return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
+        return found[0] if len(found) == 1 else ex.And(tuple(found), span=found[0].span)
 
-    def _require_values(self, sign: LanguageToken, *operands: Expression) -> None:
+    def _require_values(self, sign: LanguageToken, *operands: ex.Expression) -> None:
         """Raise QueryError if NULL is compared: no comparison with it holds."""
         for one in operands:
             if one == _NULL:
@@ -132,7 +115,7 @@ class _Formula:
         word = tokens[at].word
         return word in _TESTS or (word == "NOT" and tokens[at + 1].word in _TESTS[1:])
 
-    def _test(self, left: Expression) -> Expression:
+    def _test(self, left: ex.Expression) -> ex.Expression:
         """Read IS [NOT] NULL, or [NOT] IN, LIKE, BETWEEN, which are false for a null."""
         reader = self._reader
         negated = reader.take_word("NOT")
@@ -142,36 +125,38 @@ class _Formula:
             case "IS":
                 negated = reader.take_word("NOT")
                 end = reader.expect_word("NULL", "NULL or NOT NULL")
-                made: Expression = IsNull(left, span=_until(left, end))
-                return Not(made, span=made.span) if negated else made
+                made: ex.Expression = ex.IsNull(left, span=_until(left, end))
+                return ex.Not(made, span=made.span) if negated else made
             case "IN":
                 reader.expect_sign("(", " and the values")
                 values = reader.listed(lambda: self._arithmetic(1))
                 span: Extent | None = _until(left, reader.expect_sign(")", " or a comma"))
                 self._require_values(word, *values)
-                sign: ComparisonOperator = "!=" if negated else "="
-                items = tuple([Compare(sign, left, value, span=span) for value in values])
-                return items[0] if not items[1:] else (And if negated else Or)(items, span=span)
+                sign: ex.ComparisonOperator = "!=" if negated else "="
+                items = tuple([ex.Compare(sign, left, value, span=span) for value in values])
+                return (
+                    items[0] if not items[1:] else (ex.And if negated else ex.Or)(items, span=span)
+                )
             case "BETWEEN":
                 least = self._arithmetic(1)
                 reader.expect_word("AND", "AND and the greatest value")
                 most = self._arithmetic(1)
                 self._require_values(word, least, most)
                 span = _between(left, most)
-                below: ComparisonOperator = "<" if negated else ">="
-                above: ComparisonOperator = ">" if negated else "<="
+                below: ex.ComparisonOperator = "<" if negated else ">="
+                above: ex.ComparisonOperator = ">" if negated else "<="
                 ends = (
-                    Compare(below, left, least, span=span),
-                    Compare(above, left, most, span=span),
+                    ex.Compare(below, left, least, span=span),
+                    ex.Compare(above, left, most, span=span),
                 )
-                return (Or if negated else And)(ends, span=span)
+                return (ex.Or if negated else ex.And)(ends, span=span)
             case _:
                 pattern = self._arithmetic(1)
                 self._require_values(word, pattern)
-                call = Call("like", (left, pattern), span=_between(left, pattern))
-                return Compare("=", call, FALSE, span=call.span) if negated else call
+                call = ex.Call("like", (left, pattern), span=_between(left, pattern))
+                return ex.Compare("=", call, ex.FALSE, span=call.span) if negated else call
 
-    def _arithmetic(self, least: int) -> Expression:
+    def _arithmetic(self, least: int) -> ex.Expression:
         """Read what binds at least so tightly: 1 for sums, 2 for products."""
         reader = self._reader
         left = self._signed()
@@ -184,18 +169,18 @@ class _Formula:
             reader.deeper()
             right = self._arithmetic(power + 1)
             operator = cast(ArithmeticSign, text)
-            left = Arithmetic(operator, left, right, span=_between(left, right))
+            left = ex.Arithmetic(operator, left, right, span=_between(left, right))
 
-    def _signed(self) -> Expression:
+    def _signed(self) -> ex.Expression:
         reader = self._reader
         token = reader.tokens[reader.at]
         if token.text != "-":
             return self._atom()
         reader.next()
         reader.deeper()
-        return Negative(self._signed(), span=token.span)
+        return ex.Negative(self._signed(), span=token.span)
 
-    def _atom(self) -> Expression:
+    def _atom(self) -> ex.Expression:
         reader = self._reader
         found = None if self._own is None else self._own(reader)
         if found is not None:
@@ -232,12 +217,12 @@ class _Formula:
             return self._call(token)
         word = token.word
         if word in _WORDS:
-            return Constant(_WORDS[word], span=token.span)
+            return ex.Constant(_WORDS[word], span=token.span)
         if word == "DUR":
-            return Duration(span=token.span)
+            return ex.Duration(span=token.span)
         return self._attribute(token, reader.nested(token))
 
-    def _attribute(self, first: LanguageToken, token: LanguageToken) -> Expression:
+    def _attribute(self, first: LanguageToken, token: LanguageToken) -> ex.Expression:
         """Return an attribute; if it is unknown behind a point, name it as it could be written."""
         try:
             return self._scope.resolve(None, token.text, token.span)
@@ -262,11 +247,11 @@ class _Formula:
         plain = [one for one in (f"{name}_1", name) if is_known(None, one)]
         return plain or [f"${side}.{name}" for side in "12" if is_known(side, name)]
 
-    def _case(self, start: LanguageToken) -> Expression:
+    def _case(self, start: LanguageToken) -> ex.Expression:
         """Read CASE WHEN condition THEN value .. [ELSE value] END."""
         reader = self._reader
         reader.deeper()
-        items: list[Expression] = []
+        items: list[ex.Expression] = []
         while reader.take_word("WHEN"):
             reader.require_few(len(items) + 2)
             items.append(self.disjunction())
@@ -274,35 +259,35 @@ class _Formula:
             items.append(self.disjunction())
         items.append(self.disjunction() if reader.take_word("ELSE") else _NULL)
         end = reader.expect_word("END", "WHEN, ELSE or END")
-        return Case(tuple(items), span=Extent(start.start, end.end))
+        return ex.Case(tuple(items), span=Extent(start.start, end.end))
 
-    def _call(self, name: LanguageToken) -> Expression:
+    def _call(self, name: LanguageToken) -> ex.Expression:
         reader = self._reader
         reader.expect_sign("(")
         reader.deeper()
         arguments = self.arguments()
         end = reader.expect_sign(")")
         if name.word == "COALESCE" and arguments:
-            return Coalesce(tuple(arguments), span=Extent(name.start, end.end))
-        return Call(name.text, tuple(arguments), span=Extent(name.start, end.end))
+            return ex.Coalesce(tuple(arguments), span=Extent(name.start, end.end))
+        return ex.Call(name.text, tuple(arguments), span=Extent(name.start, end.end))
 
-    def arguments(self) -> list[Expression]:
+    def arguments(self) -> list[ex.Expression]:
         """Read what stands between the parentheses of a call."""
         if self._reader.is_sign(")"):
             return []
         return self._beside(",", self.disjunction)
 
 
-_NULL = Constant(None)
+_NULL = ex.Constant(None)
 _TESTS = ("IS", "IN", "LIKE", "BETWEEN")
 _NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")
 
 
-def _until(left: Expression, end: LanguageToken) -> Extent:
+def _until(left: ex.Expression, end: LanguageToken) -> Extent:
     return Extent(left.span.start if left.span else end.start, end.end)
 
 
-def _between(left: Expression, right: Expression) -> Extent | None:
+def _between(left: ex.Expression, right: ex.Expression) -> Extent | None:
     if left.span is None or right.span is None:
         return None
     return Extent(left.span.start, right.span.end)

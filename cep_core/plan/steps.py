@@ -13,13 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 
 from cep_core import algebra
 from cep_core.algebra import Node, sources_of
-from cep_core.algebra.expressions import (
-    Column,
-    Constant,
-    Expression,
-    Parameter,
-    rewrite,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.pattern_tree import Absent, trees_in
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
@@ -114,9 +108,9 @@ def steps_of(
     return writer.steps, writer.nodes, outputs
 
 
-def _numbered_from(first: int, part: Expression) -> Expression:
+def _numbered_from(first: int, part: ex.Expression) -> ex.Expression:
     """Return a parameter whose number counts from another one."""
-    return replace(part, index=part.index + first) if isinstance(part, Parameter) else part
+    return replace(part, index=part.index + first) if isinstance(part, ex.Parameter) else part
 
 
 def _nothing(literals: Literals) -> None:
@@ -180,26 +174,26 @@ class _Writer:
         self.nodes.append(node)
         return len(self.steps) - 1
 
-    def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], BoundPredicate]:
+    def _predicate(self, node: ex.Expression, binary: bool) -> Callable[[Literals], BoundPredicate]:
         shape, constants = self._shapes.of(node, binary)
         return lambda p: BoundShape(shape, constants(p))
 
     def _columns(
-        self, nodes: Sequence[Expression], binary: bool
+        self, nodes: Sequence[ex.Expression], binary: bool
     ) -> Callable[[Literals], BoundColumns]:
         shape, constants = self._shapes.columns(nodes, binary)
         return lambda p: BoundShape(shape, constants(p))
 
     def _iteration(self, node: algebra.Iterate) -> Define:
         width, right = len(node.left.schema), node.right.schema
-        first: list[Expression] = [Column(2, i) for i in range(width)]
-        first += [Constant(None) if i is None else Column(2, i) for i in node.initial]
-        later: list[Expression] = [Column(1, i) for i in range(width)]
-        later += [Column(2, i) for i in range(len(right))]
+        first: list[ex.Expression] = [ex.Column(2, i) for i in range(width)]
+        first += [ex.Constant(None) if i is None else ex.Column(2, i) for i in node.initial]
+        later: list[ex.Expression] = [ex.Column(1, i) for i in range(width)]
+        later += [ex.Column(2, i) for i in range(len(right))]
         later += node.aggregates
         if node.longest:  # whether it has a right row: not put out
-            first.append(Constant(False))
-            later.append(Constant(True))
+            first.append(ex.Constant(False))
+            later.append(ex.Constant(True))
         filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
         begin, follow = self._columns(first, False), self._columns(later, True)
         return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p), node.longest)
@@ -210,9 +204,9 @@ class _Writer:
         window: Callable[[Literals], int | None],
     ) -> Define:
         group_by, aggregates = node.group_by, node.aggregates
-        inputs: list[Expression] = []
+        inputs: list[ex.Expression] = []
         for one in aggregates:
-            argument = one.argument if one.argument is not None else Constant(None)
+            argument = one.argument if one.argument is not None else ex.Constant(None)
             inputs += [argument, one.by if one.by is not None else argument]
         columns = self._columns(inputs, False)
         functions = tuple(one.function for one in aggregates)
@@ -236,7 +230,7 @@ class _Writer:
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)
         tests, more = without_constants(node.rules.tests)
-        tests = rewrite(tests, lambda part: _numbered_from(len(found), part))
+        tests = ex.rewrite(tests, lambda part: _numbered_from(len(found), part))
         found = [*found, *more]
         bare = replace(node.rules, tests=tests, window=None, inclusive=False, spans=())
         pattern = replace(node, inputs=(), predicate=predicate, rules=bare, schema=_NAMELESS)
@@ -253,7 +247,7 @@ class _Writer:
         window = self._window(node.rules.window, 1 - more)
         return lambda p: window(p) + more
 
-    def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
+    def _window(self, node: ex.Expression, least: int) -> Callable[[Literals], int]:
         found = self._shapes.constant(node)
 
         def window(literals: Literals) -> int:

@@ -19,18 +19,7 @@ from typing import Literal, TypeAlias
 
 from cep_core.algebra import Chain, Choice, Node, One, Part, PatternMatch, Project, Select
 from cep_core.algebra import Sequence as Sequenced
-from cep_core.algebra.expressions import (
-    TRUE,
-    Arithmetic,
-    Column,
-    Compare,
-    Constant,
-    Duration,
-    Expression,
-    Parameter,
-    Time,
-    rewrite,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.pattern_tree import PatternTree, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
 from cep_core.events import Schema
@@ -61,14 +50,16 @@ def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None
     return found
 
 
-def bound_of(pattern: PatternMatch) -> Expression | None:
+def bound_of(pattern: PatternMatch) -> ex.Expression | None:
     """Return the condition that the whole lasts so long at most, if it says what the window does.
 
     It is last.end - first.start <= T in a window of T.
     """
     for one in (*conjuncts_of(pattern.predicate), *conjuncts_of(pattern.rules.tests)):
         match one:
-            case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
+            case ex.Compare(
+                "<=", ex.Arithmetic("-", ex.Column() as end, ex.Column() as start), time
+            ):
                 last, first = pattern.parts[end.index], pattern.parts[start.index]
                 ends = (first.role, last.role) == ("start", "end")
                 edges = (first.component, last.component) == (0, len(pattern.components) - 1)
@@ -104,7 +95,7 @@ def components_of(tree: PatternTree) -> list[int]:
 class _Conjunct:
     """A condition with the components that it reads; ``test``: it ends a match."""
 
-    node: Expression
+    node: ex.Expression
     components: frozenset[int]
     test: bool
 
@@ -136,7 +127,7 @@ class _Sequence:
 
     pattern: PatternMatch
     tree: PatternTree
-    bound: Expression | None = field(init=False)
+    bound: ex.Expression | None = field(init=False)
     conjuncts: list[_Conjunct] = field(init=False)
     kept: set[PartKey] = field(init=False)  # times that are needed where rows no longer have them
 
@@ -176,7 +167,9 @@ class _Sequence:
         made = self._made(self.tree, True)
         schema = self.pattern.schema
         columns = [
-            self._over(Column(2, at), {2: made}) if part.component in made.order else Constant(None)
+            self._over(ex.Column(2, at), {2: made})
+            if part.component in made.order
+            else ex.Constant(None)
             for at, part in enumerate(self.pattern.parts[: len(schema)])
         ]
         return Project(made.node, tuple(columns), schema)
@@ -206,7 +199,7 @@ class _Sequence:
         node = self._selected(_Made(node, (component,), columns, names), conditions)
         times = sorted(key for key in self.kept if key[0] == component)
         if times:
-            named = [Column(2, at) for at in range(len(schema))]
+            named = [ex.Column(2, at) for at in range(len(schema))]
             labels = [f"#{role}" for _, role, _ in times]
             kinds = (*schema.types, *[int] * len(times))
             columns |= {key: len(schema) + at for at, key in enumerate(times)}
@@ -229,12 +222,12 @@ class _Sequence:
         conditions = [self._over(one.node, {1: left, 2: right}) for one in filters]
         rules, window = self.pattern.rules, self.pattern.rules.window
         if self.bound is not None and window is not None:
-            conditions.append(Compare("<=", Duration(), window))
+            conditions.append(ex.Compare("<=", ex.Duration(), window))
         elif window is not None:
-            lasted = Arithmetic(
-                "-", Time(2, "end"), Column(1, left.columns[left.order[0], "end", None])
+            lasted = ex.Arithmetic(
+                "-", ex.Time(2, "end"), ex.Column(1, left.columns[left.order[0], "end", None])
             )
-            conditions.append(Compare("<=" if rules.inclusive else "<", lasted, window))
+            conditions.append(ex.Compare("<=" if rules.inclusive else "<", lasted, window))
         rank = right.columns[right.order[0], "end", None] if len(right.order) > 1 else None
         names = (*left.names, *right.names)
         kinds = (*left.node.schema.types, *right.node.schema.types)
@@ -246,11 +239,13 @@ class _Sequence:
         tests = [one.node for one in new if one.test and one not in filters] if leading else []
         return replace(made, node=self._selected(made, tests))
 
-    def _is_time(self, node: Expression, component: int) -> bool:
+    def _is_time(self, node: ex.Expression, component: int) -> bool:
         """Return True for a constraint of time that fails for all later events once it fails."""
         match node:
-            case Compare(
-                "<=", Arithmetic("-", Column(_, end), Column(_, start)), Constant() | Parameter()
+            case ex.Compare(
+                "<=",
+                ex.Arithmetic("-", ex.Column(_, end), ex.Column(_, start)),
+                ex.Constant() | ex.Parameter(),
             ):
                 last, first = self.pattern.parts[end], self.pattern.parts[start]
                 roles = (first.role, last.role) == ("start", "end")
@@ -258,31 +253,33 @@ class _Sequence:
             case _:
                 return False
 
-    def _selected(self, made: _Made, conditions: Sequence[Expression]) -> Node:
+    def _selected(self, made: _Made, conditions: Sequence[ex.Expression]) -> Node:
         predicate = conjunction(self._over(one, {2: made}) for one in conditions)
         node = made.node
-        return node if predicate == TRUE else Select(node, predicate, node.schema)
+        return node if predicate == ex.TRUE else Select(node, predicate, node.schema)
 
-    def _over(self, condition: Expression, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
+    def _over(
+        self, condition: ex.Expression, sides: Mapping[Literal[1, 2], _Made]
+    ) -> ex.Expression:
         """Return a condition over parts as one over the rows of some sides."""
 
-        def placed(node: Expression) -> Expression:
+        def placed(node: ex.Expression) -> ex.Expression:
             match node:
-                case Arithmetic("-", Time(2, "end"), Time(1, "begin")):
-                    return Duration()
-                case Column(_, index):
+                case ex.Arithmetic("-", ex.Time(2, "end"), ex.Time(1, "begin")):
+                    return ex.Duration()
+                case ex.Column(_, index):
                     return self._value(_key(self.pattern.parts[index]), sides)
                 case _:
                     return node
 
-        return rewrite(condition, placed)
+        return ex.rewrite(condition, placed)
 
-    def _value(self, key: PartKey, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
+    def _value(self, key: PartKey, sides: Mapping[Literal[1, 2], _Made]) -> ex.Expression:
         component, role, _ = key
         side, made = next(one for one in sides.items() if component in one[1].order)
         if key in made.columns:
-            return Column(side, made.columns[key])
-        return Time(side, "begin" if role == "start" else "end")
+            return ex.Column(side, made.columns[key])
+        return ex.Time(side, "begin" if role == "start" else "end")
 
 
 def _firsts(tree: PatternTree, leading: bool = True) -> Iterator[int]:
@@ -298,4 +295,4 @@ def _key(part: Part) -> PartKey:
     return part.component, _ROLES[part.role], part.index
 
 
-_TIMES: Mapping[str, Time] = {"start": Time(2, "begin"), "end": Time(2, "end")}
+_TIMES: Mapping[str, ex.Time] = {"start": ex.Time(2, "begin"), "end": ex.Time(2, "end")}

@@ -16,18 +16,8 @@ from lxml import etree
 
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
+from xscl.language import normalform as nf
 from xscl.language.calendars import calendar_words
-from xscl.language.normalform import (
-    AbsenceForm,
-    CalendarForm,
-    Folded,
-    Folding,
-    Following,
-    Joined,
-    NormalForm,
-    OverTime,
-    Scan,
-)
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery
@@ -89,22 +79,22 @@ _Band: TypeAlias = "tuple[list[etree._Element], float, float]"
 """Elements, and the width and height of what they draw."""
 
 
-def _bands(part: NormalForm, compiled: CompiledQuery) -> Iterator[_Band]:
+def _bands(part: nf.NormalForm, compiled: CompiledQuery) -> Iterator[_Band]:
     """Yield the drawing of a part of a query, with its width and height."""
     match part:
-        case Scan(_, number):
+        case nf.Scan(_, number):
             if number is not None:
                 yield _filter(compiled.joins[number])
-        case CalendarForm(component):
+        case nf.CalendarForm(component):
             block = compiled.normal.blocks[component]
             yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
-        case Joined(left, right, joins=numbers):
+        case nf.Joined(left, right, joins=numbers):
             yield from _bands(left, compiled)
             yield from _bands(right, compiled)
             for number in numbers:
                 yield _join(compiled.joins[number], "or " if number > numbers[0] else "")
-        case Following(left, right) | Folded(left, right) | AbsenceForm(left, right):
-            both = [one.join for one in (left, right) if isinstance(one, Scan)]
+        case nf.Following(left, right) | nf.Folded(left, right) | nf.AbsenceForm(left, right):
+            both = [one.join for one in (left, right) if isinstance(one, nf.Scan)]
             joins = [compiled.joins[number] for number in both if number is not None]
             if len(joins) == 2:
                 yield _beside(part, *joins)
@@ -235,7 +225,7 @@ def _comparison(left: _Side, right: _Side, edge: Edge) -> Iterator[etree._Elemen
 # -- An operator over time -------------------------------------------------------------------
 
 
-def _beside(form: OverTime, left: CompiledJoin, right: CompiledJoin) -> _Band:
+def _beside(form: nf.OverTime, left: CompiledJoin, right: CompiledJoin) -> _Band:
     """Return a temporal operator between two blocks."""
     one = _side(left, LEFT, MARGIN)
     other = _side(right, LEFT, MARGIN + one.width + GAP)
@@ -243,7 +233,7 @@ def _beside(form: OverTime, left: CompiledJoin, right: CompiledJoin) -> _Band:
     return _two_sides(one, other, (name, window), (), [words])
 
 
-def _timed(form: OverTime) -> _Band:
+def _timed(form: nf.OverTime) -> _Band:
     """Return a temporal operator alone, below its inputs."""
     name, window, words = _operator(form)
     return _alone(f"{name} {window}", words)
@@ -260,15 +250,15 @@ def _alone(title: str, words: str) -> _Band:
     return elements, MARGIN + width, 50
 
 
-def _operator(form: OverTime) -> tuple[str, str, str]:
+def _operator(form: nf.OverTime) -> tuple[str, str, str]:
     """Return the name of a temporal operator, its window, and its predicates."""
     match form:
-        case Following(predicate=predicate):
+        case nf.Following(predicate=predicate):
             return "NEXT", "", _predicate(predicate)
-        case Folded(folding=folding):
+        case nf.Folded(folding=folding):
             name = "LONGEST FOLD" if folding.longest else "FOLD"
             return name, "", shortened("; ".join(_folded(folding)), WIDEST)
-        case AbsenceForm():
+        case nf.AbsenceForm():
             relation = form.relation
             name = f"NOT {relation.operator.name}"
             if form.otherwise:
@@ -278,7 +268,7 @@ def _operator(form: OverTime) -> tuple[str, str, str]:
             assert_never(form)
 
 
-def _folded(folding: Folding) -> Iterator[str]:
+def _folded(folding: nf.Folding) -> Iterator[str]:
     for predicate in (folding.predicate, folding.again):
         if predicate is not None:
             yield unparse(predicate)

@@ -22,17 +22,8 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.inspection import condition_split
 from xscl.inspection.replay import subscription_named
+from xscl.language import normalform as nf
 from xscl.language.calendars import calendar_words
-from xscl.language.normalform import (
-    AbsenceForm,
-    CalendarForm,
-    Folded,
-    Following,
-    Joined,
-    OverTime,
-    Scan,
-    forms,
-)
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery, compile_query
 from xscl.planning.dataflow import Dataflow
@@ -227,21 +218,21 @@ def _time(
     """
     root = compiled.normal.form
     evaluated = places or [JoinEvaluator() for _ in compiled.joins]
-    for part in forms(root):
+    for part in nf.forms(root):
         match part:
-            case Scan(_, number) if part is root and number is not None:
+            case nf.Scan(_, number) if part is root and number is not None:
                 where = "automaton" if places is None else "automaton, on executors"
                 told = evaluators(registry, compiled.joins, evaluated)
                 yield "filter: every document that the block matches, once"
                 yield f"evaluated by: stage 1 ({where}), {told}"
-            case Scan():
+            case nf.Scan():
                 pass  # an input of the operator above it
-            case CalendarForm() if part is root:
+            case nf.CalendarForm() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
-            case CalendarForm():
+            case nf.CalendarForm():
                 pass  # an input of the operator above it
-            case Joined(relation=relation, joins=numbers):
+            case nf.Joined(relation=relation, joins=numbers):
                 operator = relation.operator
                 yield str(EdgeRule(operator.name, relation.condition, operator.meaning))
                 yield f"window {window(relation.least, relation.window)}"
@@ -249,19 +240,19 @@ def _time(
                 joins = [compiled.joins[number] for number in numbers]
                 yield f"evaluated by: {evaluators(registry, joins, own)}"
                 yield from reasons(own)
-            case Following() | Folded() | AbsenceForm():
+            case nf.Following() | nf.Folded() | nf.AbsenceForm():
                 yield from _over_time(part)
 
 
-def _over_time(form: OverTime) -> Iterator[str]:
+def _over_time(form: nf.OverTime) -> Iterator[str]:
     match form:
-        case Following():
+        case nf.Following():
             yield str(EDGE_RULES["NEXT"])
             yield "evaluated by: core: Sequence"
-        case Folded(folding=folding):
+        case nf.Folded(folding=folding):
             yield str(EDGE_RULES["LONGEST FOLD" if folding.longest else "FOLD"])
             yield "evaluated by: core: Iterate"
-        case AbsenceForm():
+        case nf.AbsenceForm():
             relation = form.relation
             follows, name = relation.operator.follows, relation.operator.name
             otherwise = "ELSE" if follows else f"{name} ELSE"
@@ -336,7 +327,7 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
 
 def silent_streams(streams: StreamDefinitions, compiled: CompiledQuery) -> list[str]:
     """Return the streams whose absences in a query the wall clock does not report."""
-    if not any(isinstance(one, AbsenceForm) for one in forms(compiled.normal.form)):
+    if not any(isinstance(one, nf.AbsenceForm) for one in nf.forms(compiled.normal.form)):
         return []
     return streams.not_live(compiled.streams)
 

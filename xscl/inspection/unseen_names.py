@@ -25,21 +25,10 @@ from xscl.inspection.vocabulary import (
     nearest_names,
     step_written,
 )
+from xscl.language import syntax
 from xscl.language.functions import DATE_TIME, seconds
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk
-from xscl.language.syntax import (
-    Block,
-    Call,
-    Comparison,
-    Decorated,
-    Operand,
-    Path,
-    Query,
-    Span,
-    Step,
-    VariablePath,
-)
 from xscl.language.unparse import unparse
 from xscl.plurals import counted
 from xscl.shredding.automaton.pattern import pattern
@@ -87,7 +76,7 @@ def _unseen(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[QueryWarning]:
     parsed = parse(query)
-    blocks = [one for one in walk(parsed) if isinstance(one, Block) and not one.is_calendar]
+    blocks = [one for one in walk(parsed) if isinstance(one, syntax.Block) and not one.is_calendar]
     for block in blocks:
         near = nearest_names(block.stream, streams)
         if block.stream not in streams and (near or any(streams.values())):
@@ -96,7 +85,7 @@ def _unseen(
         yield from _steps(query, block.stream, block.steps, streams, vocabulary)
     stream_of = {step.variable: block.stream for block in blocks for step in bound_steps(block)}
     for one in walk(parsed):
-        if isinstance(one, VariablePath) and one.variable in stream_of:
+        if isinstance(one, syntax.VariablePath) and one.variable in stream_of:
             stream = stream_of[one.variable]
             yield from _steps(query, stream, one.path, streams, vocabulary)
     yield from doubtful_comparisons(query, streams, vocabulary)
@@ -145,7 +134,7 @@ def _steps(
         return
     seen = vocabulary(stream)
     for step in walk(node):
-        if not isinstance(step, Step) or step.derived is not None or step.test.local is None:
+        if not isinstance(step, syntax.Step) or step.derived is not None or step.test.local is None:
             continue
         name = step_written(step)
         if seen.documents and not is_seen(step, name, seen.names):
@@ -157,7 +146,7 @@ def _steps(
 
 def _placed(
     query: str,
-    span: Span,
+    span: syntax.Span,
     kind: Literal["stream", "name"],
     name: str,
     message: str,
@@ -167,7 +156,7 @@ def _placed(
     return QueryWarning(kind, name, message, *_place(query, span), nearest, hint)
 
 
-def _place(query: str, span: Span) -> tuple[int, int]:
+def _place(query: str, span: syntax.Span) -> tuple[int, int]:
     """Return line and column of a part of a query."""
     place = QueryError.at(span.start, "", query)
     return place.line, place.column
@@ -178,20 +167,20 @@ def _place(query: str, span: Span) -> tuple[int, int]:
 # `=` and `!=` between values of documents compare texts.  That is right for keys, and wrong for
 # amounts: `40` and `40.00` are different texts.
 
-Chain = tuple[str, tuple[Step, ...]]
+Chain = tuple[str, tuple[syntax.Step, ...]]
 """A stream, and the steps from the root of its documents to a node."""
 
 
 def differently_written(
-    query: Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[tuple[Comparison, str, str, str]]:
+    query: syntax.Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
+) -> Iterator[tuple[syntax.Comparison, str, str, str]]:
     """Yield each such comparison, two values that were seen, and the comparison of numbers.
 
     `streams` has the numbers of documents, `vocabulary` returns that of a stream.
     """
     chains = _chains(query, streams)
     for one in walk(query):
-        if not isinstance(one, Comparison) or one.operator not in ("=", "!="):
+        if not isinstance(one, syntax.Comparison) or one.operator not in ("=", "!="):
             continue
         seen = [
             {sample for path in _paths_seen(side, chains, vocabulary) for sample in path.samples}
@@ -203,16 +192,16 @@ def differently_written(
 
 
 def without_dates(
-    query: Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[tuple[Comparison, Operand, str | None]]:
+    query: syntax.Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
+) -> Iterator[tuple[syntax.Comparison, syntax.Operand, str | None]]:
     """Yield each comparison with an operand that is read as a time, and was never seen to be one.
 
     With it comes a value that was seen, None for nodes that have no text of their own.
     """
     chains = _chains(query, streams)
     for one in walk(query):
-        for call in walk(one) if isinstance(one, Comparison) else ():
-            if not isinstance(call, Call) or call.function != DATE_TIME:
+        for call in walk(one) if isinstance(one, syntax.Comparison) else ():
+            if not isinstance(call, syntax.Call) or call.function != DATE_TIME:
                 continue
             (operand,) = call.arguments
             paths = _paths_seen(operand, chains, vocabulary)
@@ -221,11 +210,11 @@ def without_dates(
                 yield one, operand, min(samples, default=None)
 
 
-def _chains(query: Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[Chain]]:
+def _chains(query: syntax.Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[Chain]]:
     """Return the nodes that each variable is bound to, in streams that have documents."""
     chains = defaultdict[str, list[Chain]](list)
     for block in walk(query):
-        if isinstance(block, Block) and not block.is_calendar and streams.get(block.stream):
+        if isinstance(block, syntax.Block) and not block.is_calendar and streams.get(block.stream):
             found = pattern(block)
             for number, node in enumerate(found.nodes):
                 if node.variable is not None:
@@ -235,15 +224,15 @@ def _chains(query: Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[C
 
 
 def _paths_seen(
-    operand: Operand,
+    operand: syntax.Operand,
     chains: Mapping[str, Sequence[Chain]],
     vocabulary: Callable[[str], Vocabulary],
 ) -> list[SeenPath]:
     """Return the paths, of those that were seen, of a variable's nodes, or of a path at one."""
     match operand:
-        case VariablePath(name, Path(steps, None)):
+        case syntax.VariablePath(name, syntax.Path(steps, None)):
             below = steps
-        case Decorated(_, name):
+        case syntax.Decorated(_, name):
             below = ()
         case _:
             return []
@@ -255,7 +244,7 @@ def _paths_seen(
     ]
 
 
-def _leads(steps: Sequence[Step], path: Sequence[str]) -> bool:
+def _leads(steps: Sequence[syntax.Step], path: Sequence[str]) -> bool:
     """Return True if steps select the nodes of a path that was seen."""
     places = {0}
     for step in steps:

@@ -18,6 +18,7 @@ from typing import cast
 from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
+from xscl.language import syntax
 from xscl.language.faults import SyntaxFault
 from xscl.language.grammar import Lexeme, lexemes, read
 from xscl.language.paths import (
@@ -31,19 +32,6 @@ from xscl.language.paths import (
     tree_of,
 )
 from xscl.language.scope import binds
-from xscl.language.syntax import (
-    And,
-    Block,
-    Condition,
-    Exists,
-    NameTest,
-    Not,
-    Or,
-    Path,
-    Residual,
-    Span,
-    Step,
-)
 from xscl.language.unparse import MEMBER
 from xscl.language.xpath import WrongXPath, normalised, parsed
 from xscl.language.xpath_tree import (
@@ -70,11 +58,11 @@ class WrittenStep:
     brackets.
     """
 
-    span: Span
+    span: syntax.Span
     descendant: bool
     axis: str
     test: Tree[Token] | None
-    brackets: tuple[Span, ...]
+    brackets: tuple[syntax.Span, ...]
     variable: Token | None
     text: str
 
@@ -92,7 +80,7 @@ class BlockReader:
 
     # -- Blocks ----------------------------------------------------------------------------
 
-    def block(self, tree: Tree[Token]) -> Block:
+    def block(self, tree: Tree[Token]) -> syntax.Block:
         """Return the block of lark's tree; raises QueryError."""
         stream = cast(Token, tree.children[0])
         paths: list[list[WrittenStep]] = []
@@ -109,13 +97,13 @@ class BlockReader:
             self._refuse_bound(others)
             texts = ["".join(self._step_text(one, one.brackets) for one in path) for path in paths]
             step = self._selected(" | ".join(texts), span_of(tree), None)
-            return Block(str(stream), (self._bound(step, last.variable),), span_of(stream))
+            return syntax.Block(str(stream), (self._bound(step, last.variable),), span_of(stream))
         (steps,) = paths
         if len(steps) == 1 and steps[0].text == "." and not steps[0].descendant:
-            root = Step(NameTest(None, None), span=span_of(stream))
+            root = syntax.Step(syntax.NameTest(None, None), span=span_of(stream))
             root = self._bound(root, steps[0].variable)
-            return Block(str(stream), (self._conditioned(root, steps[0]),), span_of(stream))
-        return Block(str(stream), self._steps(steps, relative=False), span_of(stream))
+            return syntax.Block(str(stream), (self._conditioned(root, steps[0]),), span_of(stream))
+        return syntax.Block(str(stream), self._steps(steps, relative=False), span_of(stream))
 
     # -- Paths -----------------------------------------------------------------------------
 
@@ -134,7 +122,7 @@ class BlockReader:
             raise self._paths.fault(second, message)
         brackets = [child for child in tree.children if is_token(child, "BRACKET")]
         *axis, test = tree.children[: len(tree.children) - len(bindings) - len(brackets)]
-        span = Span(span_of(tree).start, span_of(test).end)
+        span = syntax.Span(span_of(tree).start, span_of(test).end)
         sign = next(lexemes(self._text, span)).text
         return WrittenStep(
             span,
@@ -146,9 +134,9 @@ class BlockReader:
             self._text[span.start : span.end],
         )
 
-    def _steps(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[Step, ...]:
+    def _steps(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
         """Return the steps of a path; those that the automaton lacks become a condition."""
-        steps: list[Step] = []
+        steps: list[syntax.Step] = []
         for number, one in enumerate(raw):
             last = number == len(raw) - 1
             if one.text == "." and not one.descendant and steps and one.variable is None:
@@ -158,11 +146,13 @@ class BlockReader:
                     raise self._paths.fault(
                         one.span, "text() cannot be bound", "bind the element that holds the text"
                     )
-                held = Exists(Path((), "child"))
+                held = syntax.Exists(syntax.Path((), "child"))
                 steps[-1] = replace(steps[-1], conditions=(*steps[-1].conditions, held))
             elif one.test is not None and self._is_simple(one):
                 descends = one.descendant or one.axis == "descendant"
-                bare = Step(self._paths.name_test(one.test), descends, one.attribute, span=one.span)
+                bare = syntax.Step(
+                    self._paths.name_test(one.test), descends, one.attribute, span=one.span
+                )
                 steps.append(self._conditioned(self._bound(bare, one.variable), one))
             else:
                 return self._general(raw, relative=relative)
@@ -180,10 +170,10 @@ class BlockReader:
             return not placed
         return one.axis == "descendant" and not one.descendant and not placed
 
-    def _bound(self, step: Step, variable: Token | None) -> Step:
+    def _bound(self, step: syntax.Step, variable: Token | None) -> syntax.Step:
         return step if variable is None else self._paths.bound(step, variable)
 
-    def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[Step, ...]:
+    def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
         """Return one step, of the nodes that a path with other axes selects."""
         if relative:
             raise NotSupported.at(
@@ -206,16 +196,16 @@ class BlockReader:
         for one in steps:
             if one.variable is not None:
                 raise self._paths.fault(
-                    Span(one.variable.start_pos or 0),
+                    syntax.Span(one.variable.start_pos or 0),
                     "a variable before another axis cannot be bound",
                     "bind the last step, or write the path from the top down",
                 )
 
-    def _step_text(self, one: WrittenStep, brackets: Sequence[Span]) -> str:
+    def _step_text(self, one: WrittenStep, brackets: Sequence[syntax.Span]) -> str:
         inner = "".join(f"[{self._xpath(bracket)}]" for bracket in brackets)
         return f"{'//' if one.descendant else '/'}{self._xpath(one.span)}{inner}"
 
-    def _selected(self, path: str, span: Span, last: WrittenStep | None) -> Step:
+    def _selected(self, path: str, span: syntax.Span, last: WrittenStep | None) -> syntax.Step:
         """Return a step to the nodes that a path from the document on selects."""
         text = normalised(path, self._paths.prefixes)
         token = self._parsed(text, span)
@@ -224,11 +214,11 @@ class BlockReader:
         if last is not None and last.test is not None:
             test, attribute = self._paths.name_test(last.test), last.attribute
         else:
-            test, attribute = NameTest(None, None), self._selects_attributes(token, span)
-        member = Residual(text, selects=True)
-        return Step(test, True, attribute, (member,), span=span)
+            test, attribute = syntax.NameTest(None, None), self._selects_attributes(token, span)
+        member = syntax.Residual(text, selects=True)
+        return syntax.Step(test, True, attribute, (member,), span=span)
 
-    def _selects_attributes(self, token: XPath, span: Span) -> bool:
+    def _selects_attributes(self, token: XPath, span: syntax.Span) -> bool:
         """Return True if a path selects attributes; raises if it selects elements, too."""
         selected = set(kinds(token))
         if len(selected) > 1:
@@ -239,10 +229,10 @@ class BlockReader:
 
     # -- Conditions ------------------------------------------------------------------------
 
-    def _conditioned(self, step: Step, one: WrittenStep) -> Step:
+    def _conditioned(self, step: syntax.Step, one: WrittenStep) -> syntax.Step:
         """Return a step with the conditions in its brackets."""
         before: list[str] = []
-        conditions: list[Condition] = []
+        conditions: list[syntax.Condition] = []
         placed = [place for place, each in enumerate(one.brackets) if self._is_placed(each)]
         for place, bracket in enumerate(one.brackets):
             if place not in placed:
@@ -255,11 +245,11 @@ class BlockReader:
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
-    def condition(self, span: Span) -> Condition:
+    def condition(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in a span of the text; raises QueryError."""
         text = self._text[span.start : span.end].strip()
         if (path := self._member(text)) is not None:
-            return Residual(path, selects=True)
+            return syntax.Residual(path, selects=True)
         try:
             return self._paths.bracket(span)
         except (NotSupported, SyntaxFault) as error:
@@ -279,13 +269,13 @@ class BlockReader:
         whole_path = is_absolute(token) or is_of_parent(token)
         return path if member and is_path(token) and whole_path else None
 
-    def _beyond(self, span: Span, refused: QueryError) -> Condition:
+    def _beyond(self, span: syntax.Span, refused: QueryError) -> syntax.Condition:
         """Return a condition that the grammar refuses."""
-        for word, connective in (("or", Or), ("and", And)):
+        for word, connective in (("or", syntax.Or), ("and", syntax.And)):
             parts = self._split(word, span)
             if len(parts) > 1:
                 found = tuple(map(self.condition, parts))
-                if connective is Or and any(map(binds, found)):
+                if connective is syntax.Or and any(map(binds, found)):
                     raise self._paths.fault(
                         span, "a variable cannot be bound under or", "bind it in its own condition"
                     )
@@ -296,16 +286,16 @@ class BlockReader:
             condition = self.condition(part)
             if negated and binds(condition):
                 raise refused
-            return Not(condition) if negated else condition
+            return syntax.Not(condition) if negated else condition
         if self._binds(span) and not self._text[span.start : span.end].lstrip().startswith("/"):
-            return Exists(Path(self._bound_path(span, refused)))
+            return syntax.Exists(syntax.Path(self._bound_path(span, refused)))
         token = self._parsed(self._xpath(span), span, refused)
         simpler = rewritten(token)
         if simpler is not None and self._is_spelled(token):
             return self._again(simpler, span)
         if is_numeric(token):
             raise self._paths.fault(span, "a number is no condition here", "compare it")
-        return Residual(self._xpath(span))
+        return syntax.Residual(self._xpath(span))
 
     def _is_spelled(self, token: XPath) -> bool:
         """Return True if an expression is the same one after elementpath has printed it."""
@@ -314,15 +304,15 @@ class BlockReader:
         except WrongXPath:
             return False
 
-    def _again(self, text: str, span: Span) -> Condition:
+    def _again(self, text: str, span: syntax.Span) -> syntax.Condition:
         """Return the condition in a span, which was written anew; an error is placed there."""
         try:
             reader = BlockReader(Formulas(text, self._paths.prefixes))
-            return reader.condition(Span(0, len(text)))
+            return reader.condition(syntax.Span(0, len(text)))
         except QueryError as error:
             raise self._paths.fault(span, error.message, error.hint) from None
 
-    def _binds(self, span: Span) -> bool:
+    def _binds(self, span: syntax.Span) -> bool:
         """Return True for `path->name` and `path AS name`, unlike `x treat as type`."""
         words = self._words(span, "[")
         named = any(
@@ -334,10 +324,10 @@ class BlockReader:
         )
         return "->" in words or named
 
-    def _words(self, span: Span, whole: str) -> list[str]:
+    def _words(self, span: syntax.Span, whole: str) -> list[str]:
         return [one.text for one in lexemes(self._text, span, whole)]
 
-    def _bound_path(self, span: Span, refused: QueryError) -> tuple[Step, ...]:
+    def _bound_path(self, span: syntax.Span, refused: QueryError) -> tuple[syntax.Step, ...]:
         """Return the steps of a relative path that binds a variable."""
         try:
             tree = read(self._text, "path_start", span)
@@ -350,20 +340,20 @@ class BlockReader:
             steps[-1] = replace(steps[-1], variable=cast(Token, tree.children[-1]))
         return self._steps(steps, relative=True)
 
-    def _inner(self, span: Span) -> tuple[bool, Span] | None:
+    def _inner(self, span: syntax.Span) -> tuple[bool, syntax.Span] | None:
         """Return the expression inside `not(...)` or parentheses, and whether it is negated."""
         found = list(lexemes(self._text, span))
         negated = len(found) == 2 and found[0].text == "not"
         if not (negated or len(found) == 1) or not found[-1].text.startswith("("):
             return None
-        part = Span(found[-1].span.start + 1, found[-1].span.end - 1)
+        part = syntax.Span(found[-1].span.start + 1, found[-1].span.end - 1)
         if "," in self._words(part, "[") or (
             not negated and is_path(self._parsed(self._xpath(span), span))
         ):
             return None
         return negated, part
 
-    def _is_placed(self, span: Span) -> bool:
+    def _is_placed(self, span: syntax.Span) -> bool:
         """Return True for a condition on the position of a node."""
         text = self._text[span.start : span.end]
         if self._binds(span) or text.strip().startswith(MEMBER):
@@ -374,7 +364,7 @@ class BlockReader:
             return False
         return may_be_number(token) or uses_position(token)
 
-    def _placed(self, span: Span, one: WrittenStep, texts: list[str]) -> Condition:
+    def _placed(self, span: syntax.Span, one: WrittenStep, texts: list[str]) -> syntax.Condition:
         """Return a condition on the position, the last of the conditions so far.
 
         The node is among those that the step with all these conditions selects at its parent.
@@ -386,14 +376,14 @@ class BlockReader:
         test = self._text[place.start : place.end]
         path = normalised(f"../{test}{conditions}", self._paths.prefixes)
         self._parsed(path, span)
-        return Residual(path, selects=True)
+        return syntax.Residual(path, selects=True)
 
     # -- XPath -----------------------------------------------------------------------------
 
-    def _xpath(self, span: Span) -> str:
+    def _xpath(self, span: syntax.Span) -> str:
         return normalised(self._text[span.start : span.end], self._paths.prefixes)
 
-    def _parsed(self, text: str, span: Span, refused: QueryError | None = None) -> XPath:
+    def _parsed(self, text: str, span: syntax.Span, refused: QueryError | None = None) -> XPath:
         """Return the tree of a text in a span; raises the clearest error."""
         try:
             return parsed(text)
@@ -405,9 +395,9 @@ class BlockReader:
                 ) from None
             written = self._text[span.start : span.end]
             at = len(written) - len(written.lstrip()) + error.at if text == self._xpath(span) else 0
-            raise self._paths.fault(Span(span.start + at), str(error), error.hint) from None
+            raise self._paths.fault(syntax.Span(span.start + at), str(error), error.hint) from None
 
-    def _split(self, word: str, span: Span) -> list[Span]:
+    def _split(self, word: str, span: syntax.Span) -> list[syntax.Span]:
         """Return the operands of a connective outside of brackets."""
         parts: list[list[Lexeme]] = [[]]
         found = list(lexemes(self._text, span))
@@ -425,4 +415,4 @@ class BlockReader:
                 parts[-1].append(one)
         if not all(parts):
             return [span]
-        return [Span(part[0].span.start, part[-1].span.end) for part in parts]
+        return [syntax.Span(part[0].span.start, part[-1].span.end) for part in parts]

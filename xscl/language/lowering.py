@@ -42,27 +42,13 @@ from cep_core.algebra import (
 )
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Expression, Function
+from xscl.language import syntax
 from xscl.language.functions import DEFINING, NUMERIC, TESTS, TIME, compared
-from xscl.language.syntax import (
-    And,
-    Arithmetic,
-    Call,
-    Comparison,
-    ComparisonSign,
-    Constant,
-    Decorated,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Predicate,
-    VariablePath,
-)
 from xscl.language.valuejoin import is_numeric, is_untyped
 
 ColumnKind: TypeAlias = Literal["text", "number", "decimal", "time"]
 """A text, the number that it is compared as, the number that it is in arithmetic, or a time."""
-NamedLeaf: TypeAlias = "VariablePath | Decorated"
+NamedLeaf: TypeAlias = "syntax.VariablePath | syntax.Decorated"
 
 
 @dataclass(eq=False, slots=True)
@@ -84,9 +70,9 @@ class OneSidedNumbers:
         return "one-sided"
 
 
-def has_path(operand: Operand) -> bool:
+def has_path(operand: syntax.Operand) -> bool:
     """Return True for a path on a variable, which may select several nodes or none."""
-    return isinstance(operand, VariablePath) and operand.path != Path()
+    return isinstance(operand, syntax.VariablePath) and operand.path != syntax.Path()
 
 
 class Lowering:
@@ -115,41 +101,41 @@ class Lowering:
         # levels before, and those of one level are chosen from together.
         self._levels: list[list[tuple[int, Expression]]] = []
 
-    def condition(self, predicate: Predicate) -> Expression:
+    def condition(self, predicate: syntax.Predicate) -> Expression:
         """Return a predicate as a condition."""
         match predicate:
-            case And(parts):
+            case syntax.And(parts):
                 return ex.And(tuple(map(self.condition, parts)))
-            case Or(parts):
+            case syntax.Or(parts):
                 return ex.Or(tuple(map(self.condition, parts)))
-            case Not(part):
+            case syntax.Not(part):
                 return ex.Not(self.condition(part))
-            case Comparison(operator, left, right):
+            case syntax.Comparison(operator, left, right):
                 found = self._each(lambda: self._compare(operator, left, right))
                 return ex.Call(SOME, (found,)) if isinstance(found, ex.Each) else found
-            case Call(function, arguments):
+            case syntax.Call(function, arguments):
                 return ex.Call(name_of(function), tuple(map(self._first, arguments)))
             case _:
                 assert_never(predicate)
 
-    def values(self, operand: Operand) -> Expression:
+    def values(self, operand: syntax.Operand) -> Expression:
         """Return the text of an operand, or `Each` of its texts if it may not have exactly one."""
         return self._each(lambda: self.text(operand))
 
-    def is_number(self, operand: Operand) -> bool:
+    def is_number(self, operand: syntax.Operand) -> bool:
         """Return True if an operand is compared as a number."""
-        if isinstance(operand, Decorated) and operand.input == 0:
+        if isinstance(operand, syntax.Decorated) and operand.input == 0:
             return self._kinds.get(operand.name) == "number"
         return is_numeric(operand)
 
-    def text(self, operand: Operand) -> Expression:
+    def text(self, operand: syntax.Operand) -> Expression:
         """Return the text of an operand."""
         value = self._value(operand)
         return ex.Call(TEXT, (value,)) if self.is_number(operand) else value
 
-    def number(self, operand: Operand) -> Expression:
+    def number(self, operand: syntax.Operand) -> Expression:
         """Return the number of an operand."""
-        if isinstance(operand, VariablePath | Decorated) and not has_path(operand):
+        if isinstance(operand, syntax.VariablePath | syntax.Decorated) and not has_path(operand):
             return self._column(operand, "number")
         value = self._value(operand)
         return value if self.is_number(operand) else ex.Call(NUMBER, (value,))
@@ -159,23 +145,25 @@ class Lowering:
         self.literals.append(value)
         return ex.Parameter(len(self.literals) - 1, kind)
 
-    def _value(self, operand: Operand) -> Expression:
+    def _value(self, operand: syntax.Operand) -> Expression:
         match operand:
-            case Constant(str() as value):
+            case syntax.Constant(str() as value):
                 return self.literal(value, str)
-            case Constant(value):
+            case syntax.Constant(value):
                 return self.literal(float(value), float)
-            case Call(function, (VariablePath() | Decorated() as leaf,)) if function == TIME:
+            case syntax.Call(function, (syntax.VariablePath() | syntax.Decorated() as leaf,)) if (
+                function == TIME
+            ):
                 return self._column(leaf, "time")
-            case Call(function, arguments):
+            case syntax.Call(function, arguments):
                 called = ex.Call(name_of(function), tuple(map(self._value, arguments)))
                 several = DEFINING[function].result is tuple
                 return self._item(called) if several else called
-            case Arithmetic("+" | "-" | "*" as sign, left, right):
+            case syntax.Arithmetic("+" | "-" | "*" as sign, left, right):
                 return ex.Arithmetic(sign, self._operand(left), self._operand(right))
-            case Arithmetic(sign, left, right):
+            case syntax.Arithmetic(sign, left, right):
                 return ex.Call(name_of(sign), (self._operand(left), self._operand(right)))
-            case VariablePath() | Decorated():
+            case syntax.VariablePath() | syntax.Decorated():
                 if self.is_number(operand):
                     return self._column(operand, "number")
                 column = self._column(operand, "text")
@@ -183,19 +171,21 @@ class Lowering:
             case _:
                 assert_never(operand)
 
-    def _operand(self, operand: Operand) -> Expression:
+    def _operand(self, operand: syntax.Operand) -> Expression:
         """Return the number of an operand of arithmetic."""
         match operand:
-            case Constant(float() | int() as value):
+            case syntax.Constant(float() | int() as value):
                 return self.literal(operand_of(text_of(value) or ""), float)
-            case Arithmetic():
+            case syntax.Arithmetic():
                 return self._value(operand)
-            case VariablePath() | Decorated() if not has_path(operand):
+            case syntax.VariablePath() | syntax.Decorated() if not has_path(operand):
                 return self._column(operand, "number" if self.is_number(operand) else "decimal")
             case _:
                 return ex.Call(OPERAND, (self._value(operand),))
 
-    def _compare(self, operator: ComparisonSign, left: Operand, right: Operand) -> Expression:
+    def _compare(
+        self, operator: syntax.ComparisonSign, left: syntax.Operand, right: syntax.Operand
+    ) -> Expression:
         numeric = self.is_number(left) or self.is_number(right)
         lowered = self.number if numeric else self._value
         ends = lowered(left), lowered(right)
@@ -217,8 +207,12 @@ class Lowering:
         # A counter is an argument, not null: a call of null is null in the core.
         return ex.Call(name, (*ends, self.literal(self._one_sided(), OneSidedNumbers)))
 
-    def _is_untyped(self, operand: Operand) -> bool:
-        if isinstance(operand, Decorated) and operand.input == 0 and operand.name in self._kinds:
+    def _is_untyped(self, operand: syntax.Operand) -> bool:
+        if (
+            isinstance(operand, syntax.Decorated)
+            and operand.input == 0
+            and operand.name in self._kinds
+        ):
             return False
         return is_untyped(operand)
 
@@ -244,7 +238,7 @@ class Lowering:
         self._levels[at].append((self._items, over))
         return ex.TupleItem(self._items, str)
 
-    def _first(self, operand: Operand) -> Expression:
+    def _first(self, operand: syntax.Operand) -> Expression:
         value = self._each(lambda: self._value(operand))
         return ex.Call(FIRST, (value,)) if isinstance(value, ex.Each) else value
 
@@ -341,7 +335,7 @@ def _first_of(values: Iterable[Any]) -> Any:
 
 
 SOME, FIRST, TEXT, NUMBER, OPERAND = map(name_of, ("some", "first", "text", "value", "operand"))
-_ORDERS: Mapping[ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] = {
+_ORDERS: Mapping[syntax.ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] = {
     **{"<": (name_of("less"), lt), "<=": (name_of("at_most"), le)},
     **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
 }

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
+from xscl.language import syntax
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import TIME
 from xscl.language.predicates import expect_symmetry
@@ -24,23 +25,6 @@ from xscl.language.scope import (
     rewritten,
     variables,
     walk,
-)
-from xscl.language.syntax import (
-    Block,
-    Call,
-    Computed,
-    Decorated,
-    Element,
-    Embedded,
-    Fold,
-    Join,
-    Next,
-    Operand,
-    Path,
-    Predicate,
-    Query,
-    StreamExpression,
-    VariablePath,
 )
 from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
 
@@ -73,7 +57,7 @@ class Joined:
 
     left: NormalForm
     right: NormalForm
-    predicate: Predicate | None
+    predicate: syntax.Predicate | None
     relation: TemporalRelation
     joins: tuple[int, ...]
 
@@ -84,7 +68,7 @@ class Following:
 
     left: NormalForm
     right: NormalForm
-    predicate: Predicate | None
+    predicate: syntax.Predicate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +90,7 @@ class AbsenceForm:
 
     left: NormalForm
     right: NormalForm
-    predicate: Predicate | None
+    predicate: syntax.Predicate | None
     relation: TemporalRelation
     otherwise: bool
     alone: tuple[bool, bool] = (True, False)
@@ -141,17 +125,17 @@ class NormalQuery:
 
     form: NormalForm
     joins: tuple[Disjunct | int, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[syntax.Block, ...]
     places: Mapping[str, int]
     variables: tuple[str, ...]
     outputs: tuple[str, ...]
-    select: Element | None
+    select: syntax.Element | None
     distinct: bool
     publish: str | None
-    made: tuple[tuple[int, int, Element], ...]
+    made: tuple[tuple[int, int, syntax.Element], ...]
 
 
-def normalise(query: Query, source: str) -> NormalQuery:
+def normalise(query: syntax.Query, source: str) -> NormalQuery:
     """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
     reader = _Reader(source)
     form = reader.form(distinct_names(query.expression, source))
@@ -247,35 +231,35 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.blocks: list[Block] = []
+        self.blocks: list[syntax.Block] = []
         self.joins: list[Disjunct | int] = []
         self.places: dict[str, int] = {}
         self.mentioned: list[str] = []
-        self.made: list[tuple[int, int, Element]] = []
+        self.made: list[tuple[int, int, syntax.Element]] = []
 
-    def form(self, expression: StreamExpression, *, is_input: bool = False) -> NormalForm:
+    def form(self, expression: syntax.StreamExpression, *, is_input: bool = False) -> NormalForm:
         """Return the normal form of an expression, perhaps of the input of a join."""
         match expression:
-            case Block(steps=(*_, step)) if expression.is_calendar:
+            case syntax.Block(steps=(*_, step)) if expression.is_calendar:
                 self.blocks.append(expression)
                 return CalendarForm(len(self.blocks) - 1, step.variable or "")
-            case Block():
+            case syntax.Block():
                 for name, _ in bound_names(expression):
                     self.places[name] = len(self.blocks)
                 self.blocks.append(expression)
                 component = len(self.blocks) - 1
                 return Scan(component, None if is_input else self._numbered(component))
-            case Query():
+            case syntax.Query():
                 return self._subquery(expression, is_input)
-            case Join(alone=(False, False)):
+            case syntax.Join(alone=(False, False)):
                 return self._joined(expression)
-            case Join():
+            case syntax.Join():
                 return self._absent(expression)
-            case Next():
+            case syntax.Next():
                 left, right, scope = self._inputs(expression)
                 predicate = self._resolved(expression.predicate, scope)
                 return Following(left, right, predicate)
-            case Fold():
+            case syntax.Fold():
                 left, right, scope = self._inputs(expression)
                 found = folding(expression, scope)
                 self.mentioned.extend(found.mentioned)
@@ -283,13 +267,13 @@ class _Reader:
             case _:
                 assert_never(expression)
 
-    def check(self, select: Element | None, known: tuple[str, ...]) -> None:
+    def check(self, select: syntax.Element | None, known: tuple[str, ...]) -> None:
         """Raise for a variable in a constructor that nothing binds."""
         for embedded in walk(select):
             match embedded:
-                case Embedded(variable):
+                case syntax.Embedded(variable):
                     names = [variable]
-                case Computed(operand):
+                case syntax.Computed(operand):
                     names = variables(operand)
                 case _:
                     continue
@@ -302,7 +286,7 @@ class _Reader:
         self.joins.append(join)
         return len(self.joins) - 1
 
-    def _subquery(self, query: Query, is_input: bool) -> NormalForm:
+    def _subquery(self, query: syntax.Query, is_input: bool) -> NormalForm:
         if query.distinct:
             hint = "write it outside"
             raise unsupported(self.source, query.span, "SELECT DISTINCT in a sub-query", hint)
@@ -317,7 +301,7 @@ class _Reader:
         return form
 
     def _inputs(
-        self, expression: Join | Next | Fold, *, are_joined: bool = False
+        self, expression: syntax.Join | syntax.Next | syntax.Fold, *, are_joined: bool = False
     ) -> tuple[NormalForm, NormalForm, JoinScope]:
         left = self.form(expression.left, is_input=are_joined)
         right = self.form(expression.right, is_input=are_joined)
@@ -327,15 +311,15 @@ class _Reader:
         return names_of(form, self.places)
 
     def _resolved(
-        self, predicate: Predicate | None, scope: JoinScope, *, paths: bool = False
-    ) -> Predicate | None:
+        self, predicate: syntax.Predicate | None, scope: JoinScope, *, paths: bool = False
+    ) -> syntax.Predicate | None:
         if predicate is None:
             return None
         found = scope.resolved(predicate, paths=paths)
         self.mentioned.extend(variables(found))
         return found
 
-    def _joined(self, expression: Join) -> NormalForm:
+    def _joined(self, expression: syntax.Join) -> NormalForm:
         left, right, scope = self._inputs(expression, are_joined=True)
         predicate = self._resolved(expression.predicate, scope, paths=True)
         if expression.operator is SYMMETRIC_JOIN:
@@ -356,7 +340,7 @@ class _Reader:
         )
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
-    def _absent(self, expression: Join) -> NormalForm:
+    def _absent(self, expression: syntax.Join) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks
@@ -389,15 +373,15 @@ class Folding:
     the first row that it begins with.
     """
 
-    predicate: Predicate | None
-    again: Predicate | None
-    aggregates: tuple[tuple[str, Operand], ...]
+    predicate: syntax.Predicate | None
+    again: syntax.Predicate | None
+    aggregates: tuple[tuple[str, syntax.Operand], ...]
     begins: tuple[tuple[str, str], ...]
     mentioned: tuple[str, ...]
     longest: bool
 
 
-def folding(fold: Fold, scope: JoinScope) -> Folding:
+def folding(fold: syntax.Fold, scope: JoinScope) -> Folding:
     """Return the meaning of a FOLD; raises QueryError for an unknown name."""
     names = _FoldNames(scope, tuple(name for name, _ in fold.aggregates))
     for name in names.aggregates:
@@ -406,7 +390,11 @@ def folding(fold: Fold, scope: JoinScope) -> Folding:
     predicate, again, aggregates = rewritten(
         (fold.predicate, fold.again, fold.aggregates), names.decorated
     )
-    used = [leaf for leaf in leaves((predicate, again, aggregates)) if isinstance(leaf, Decorated)]
+    used = [
+        leaf
+        for leaf in leaves((predicate, again, aggregates))
+        if isinstance(leaf, syntax.Decorated)
+    ]
     read = {leaf.name for leaf in used if leaf.input == 0} | set(names.aggregates)
     begins = {name: first for name in read if (first := names.first(name)) is not None}
     for leaf in used:
@@ -416,7 +404,7 @@ def folding(fold: Fold, scope: JoinScope) -> Folding:
             raise fault(scope.source, leaf.span, message, hint)
     for one in walk((predicate, again, aggregates)):
         match one:
-            case Call(function, (Decorated(0, name) as leaf,)) if (
+            case syntax.Call(function, (syntax.Decorated(0, name) as leaf,)) if (
                 function == TIME and name in names.aggregates
             ):
                 message = f"the aggregate {name!r} is of no document, and has no time"
@@ -439,24 +427,24 @@ class _FoldNames:
         found = (candidate for candidate in (f"{name}_1", name) if candidate in self.scope.left)
         return next(found, None)
 
-    def decorated(self, leaf: Operand) -> Operand:
+    def decorated(self, leaf: syntax.Operand) -> syntax.Operand:
         """Return a name with its decorator."""
         self.scope.refuse_several(leaf)
         match leaf:
-            case VariablePath(name, path):
-                if path != Path():
+            case syntax.VariablePath(name, path):
+                if path != syntax.Path():
                     raise self.scope.unsupported_path(leaf.span)
                 if name in self.aggregates:
-                    return Decorated(0, name, leaf.span)
-                return Decorated(self.scope.side(name, leaf.span), name, leaf.span)
-            case Decorated(0, name):
+                    return syntax.Decorated(0, name, leaf.span)
+                return syntax.Decorated(self.scope.side(name, leaf.span), name, leaf.span)
+            case syntax.Decorated(0, name):
                 if name not in self.aggregates and name not in self.scope.right:
                     known = (*self.aggregates, *self.scope.right)
                     hint = near_miss(name, known)
                     message = f"'$.{name}' is neither an aggregate nor a variable on the right"
                     raise fault(self.scope.source, leaf.span, message, hint)
                 return leaf
-            case Decorated(side, name):
+            case syntax.Decorated(side, name):
                 return replace(leaf, name=self.scope.own_name(side, name, leaf.span))
             case _:
                 return leaf

@@ -16,6 +16,7 @@ from lark import Token, Tree
 
 from templates.model.join_graph import FOLLOWED_BY, JOIN, SYMMETRIC_JOIN, TemporalOperator
 from xscl.errors import QueryError, TooComplex
+from xscl.language import syntax
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
 from xscl.language.grammar import read
@@ -30,27 +31,6 @@ from xscl.language.paths import (
     tree_of,
 )
 from xscl.language.scope import leaves, variables, walk
-from xscl.language.syntax import (
-    Block,
-    Call,
-    Computed,
-    Decorated,
-    Element,
-    Embedded,
-    Fold,
-    Join,
-    NameTest,
-    Next,
-    Operand,
-    Predicate,
-    Query,
-    Span,
-    Step,
-    StreamExpression,
-    VariablePath,
-    Window,
-    WindowBound,
-)
 from xscl.language.unparse import unparse
 from xscl.time_format import UNITS
 
@@ -59,7 +39,7 @@ _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 
 @lru_cache(32)
-def parse(text: str) -> Query:
+def parse(text: str) -> syntax.Query:
     """Return the syntax tree of a query; raises QueryError with the place.
 
     Those of the last texts are kept: a registration and its warnings read a text eight times.
@@ -77,31 +57,35 @@ def parse(text: str) -> Query:
         raise TooComplex.at(0, message, text) from None
 
 
-def parse_block(text: str) -> Block:
+def parse_block(text: str) -> syntax.Block:
     """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
     block, *derived = read(text, "block_start").children
     made = Formulas(text).block(block)
     if derived:
-        step = Step(NameTest(None, None), derived=Formulas(text, of="node").operand(derived[0]))
+        step = syntax.Step(
+            syntax.NameTest(None, None), derived=Formulas(text, of="node").operand(derived[0])
+        )
         made = replace(made, steps=(*made.steps, step))
     return made
 
 
-def parse_operand(text: str) -> Operand:
+def parse_operand(text: str) -> syntax.Operand:
     """Return an operand over one node, `.`, as it is printed in a definition."""
     return Formulas(text, of="node").operand(read(text, "formula_start").children[0])
 
 
-def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded | Computed:
+def _embedded(
+    declared: Mapping[str, str], source: str, span: syntax.Span
+) -> syntax.Embedded | syntax.Computed:
     """Return the expression in braces of a constructor: a variable, a path, string() of it."""
     operand = Formulas(source, declared).operand(read(source, "formula_start", span).children[0])
     match operand:
-        case VariablePath(variable, path):
-            return Embedded(variable, path, False, operand.span)
-        case Call("string", (VariablePath(variable, path),)):
-            return Embedded(variable, path, True, operand.span)
+        case syntax.VariablePath(variable, path):
+            return syntax.Embedded(variable, path, False, operand.span)
+        case syntax.Call("string", (syntax.VariablePath(variable, path),)):
+            return syntax.Embedded(variable, path, True, operand.span)
         case _ if any(True for _ in variables(operand)) and not _decorated(operand):
-            return Computed(operand, operand.span)
+            return syntax.Computed(operand, operand.span)
         case _:
             raise fault(
                 source,
@@ -111,21 +95,21 @@ def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded 
             )
 
 
-def _decorated(operand: Operand) -> bool:
-    return any(isinstance(leaf, Decorated) for leaf in leaves(operand))
+def _decorated(operand: syntax.Operand) -> bool:
+    return any(isinstance(leaf, syntax.Decorated) for leaf in leaves(operand))
 
 
 def parse_window(text: str) -> int:
     """Return a duration such as `10 min` in ticks; it must be finite and not negative."""
     match = _DURATION.fullmatch(text)
     if match is None or match[1] is None:
-        raise fault(text, Span(), "this is not a duration", "for example 10 min, or 1.5 h")
+        raise fault(text, syntax.Span(), "this is not a duration", "for example 10 min, or 1.5 h")
     window = Queries(text).window_of(
-        match[1], match[2] or None, Span(), unit_span=Span(match.start(2))
+        match[1], match[2] or None, syntax.Span(), unit_span=syntax.Span(match.start(2))
     )
     assert window.ticks is not None
     if window.ticks > MAX_LATENESS:
-        raise fault(text, Span(), "this duration is too long")
+        raise fault(text, syntax.Span(), "this duration is too long")
     return window.ticks
 
 
@@ -163,17 +147,17 @@ class Queries(Formulas):
     def __init__(
         self,
         source: str,
-        constructors: Iterable[Element] = (),
+        constructors: Iterable[syntax.Element] = (),
     ) -> None:
         super().__init__(source)
         self._constructors = iter(constructors)
 
     # -- Queries and stream expressions ----------------------------------------------------
 
-    def query(self, node: LarkNode) -> Query:
-        select: Element | None = None
+    def query(self, node: LarkNode) -> syntax.Query:
+        select: syntax.Element | None = None
         distinct, publish = False, None
-        expression: StreamExpression | None = None
+        expression: syntax.StreamExpression | None = None
         declared: dict[str, str] = {}
         for child in tree_of(node).children:
             tree = tree_of(child)
@@ -190,7 +174,7 @@ class Queries(Formulas):
                 case _:
                     expression = self.expression(tree)
         assert expression is not None
-        return Query(expression, select, distinct, publish, span_of(node))
+        return syntax.Query(expression, select, distinct, publish, span_of(node))
 
     def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
         """Declare a namespace; `declared` are those of the same query before it."""
@@ -203,7 +187,7 @@ class Queries(Formulas):
             raise self.fault(uri, "the name of a namespace holds no braces")
         self.prefixes[str(prefix)] = str(uri)[1:-1]
 
-    def expression(self, node: LarkNode) -> StreamExpression:
+    def expression(self, node: LarkNode) -> syntax.StreamExpression:
         tree = tree_of(node)
         if tree.data == "block":
             return self.block(tree)
@@ -217,7 +201,7 @@ class Queries(Formulas):
             case "next":
                 formulas = [c for c in tree.children[1:-1] if not is_token(c, "NEXT")]
                 predicate = self.predicate(formulas[0]) if formulas else None
-                return Next(left, right, predicate, span)
+                return syntax.Next(left, right, predicate, span)
             case "fold":
                 return self._fold(tree, left, right, span)
             case _:
@@ -229,18 +213,22 @@ class Queries(Formulas):
                 negated, alone = "NOT" in words, (False, False)
                 if negated or "ELSE" in words:
                     alone = "RIGHT" not in words, not (operator.follows or "LEFT" in words)
-                return Join(left, right, predicate, window, operator, alone, negated, span)
+                return syntax.Join(left, right, predicate, window, operator, alone, negated, span)
 
     def _operands(
         self, tree: Tree[Token]
-    ) -> tuple[StreamExpression, StreamExpression, LarkNode | None]:
+    ) -> tuple[syntax.StreamExpression, syntax.StreamExpression, LarkNode | None]:
         first, *others, last = formulas(tree)
         constraint = others[0] if others and others[0].data == "constraint" else None
         return self.expression(first), self.expression(last), constraint
 
     def _fold(
-        self, tree: Tree[Token], left: StreamExpression, right: StreamExpression, span: Span
-    ) -> Fold:
+        self,
+        tree: Tree[Token],
+        left: syntax.StreamExpression,
+        right: syntax.StreamExpression,
+        span: syntax.Span,
+    ) -> syntax.Fold:
         items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
         predicates = [self.predicate(item.children[0]) for item in items[:2]]
         predicates.extend([None] * (2 - len(predicates)))  # type: ignore[list-item]  # absent ones
@@ -252,14 +240,14 @@ class Queries(Formulas):
             message = "nothing ends a run of LONGEST FOLD: each next document continues it"
             hint = "the first predicate finds the next document, the second one says it continues"
             raise self.fault(span, message, hint)
-        return Fold(left, right, predicates[0], predicates[1], aggregates, longest, span)
+        return syntax.Fold(left, right, predicates[0], predicates[1], aggregates, longest, span)
 
     # -- Windows ---------------------------------------------------------------------------
 
-    def constraint(self, node: LarkNode | None) -> tuple[Predicate | None, Window]:
+    def constraint(self, node: LarkNode | None) -> tuple[syntax.Predicate | None, syntax.Window]:
         """Return predicate and window of `{p, T}`; either may be left out."""
-        predicate: Predicate | None = None
-        window = Window()
+        predicate: syntax.Predicate | None = None
+        window = syntax.Window()
         for child in tree_of(node).children if node is not None else ():
             tree = tree_of(child)
             if tree.data == "window":
@@ -273,7 +261,7 @@ class Queries(Formulas):
                 predicate = self.predicate(tree)
         return predicate, window
 
-    def _window(self, tree: Tree[Token]) -> Window:
+    def _window(self, tree: Tree[Token]) -> syntax.Window:
         lengths = [child for child in tree.children if isinstance(child, Tree)]
         if not lengths:
             raise self.fault(
@@ -294,17 +282,17 @@ class Queries(Formulas):
             if one.ticks and one.unit is None and other.unit is not None:
                 hint = f"write {one.ticks} {other.unit}, or both in ticks"
                 raise self.fault(one.span, f"the bound {one.ticks} has no unit", hint)
-        return replace(upper, lower=WindowBound(lower.ticks, lower.unit, lower.span))
+        return replace(upper, lower=syntax.WindowBound(lower.ticks, lower.unit, lower.span))
 
-    def _length(self, tree: Tree[Token], *, signed: bool = False) -> Window:
+    def _length(self, tree: Tree[Token], *, signed: bool = False) -> syntax.Window:
         tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
         number, unit, minus = (tokens.get(kind) for kind in ("NUMBER", "NAME", "MINUS"))
         if number is None:
             if minus is not None:
                 raise self.fault(tree, "-INF is no bound", "exchange the sides, and write INF")
-            return Window(span=span_of(tree))
+            return syntax.Window(span=span_of(tree))
         digits = f"{minus or ''}{number}"
-        first = Span(span_of(tree).start, number.end_pos or 0)
+        first = syntax.Span(span_of(tree).start, number.end_pos or 0)
         place = span_of(unit) if unit else None
         return self.window_of(digits, unit and str(unit), first, place, signed=signed)
 
@@ -312,11 +300,11 @@ class Queries(Formulas):
         self,
         digits: str,
         unit: str | None,
-        span: Span,
-        unit_span: Span | None = None,
+        span: syntax.Span,
+        unit_span: syntax.Span | None = None,
         *,
         signed: bool = False,
-    ) -> Window:
+    ) -> syntax.Window:
         """Return the window of a number and a unit; a `signed` one may be below 0."""
         if unit is not None and unit.lower() not in UNITS:
             raise self.fault(
@@ -341,9 +329,9 @@ class Queries(Formulas):
                 f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
                 "one tick is 1 microsecond",
             )
-        return Window(int(ticks), unit, span=span)
+        return syntax.Window(int(ticks), unit, span=span)
 
-    def _expect_bounds(self, operator: TemporalOperator, window: Window) -> None:
+    def _expect_bounds(self, operator: TemporalOperator, window: syntax.Window) -> None:
         """Raise for a window of an operator that is about an order, and holds others."""
         lower = window.lower
         if operator.follows and lower is not None and lower.ticks < 1:
@@ -367,7 +355,7 @@ def refuse_bare_windows(text: str) -> None:
     if re.search(UNITLESS, text) is None:
         return
     for node in walk(parse(text)):
-        if not isinstance(node, Join):
+        if not isinstance(node, syntax.Join):
             continue
         for bound in (node.window.lower, node.window):
             if bound is not None and bound.ticks and bound.unit is None:

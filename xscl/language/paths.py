@@ -17,6 +17,7 @@ from lark import Token, Tree
 from cep_core.algebra import decimal_of
 from cep_core.algebra.expressions import Function
 from xscl.errors import NotSupported, QueryError
+from xscl.language import syntax
 from xscl.language.calendars import calendar_block
 from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
 from xscl.language.functions import (
@@ -34,27 +35,6 @@ from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
 from xscl.language.predicates import as_condition
 from xscl.language.scope import binds, walk
-from xscl.language.syntax import (
-    And,
-    Arithmetic,
-    Block,
-    Call,
-    Comparison,
-    ComparisonSign,
-    Condition,
-    Constant,
-    Decorated,
-    Exists,
-    NameTest,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Predicate,
-    Span,
-    Step,
-    VariablePath,
-)
 
 LarkNode: TypeAlias = "Tree[Token] | Token"
 
@@ -83,7 +63,7 @@ def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
         yield str(tree_of(slash).children[0]) == "//", tree_of(step)
 
 
-def sign(tree: Tree[Token]) -> Span:
+def sign(tree: Tree[Token]) -> syntax.Span:
     """Return where the first AND, OR or NOT of a formula stands."""
     return span_of(next(child for child in tree.children if isinstance(child, Token)))
 
@@ -99,12 +79,12 @@ def calls(tree: Tree[Token]) -> bool:
     return isinstance(first, Tree) and first.data == "call"
 
 
-def span_of(node: LarkNode) -> Span:
+def span_of(node: LarkNode) -> syntax.Span:
     """Return where a node's first and last tokens stand."""
     first, last = _edge(node, 0), _edge(node, -1)
     if first is None or last is None:
-        return Span()
-    return Span(first.start_pos or 0, last.end_pos or 0)
+        return syntax.Span()
+    return syntax.Span(first.start_pos or 0, last.end_pos or 0)
 
 
 def _edge(node: LarkNode, index: Literal[0, -1]) -> Token | None:
@@ -131,13 +111,13 @@ def _is_literal(tree: Tree[Token]) -> bool:
     return tree.data in ("string", "number", "minus")
 
 
-def inside(bracket: Token) -> Span:
+def inside(bracket: Token) -> syntax.Span:
     """Return the text inside a bracket."""
-    return Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
+    return syntax.Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
 
 
-def _place(where: LarkNode | Span) -> Span:
-    return where if isinstance(where, Span) else span_of(where)
+def _place(where: LarkNode | syntax.Span) -> syntax.Span:
+    return where if isinstance(where, syntax.Span) else span_of(where)
 
 
 OperandPlace: TypeAlias = Literal["documents", "node", "condition"]
@@ -162,23 +142,27 @@ class Formulas:
         self.prefixes = {**PREDECLARED, **declared}
         self._of = of
 
-    def fault(self, where: LarkNode | Span, message: str, hint: str | None = None) -> QueryError:
+    def fault(
+        self, where: LarkNode | syntax.Span, message: str, hint: str | None = None
+    ) -> QueryError:
         """Return a QueryError at a node or a span."""
         return fault(self.source, _place(where), message, hint)
 
     def unsupported(
-        self, where: LarkNode | Span, what: str, hint: str | None = None
+        self, where: LarkNode | syntax.Span, what: str, hint: str | None = None
     ) -> NotSupported:
         """Return the error for a construct that parses and cannot be run yet."""
         return unsupported(self.source, _place(where), what, hint)
 
-    def beyond(self, where: LarkNode | Span, message: str, hint: str | None = None) -> NotSupported:
+    def beyond(
+        self, where: LarkNode | syntax.Span, message: str, hint: str | None = None
+    ) -> NotSupported:
         """Return the error for what XPath may have (`xscl.language.blocks`), unlike the grammar."""
         return NotSupported.at(_place(where).start, message, self.source, hint)
 
     # -- Blocks and paths ------------------------------------------------------------------
 
-    def block(self, node: LarkNode) -> Block:
+    def block(self, node: LarkNode) -> syntax.Block:
         """Return a block; what is not XSCL in it is read as XPath."""
         tree = tree_of(node)
         try:
@@ -188,9 +172,9 @@ class Formulas:
 
             return BlockReader(self).block(tree)
 
-    def _block(self, tree: Tree[Token]) -> Block:
+    def _block(self, tree: Tree[Token]) -> syntax.Block:
         stream = cast(Token, tree.children[0])
-        steps: tuple[Step, ...] = ()
+        steps: tuple[syntax.Step, ...] = ()
         variable: Token | None = None
         for child in tree.children[1:]:
             if isinstance(child, Tree):
@@ -201,14 +185,16 @@ class Formulas:
             elif child.type == "UNION":
                 raise self.beyond(child, "a union is XPath")
         if not steps:
-            steps = (Step(NameTest(None, None), span=span_of(stream)),)
+            steps = (syntax.Step(syntax.NameTest(None, None), span=span_of(stream)),)
         if variable is not None:
             steps = (*steps[:-1], self.bound(steps[-1], variable))
         if stream.type == "INSTANTS":
             return calendar_block(self.source, span_of(stream), steps[-1])
-        return Block(str(stream), steps, span_of(stream))
+        return syntax.Block(str(stream), steps, span_of(stream))
 
-    def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
+    def step(
+        self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False
+    ) -> syntax.Step:
         """Return a step; the first of a path between documents is a variable instead."""
         if tree.data == "bound_type":
             raise self.fault(
@@ -231,8 +217,8 @@ class Formulas:
         attribute = is_token(children[0], "AT")
         named = tree_of(children[attribute])
         test = self.name_test(named, variable=variable)
-        step = Step(test, descendant, attribute, span=span_of(named))
-        conditions: list[Condition] = []
+        step = syntax.Step(test, descendant, attribute, span=span_of(named))
+        conditions: list[syntax.Condition] = []
         for suffix in children[attribute + 1 :]:
             if isinstance(suffix, Tree):
                 step = self.bound(step, cast(Token, suffix.children[0]))
@@ -240,27 +226,31 @@ class Formulas:
                 conditions.append(self.bracket(inside(suffix)))
         return replace(step, conditions=tuple(conditions))
 
-    def bracket(self, span: Span) -> Condition:
+    def bracket(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
         if self.source.startswith("]", span.end):
-            tree = read(self.source, "bracket_start", Span(span.start, span.end + 1))
+            tree = read(self.source, "bracket_start", syntax.Span(span.start, span.end + 1))
         else:  # a part of what is in brackets
             tree = read(self.source, "condition_start", span)
         condition = self.condition(tree.children[0])
         if len(tree.children) == 1:
             return condition
         variable = cast(Token, tree.children[-1])
-        if not isinstance(condition, Exists) or not condition.path.steps or condition.path.text:
+        if (
+            not isinstance(condition, syntax.Exists)
+            or not condition.path.steps
+            or condition.path.text
+        ):
             raise self.fault(variable, "only a path to a node can be bound")
         *outer, last = condition.path.steps
-        return Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
+        return syntax.Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
 
-    def bound(self, step: Step, variable: Token) -> Step:
+    def bound(self, step: syntax.Step, variable: Token) -> syntax.Step:
         if step.variable is not None:
             raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
 
-    def name_test(self, tree: Tree[Token], *, variable: bool = False) -> NameTest:
+    def name_test(self, tree: Tree[Token], *, variable: bool = False) -> syntax.NameTest:
         tokens = list(map(str, tree.children))
         if not variable and "'" in tokens[-1]:
             raise self.fault(
@@ -270,15 +260,15 @@ class Formulas:
             )
         match tree.data:
             case "plain_name":
-                return NameTest(tokens[0], "")
+                return syntax.NameTest(tokens[0], "")
             case "any_name":
-                return NameTest(None, None)
+                return syntax.NameTest(None, None)
             case "any_prefix":
-                return NameTest(tokens[1], None)
+                return syntax.NameTest(tokens[1], None)
             case "braced":
-                return NameTest(None if tokens[1] == "*" else tokens[1], tokens[0][2:-1])
+                return syntax.NameTest(None if tokens[1] == "*" else tokens[1], tokens[0][2:-1])
             case _:
-                return NameTest(None if tokens[1] == "*" else tokens[1], self._uri(tree))
+                return syntax.NameTest(None if tokens[1] == "*" else tokens[1], self._uri(tree))
 
     def _uri(self, tree: Tree[Token]) -> str:
         prefix = cast(Token, tree.children[0])
@@ -294,19 +284,19 @@ class Formulas:
 
     # -- Conditions ------------------------------------------------------------------------
 
-    def condition(self, node: LarkNode) -> Condition:
+    def condition(self, node: LarkNode) -> syntax.Condition:
         tree = tree_of(node)
         match tree.data:
             case "conjunction":
-                return And(tuple(self.condition(c) for c in formulas(tree)), sign(tree))
+                return syntax.And(tuple(self.condition(c) for c in formulas(tree)), sign(tree))
             case "disjunction":
                 parts = (self._unbound(self.condition(c), c) for c in formulas(tree))
-                return Or(tuple(parts), sign(tree))
+                return syntax.Or(tuple(parts), sign(tree))
             case "negation":
                 (part,) = formulas(tree)
-                return Not(self._unbound(self.condition(part), part), sign(tree))
+                return syntax.Not(self._unbound(self.condition(part), part), sign(tree))
             case "path" if not calls(tree):
-                return Exists(self.path(tree))
+                return syntax.Exists(self.path(tree))
             case "path" if (found := self._connective(tree_of(tree.children[0]))) is not None:
                 return found
             case "path" | "comparison":
@@ -324,19 +314,19 @@ class Formulas:
                     "a condition is a path, a comparison, contains() or starts-with()",
                 )
 
-    def _connective(self, call: Tree[Token]) -> Condition | None:
+    def _connective(self, call: Tree[Token]) -> syntax.Condition | None:
         """Return not() of a condition; exists(), empty() or boolean() of a path; None of others."""
         name, arguments = function_name(call), formulas(call)
         if len(arguments) != 1 or name not in ("exists", "empty", "boolean"):
             if name.lower() != "not" or len(arguments) != 1:
                 return None
-            return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
+            return syntax.Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
         if arguments[0].data != "path" or calls(arguments[0]):
             raise self.unsupported(arguments[0], f"{name}() of anything but a path")
-        found = self._unbound(Exists(self.path(arguments[0])), arguments[0])
-        return Not(found) if name == "empty" else found
+        found = self._unbound(syntax.Exists(self.path(arguments[0])), arguments[0])
+        return syntax.Not(found) if name == "empty" else found
 
-    def _atom(self, tree: Tree[Token]) -> Condition:
+    def _atom(self, tree: Tree[Token]) -> syntax.Condition:
         """Return a comparison with a constant, or a test of a text."""
         if tree.data == "comparison":
             left, right = tree_of(tree.children[0]), tree_of(tree.children[2])
@@ -372,7 +362,7 @@ class Formulas:
                 f'write "{name}" for the text, or ./{name} for the element',
             )
 
-    def _unbound(self, condition: Condition, node: LarkNode) -> Condition:
+    def _unbound(self, condition: syntax.Condition, node: LarkNode) -> syntax.Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""
         if binds(condition):
             raise self.fault(
@@ -384,29 +374,31 @@ class Formulas:
 
     # -- Predicates and operands -----------------------------------------------------------
 
-    def predicate(self, node: LarkNode) -> Predicate:
+    def predicate(self, node: LarkNode) -> syntax.Predicate:
         tree = tree_of(node)
         match tree.data:
             case "conjunction":
-                return And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+                return syntax.And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
             case "disjunction":
-                return Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+                return syntax.Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
             case "negation":
-                return Not(self.predicate(formulas(tree)[0]), sign(tree))
+                return syntax.Not(self.predicate(formulas(tree)[0]), sign(tree))
             case "comparison":
                 one, operator, other = tree.children
                 left, right = self.operand(one), self.operand(other)
                 if self._of != "condition" and _has_duration((left, right)):
                     left, right = _as_times(left), _as_times(right)
-                return Comparison(cast(ComparisonSign, str(operator)), left, right, span_of(tree))
+                return syntax.Comparison(
+                    cast(syntax.ComparisonSign, str(operator)), left, right, span_of(tree)
+                )
             case "path" if (
                 calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
             ):
                 negation = tree_of(tree.children[0])
-                return Not(self.predicate(formulas(negation)[0]), sign(negation))
+                return syntax.Not(self.predicate(formulas(negation)[0]), sign(negation))
             case "path" if calls(tree):
                 call = self.operand(tree)
-                assert isinstance(call, Call)
+                assert isinstance(call, syntax.Call)
                 if call.function in TESTS:
                     return call
                 if self._of == "condition":
@@ -420,28 +412,30 @@ class Formulas:
                     "a predicate compares variables of the two sides, for example x2 = x5",
                 )
 
-    def operand(self, node: LarkNode) -> Operand:
+    def operand(self, node: LarkNode) -> syntax.Operand:
         tree = tree_of(node)
         span = span_of(tree)
         match tree.data:
             case "number" | "minus" if (exact := exact_literal(tree)) is not None:
-                return Call(DECIMAL, (Constant(exact, span),), span)
+                return syntax.Call(DECIMAL, (syntax.Constant(exact, span),), span)
             case "number" | "string":
-                return Constant(self.literal(tree), span)
+                return syntax.Constant(self.literal(tree), span)
             case "minus" if tree_of(tree.children[1]).data == "number":
-                return Constant(self.literal(tree), span)
+                return syntax.Constant(self.literal(tree), span)
             case "minus" if self._of == "condition" and _is_literal(tree_of(tree.children[1])):
                 raise self.fault(tree, "a string has no negative")
             case "minus":
-                return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
+                return syntax.Arithmetic(
+                    "-", syntax.Constant(0.0, span), self.operand(tree.children[1]), span
+                )
             case "decorated":
                 text = str(tree.children[0])
                 number, _, name = text[1:].partition(".")
-                return Decorated(int(number or 0), name, span)
+                return syntax.Decorated(int(number or 0), name, span)
             case "arithmetic":
                 left, sign, right = tree.children
                 operator = cast(Any, str(sign).lower())
-                return Arithmetic(operator, self.operand(left), self.operand(right), span)
+                return syntax.Arithmetic(operator, self.operand(left), self.operand(right), span)
             case "path" if calls(tree):
                 return self._call(tree_of(tree.children[0]), span)
             case "path":
@@ -451,7 +445,7 @@ class Formulas:
             case _:
                 raise self.fault(span, "this has no value to compare")
 
-    def _call(self, tree: Tree[Token], span: Span) -> Call:
+    def _call(self, tree: Tree[Token], span: syntax.Span) -> syntax.Call:
         name, functions = function_name(tree), {**_FUNCTIONS[self._of], **TESTS}
         if name not in functions:
             known: tuple[str, ...] = (*TESTS, *OPERANDS)
@@ -463,31 +457,31 @@ class Formulas:
             raise refusal(span, f"unknown function {name}()", hint)
         function, arguments = functions[name], tuple(map(self.operand, formulas(tree)))
         while name == "concat" and len(arguments) > 2:  # from the right, two at a time
-            arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
+            arguments = (*arguments[:-2], syntax.Call("concat", arguments[-2:], span))
         wrong = _wrong_argument(name, function, arguments)
         if wrong is not None:
             if self._of == "condition":
                 raise self.unsupported(tree, f"{name}() of these arguments")
             raise self.fault(arguments[wrong[0]].span if wrong[0] >= 0 else span, *wrong[1:])
-        arguments += tuple(map(Constant, function.defaults(len(arguments))))
+        arguments += tuple(map(syntax.Constant, function.defaults(len(arguments))))
         self._check_expression(name, formulas(tree)[1:], arguments[1:])
-        return Call(name, arguments, span)
+        return syntax.Call(name, arguments, span)
 
     def _check_expression(
-        self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[Operand]
+        self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[syntax.Operand]
     ) -> None:
         """Raise the error of a regular expression at its place."""
         if name not in ("matches", "replace", "tokenize") or not trees:
             return
         from xscl.language.regex import WrongExpression, expression, replacer  # loads RE2
 
-        texts = [str(one.value) for one in constants if isinstance(one, Constant)]
+        texts = [str(one.value) for one in constants if isinstance(one, syntax.Constant)]
         try:
             (replacer if name == "replace" else expression)(*texts)
         except WrongExpression as error:
             start = span_of(trees[0]).start + 1 + error.at
             message = f"the regular expression: {error.args[0]}"
-            raise self.fault(Span(start, start), message, error.hint) from None
+            raise self.fault(syntax.Span(start, start), message, error.hint) from None
 
     def literal(self, tree: Tree[Token]) -> str | float:
         if tree.data == "minus":
@@ -500,9 +494,9 @@ class Formulas:
             raise self.fault(tree, "the number is too large")
         return number
 
-    def _variable_path(self, tree: Tree[Token]) -> VariablePath:
+    def _variable_path(self, tree: Tree[Token]) -> syntax.VariablePath:
         if self._of != "documents":
-            return VariablePath("", self.path(tree))
+            return syntax.VariablePath("", self.path(tree))
         path = self.path(tree, variable=True)
         first = path.steps[0] if path.steps else None
         if first is not None and first.conditions:
@@ -519,9 +513,11 @@ class Formulas:
             raise self.fault(
                 path.span, "a path between documents starts at a variable", "for example x1/author"
             )
-        return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
+        return syntax.VariablePath(
+            first.test.local, syntax.Path(path.steps[1:], path.text), path.span
+        )
 
-    def path(self, tree: Tree[Token], *, variable: bool = False) -> Path:
+    def path(self, tree: Tree[Token], *, variable: bool = False) -> syntax.Path:
         """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`.
 
         With `variable` it starts at a variable, which is then its first step.
@@ -542,20 +538,20 @@ class Formulas:
             self.step(step, descendant=deep, variable=variable and not i)
             for i, (deep, step) in enumerate(head)
         )
-        return Path(steps, text, span)
+        return syntax.Path(steps, text, span)
 
 
 def _wrong_argument(
-    name: str, function: Function, arguments: Sequence[Operand]
+    name: str, function: Function, arguments: Sequence[syntax.Operand]
 ) -> tuple[int, str, str | None] | None:
     """Return which argument a function does not take, or -1, with a message and a hint; or None."""
     if not function.takes(len(arguments)):
         return -1, f"{name}() takes {function.arity}, not {len(arguments)}", None
     fixed = len(function.arguments) - function.constants
     for at, (argument, kind) in enumerate(zip(arguments, function.arguments, strict=False)):
-        if isinstance(argument, Call) and argument.function in TESTS:
+        if isinstance(argument, syntax.Call) and argument.function in TESTS:
             return at, f"{argument.function}() is a predicate, not a value", None
-        value = argument.value if isinstance(argument, Constant) else None
+        value = argument.value if isinstance(argument, syntax.Constant) else None
         if at >= fixed and not isinstance(value, kind):
             what = "a string in quotes" if kind is str else "a number"
             return at, f"the second argument of {name}() is {what}", None
@@ -568,28 +564,28 @@ def _wrong_argument(
     return None
 
 
-def _has_duration(operands: tuple[Operand, ...]) -> bool:
-    return any(isinstance(one, Call) and one.function == DURATION for one in walk(operands))
+def _has_duration(operands: tuple[syntax.Operand, ...]) -> bool:
+    return any(isinstance(one, syntax.Call) and one.function == DURATION for one in walk(operands))
 
 
-def _is_name(operand: Operand) -> bool:
+def _is_name(operand: syntax.Operand) -> bool:
     """Return True for a variable without a path."""
-    return isinstance(operand, Decorated) or (
-        isinstance(operand, VariablePath) and operand.path == Path()
+    return isinstance(operand, syntax.Decorated) or (
+        isinstance(operand, syntax.VariablePath) and operand.path == syntax.Path()
     )
 
 
-def _as_times(operand: Operand) -> Operand:
+def _as_times(operand: syntax.Operand) -> syntax.Operand:
     """Return an operand of a comparison with a duration: what is in no function is a time.
 
     So are the two sides of a difference that is divided or multiplied.
     """
     match operand:
-        case VariablePath() | Decorated():
-            return Call(DATE_TIME, (operand,), operand.span)
-        case Arithmetic("+" | "-", left, right):
+        case syntax.VariablePath() | syntax.Decorated():
+            return syntax.Call(DATE_TIME, (operand,), operand.span)
+        case syntax.Arithmetic("+" | "-", left, right):
             return replace(operand, left=_as_times(left), right=_as_times(right))
-        case Arithmetic("*" | "div", Arithmetic("-") as left, _):
+        case syntax.Arithmetic("*" | "div", syntax.Arithmetic("-") as left, _):
             return replace(operand, left=_as_times(left))
         case _:
             return operand

@@ -14,27 +14,8 @@ from itertools import repeat
 from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
+from xscl.language import syntax
 from xscl.language.faults import fault, near_miss, unsupported
-from xscl.language.syntax import (
-    Block,
-    Call,
-    Compare,
-    Constant,
-    Decorated,
-    Embedded,
-    Exists,
-    Fold,
-    Join,
-    Next,
-    Operand,
-    Path,
-    Predicate,
-    Query,
-    Span,
-    Step,
-    StreamExpression,
-    VariablePath,
-)
 
 T = TypeVar("T")
 
@@ -43,7 +24,7 @@ class _Fields(dict[type, "tuple[str, ...] | None"]):
     """The fields that the nodes of each class are compared by; None for a class without nodes."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        is_node = is_dataclass(kind) and kind is not Span
+        is_node = is_dataclass(kind) and kind is not syntax.Span
         names = tuple(one.name for one in fields(kind) if one.compare) if is_node else None
         self[kind] = names
         return names
@@ -89,9 +70,9 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
     return made
 
 
-def bound_steps(node: object) -> Iterator[Step]:
+def bound_steps(node: object) -> Iterator[syntax.Step]:
     """Yield the steps of a tree that bind a variable, in the order of the text."""
-    return (one for one in walk(node) if isinstance(one, Step) and one.variable is not None)
+    return (one for one in walk(node) if isinstance(one, syntax.Step) and one.variable is not None)
 
 
 def binds(node: object) -> bool:
@@ -99,20 +80,24 @@ def binds(node: object) -> bool:
     return next(bound_steps(node), None) is not None
 
 
-def leaves(node: object) -> Iterator[VariablePath | Decorated | Constant]:
+def leaves(node: object) -> Iterator[syntax.VariablePath | syntax.Decorated | syntax.Constant]:
     """Yield the names and constants of predicates and operands, from left to right."""
-    return (one for one in walk(node) if isinstance(one, VariablePath | Decorated | Constant))
+    return (
+        one
+        for one in walk(node)
+        if isinstance(one, syntax.VariablePath | syntax.Decorated | syntax.Constant)
+    )
 
 
-def variables(node: Predicate | Operand) -> list[str]:
+def variables(node: syntax.Predicate | syntax.Operand) -> list[str]:
     """Return the variables that occur, each once, in order of appearance."""
-    found = (leaf.variable for leaf in leaves(node) if isinstance(leaf, VariablePath))
+    found = (leaf.variable for leaf in leaves(node) if isinstance(leaf, syntax.VariablePath))
     return list(dict.fromkeys(found))
 
 
 def here(leaf: Any) -> Any:
     """Return a variable as the node `.`, for `rewritten`."""
-    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
+    return replace(leaf, variable="") if isinstance(leaf, syntax.VariablePath) else leaf
 
 
 # -- The shortest form of conditions -------------------------------------------------------
@@ -128,29 +113,29 @@ def shortest(node: T) -> T:
 
 def _shorter(node: Any) -> Any:
     match node:
-        case Exists(Path((Step(conditions=(only,)) as step,), None)):
+        case syntax.Exists(syntax.Path((syntax.Step(conditions=(only,)) as step,), None)):
             bare = replace(step, conditions=())
             match only:
-                case Compare(path, operator, value, None):
-                    return Compare(below((bare,), path), operator, value)
-                case Exists(path):
-                    return Exists(below((bare,), path))
+                case syntax.Compare(path, operator, value, None):
+                    return syntax.Compare(below((bare,), path), operator, value)
+                case syntax.Exists(path):
+                    return syntax.Exists(below((bare,), path))
                 case _:
                     return node
-        case Path():
+        case syntax.Path():
             return _shared(node)
         case _:
             return node
 
 
 @lru_cache(maxsize=4096)
-def _shared(path: Path) -> Path:
+def _shared(path: syntax.Path) -> syntax.Path:
     return path
 
 
-def below(steps: tuple[Step, ...], path: Path) -> Path:
+def below(steps: tuple[syntax.Step, ...], path: syntax.Path) -> syntax.Path:
     """Return the path that goes on with another one, equal ones as one object."""
-    return _shared(Path((*steps, *path.steps), path.text))
+    return _shared(syntax.Path((*steps, *path.steps), path.text))
 
 
 # -- Variables -----------------------------------------------------------------------------
@@ -164,14 +149,14 @@ class JoinScope:
     left: tuple[str, ...]
     right: tuple[str, ...]
 
-    def resolved(self, predicate: Predicate, *, paths: bool) -> Predicate:
+    def resolved(self, predicate: syntax.Predicate, *, paths: bool) -> syntax.Predicate:
         """Return a predicate in which variables stand by their own names only.
 
         Without `paths` only variables can be compared, not paths on them.
         """
 
-        def plain(leaf: Operand) -> Operand:
-            if isinstance(leaf, VariablePath) and leaf.path != Path() and not paths:
+        def plain(leaf: syntax.Operand) -> syntax.Operand:
+            if isinstance(leaf, syntax.VariablePath) and leaf.path != syntax.Path() and not paths:
                 raise self.unsupported_path(leaf.span)
             if not paths:
                 self.refuse_several(leaf)
@@ -179,32 +164,32 @@ class JoinScope:
 
         return rewritten(predicate, plain)
 
-    def refuse_several(self, operand: Operand) -> None:
+    def refuse_several(self, operand: syntax.Operand) -> None:
         """Raise for a function of several values, which no operator over time takes."""
-        if isinstance(operand, Call) and operand.function == "tokenize":
+        if isinstance(operand, syntax.Call) and operand.function == "tokenize":
             what = "tokenize(), which has several values, in an operator over time"
             raise unsupported(self.source, operand.span, what, "use matches(x, 'expression')")
 
-    def unsupported_path(self, span: Span) -> QueryError:
+    def unsupported_path(self, span: syntax.Span) -> QueryError:
         """Return the error for a path on a variable in an operator over time."""
         what = "a path on a variable in an operator over time"
         return unsupported(self.source, span, what, "bind it in the block: [./author->x2]")
 
-    def _plain(self, leaf: Operand) -> Operand:
+    def _plain(self, leaf: syntax.Operand) -> syntax.Operand:
         match leaf:
-            case VariablePath(name):
+            case syntax.VariablePath(name):
                 self.side(name, leaf.span)
                 return leaf
-            case Decorated(0, _):
+            case syntax.Decorated(0, _):
                 raise fault(
                     self.source, leaf.span, "'$.' is the last row of a FOLD", "write $1. or $2."
                 )
-            case Decorated(side, name):
-                return VariablePath(self.own_name(side, name, leaf.span), span=leaf.span)
+            case syntax.Decorated(side, name):
+                return syntax.VariablePath(self.own_name(side, name, leaf.span), span=leaf.span)
             case _:
                 return leaf
 
-    def own_name(self, side: int, name: str, span: Span) -> str:
+    def own_name(self, side: int, name: str, span: syntax.Span) -> str:
         """Return the name of a variable of the left (1) or right (2) input."""
         names = self.left if side == 1 else self.right
         for candidate in (name, f"{name}_1") if side == 1 else (name,):
@@ -213,7 +198,7 @@ class JoinScope:
         where = "left" if side == 1 else "right"
         raise self._unbound(f"${side}.{name}", span, names, f" in the {where} input")
 
-    def side(self, name: str, span: Span) -> int:
+    def side(self, name: str, span: syntax.Span) -> int:
         """Return which input binds a name: 1 or 2."""
         if name in self.right and f"{name}_1" in self.left:
             raise fault(
@@ -226,25 +211,27 @@ class JoinScope:
             return 1 if name in self.left else 2
         raise self._unbound(name, span, (*self.left, *self.right))
 
-    def _unbound(self, name: str, span: Span, known: Iterable[str], where: str = "") -> QueryError:
+    def _unbound(
+        self, name: str, span: syntax.Span, known: Iterable[str], where: str = ""
+    ) -> QueryError:
         hint = near_miss(name.rpartition(".")[2], known)
         return fault(self.source, span, f"the variable {name!r} is not bound{where}", hint)
 
 
-def distinct_names(expression: StreamExpression, source: str) -> StreamExpression:
+def distinct_names(expression: syntax.StreamExpression, source: str) -> syntax.StreamExpression:
     """Return an expression each of whose variables has a name of its own; raises QueryError."""
     match expression:
-        case Block():
+        case syntax.Block():
             _refuse_repeated(bound_names(expression), set(), source)
             return expression
-        case Query(inner):
+        case syntax.Query(inner):
             return replace(expression, expression=distinct_names(inner, source))
-        case Join() | Next() | Fold():
+        case syntax.Join() | syntax.Next() | syntax.Fold():
             left = distinct_names(expression.left, source)
             right = distinct_names(expression.right, source)
             others, own = list(_bound(right)), {name for name, _ in _bound(left)}
             common = own.intersection(name for name, _ in others)
-            if common and isinstance(expression, Next | Fold):
+            if common and isinstance(expression, syntax.Next | syntax.Fold):
                 left = _renamed(left, {name: f"{name}_1" for name in common})
                 own = {name for name, _ in _bound(left)}
             _refuse_repeated(others, own, source)
@@ -253,42 +240,48 @@ def distinct_names(expression: StreamExpression, source: str) -> StreamExpressio
             assert_never(expression)
 
 
-def _refuse_repeated(bound: Iterable[tuple[str, Span]], known: set[str], source: str) -> None:
+def _refuse_repeated(
+    bound: Iterable[tuple[str, syntax.Span]], known: set[str], source: str
+) -> None:
     for name, span in bound:
         if name in known:
             raise fault(source, span, f"the variable {name!r} is bound twice", "use two names")
         known.add(name)
 
 
-def bound_names(block: Block) -> tuple[tuple[str, Span], ...]:
+def bound_names(block: syntax.Block) -> tuple[tuple[str, syntax.Span], ...]:
     """Return the names that a block binds, in the order of the text, with their places."""
     return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))
 
 
-def _bound(expression: StreamExpression) -> Iterator[tuple[str, Span]]:
+def _bound(expression: syntax.StreamExpression) -> Iterator[tuple[str, syntax.Span]]:
     """Yield the names that an expression binds, with their places; aggregates come last."""
-    if isinstance(expression, Block):
+    if isinstance(expression, syntax.Block):
         yield from bound_names(expression)
         return
-    aggregates: list[tuple[str, Span]] = []
+    aggregates: list[tuple[str, syntax.Span]] = []
     for node in walk(expression):
-        if isinstance(node, Step) and node.variable is not None:
+        if isinstance(node, syntax.Step) and node.variable is not None:
             yield node.variable, node.variable_span
-        elif isinstance(node, Fold):
+        elif isinstance(node, syntax.Fold):
             aggregates.extend((name, node.span) for name, _ in node.aggregates)
     yield from aggregates
 
 
-def _renamed(expression: StreamExpression, names: Mapping[str, str]) -> StreamExpression:
+def _renamed(
+    expression: syntax.StreamExpression, names: Mapping[str, str]
+) -> syntax.StreamExpression:
     """Return an expression with other names of variables, in predicates and constructors, too."""
 
     def renamed(node: Any) -> Any:
         match node:
-            case Step(variable=str(name)) | VariablePath(name) | Embedded(name):
+            case (
+                syntax.Step(variable=str(name)) | syntax.VariablePath(name) | syntax.Embedded(name)
+            ):
                 return replace(node, variable=names.get(name, name))
-            case Decorated(_, name):
+            case syntax.Decorated(_, name):
                 return replace(node, name=names.get(name, name))
-            case Fold(aggregates=aggregates):
+            case syntax.Fold(aggregates=aggregates):
                 own = tuple((names.get(name, name), operand) for name, operand in aggregates)
                 return replace(node, aggregates=own)
             case _:

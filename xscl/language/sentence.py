@@ -6,34 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
+from xscl.language import syntax
 from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
 from xscl.language.scope import binds, bound_steps, distinct_names, leaves, rewritten, walk
-from xscl.language.syntax import (
-    And,
-    Block,
-    Call,
-    Compare,
-    Comparison,
-    ComparisonSign,
-    Condition,
-    Decorated,
-    Exists,
-    Fold,
-    Join,
-    Next,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Predicate,
-    Query,
-    Residual,
-    Step,
-    StreamExpression,
-    TextMatch,
-    VariablePath,
-)
 from xscl.language.unparse import literal, unparse
 from xscl.time_format import UNITS
 
@@ -42,7 +18,7 @@ _ORDINALS = (
     *("sixth", "seventh", "eighth", "ninth", "tenth"),
 )
 _UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
-_VERBS: dict[ComparisonSign, str] = {
+_VERBS: dict[syntax.ComparisonSign, str] = {
     "=": "is",
     "!=": "is not",
     "<": "is less than",
@@ -50,8 +26,8 @@ _VERBS: dict[ComparisonSign, str] = {
     ">": "is more than",
     ">=": "is at least",
 }
-_SHARED: dict[ComparisonSign, str] = {"=": "the same", "!=": "another"}
-_NAMES = VariablePath | Decorated
+_SHARED: dict[syntax.ComparisonSign, str] = {"=": "the same", "!=": "another"}
+_NAMES = syntax.VariablePath | syntax.Decorated
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
 _ALONE: Mapping[tuple[bool, bool], str] = {
@@ -73,9 +49,9 @@ def sentence(source: str) -> str:
     query = parse(source)
     expression = distinct_names(query.expression, source)
     reading = _Reading(expression)
-    begin = "Tell me about each" if isinstance(expression, Block) else "Tell me when"
+    begin = "Tell me about each" if isinstance(expression, syntax.Block) else "Tell me when"
     words = reading.clause(expression)
-    if isinstance(expression, Block):
+    if isinstance(expression, syntax.Block):
         words = words.partition(" ")[2]
     once = ", each result once" if query.distinct else ""
     made = "" if query.select is None else f"; write <{query.select.name}> of it"
@@ -86,7 +62,7 @@ def sentence(source: str) -> str:
 class _Reading:
     """The blocks of one query by number, and the names of its variables' nodes."""
 
-    def __init__(self, expression: StreamExpression) -> None:
+    def __init__(self, expression: syntax.StreamExpression) -> None:
         self._blocks = _blocks(expression)
         self._places = {
             step.variable: (number, "time" if block.is_calendar else _local(step))
@@ -94,29 +70,29 @@ class _Reading:
             for step in bound_steps(block)
         }
 
-    def clause(self, expression: StreamExpression) -> str:
+    def clause(self, expression: syntax.StreamExpression) -> str:
         """Return the words of an expression: a noun phrase for a block, else a clause."""
         match expression:
-            case Block():
+            case syntax.Block():
                 return self._noun(expression)
-            case Query(inner):
+            case syntax.Query(inner):
                 return self.clause(inner)
-            case Join(left, right, predicate, operator=operator) if not operator.follows:
+            case syntax.Join(left, right, predicate, operator=operator) if not operator.follows:
                 near = _apart(expression.relation)
                 words = f"{self._side(left)} and {self._side(right)} {near}"
                 once = ", each pair once" if operator is SYMMETRIC_JOIN else ""
                 return self._with(words, right, predicate) + once + _ALONE[expression.alone]
-            case Join(left, right, predicate, alone=(waits, _), negated=negated):
+            case syntax.Join(left, right, predicate, alone=(waits, _), negated=negated):
                 within = _within(expression.relation)
                 verb = _chained(left) or ("is not followed" if negated else "is followed")
                 late = ", or is not in that time" if waits and not negated else ""
                 words = f"{self.clause(left)}{_comma(left)} {verb}{within} by {self._side(right)}"
                 return self._with(words, right, predicate) + late
-            case Next(left, right, predicate):
+            case syntax.Next(left, right, predicate):
                 verb = "then next" if _chained(left) else "is next followed"
                 words = f"{self.clause(left)}{_comma(left)} {verb} by {self._side(right)}"
                 return self._with(words, right, predicate)
-            case Fold(left, right, predicate, again, aggregates):
+            case syntax.Fold(left, right, predicate, again, aggregates):
                 verb = "then" if _chained(left) else "is followed"
                 words = (
                     f"{self.clause(left)}{_comma(left)} {verb} by one or more,"
@@ -131,20 +107,20 @@ class _Reading:
             case _:
                 assert_never(expression)
 
-    def _side(self, expression: StreamExpression) -> str:
+    def _side(self, expression: syntax.StreamExpression) -> str:
         """Return the words of an operand: a clause stands in parentheses."""
         words = self.clause(expression)
-        while isinstance(expression, Query):
+        while isinstance(expression, syntax.Query):
             expression = expression.expression
-        return words if isinstance(expression, Block) else f"({words})"
+        return words if isinstance(expression, syntax.Block) else f"({words})"
 
-    def _last(self, expression: StreamExpression) -> int:
+    def _last(self, expression: syntax.StreamExpression) -> int:
         """Return the number of the last block of an expression."""
         return self._blocks.index(_blocks(expression)[-1])
 
     # -- Blocks ----------------------------------------------------------------------------
 
-    def _noun(self, block: Block) -> str:
+    def _noun(self, block: syntax.Block) -> str:
         """Return the words of a block: `an item of news whose category is 'sea'`."""
         if block.is_calendar:
             words = calendar_words(block.stream)
@@ -160,11 +136,13 @@ class _Reading:
 
     # -- Predicates ------------------------------------------------------------------------
 
-    def _with(self, words: str, right: StreamExpression, predicate: Predicate | None) -> str:
+    def _with(
+        self, words: str, right: syntax.StreamExpression, predicate: syntax.Predicate | None
+    ) -> str:
         """Return a clause with the comparisons of its operator."""
         if predicate is None:
             return words
-        parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+        parts = predicate.parts if isinstance(predicate, syntax.And) else (predicate,)
         shared = {part: text for part in parts if (text := self._shared(part)) is not None}
         last = self._last(right)
         rest = " and ".join(self._said(part, last) for part in parts if part not in shared)
@@ -172,103 +150,107 @@ class _Reading:
         words += f" with {told[0]}" if told else ""
         return f"{words}{' and' if told else ''} where {rest}" if rest else words
 
-    def _shared(self, part: Predicate) -> str | None:
+    def _shared(self, part: syntax.Predicate) -> str | None:
         """Return `the same title` or `another title`, None for other comparisons."""
-        if not isinstance(part, Comparison) or part.operator not in _SHARED:
+        if not isinstance(part, syntax.Comparison) or part.operator not in _SHARED:
             return None
         sides = [self._property(operand) for operand in (part.left, part.right)]
         return f"{_SHARED[part.operator]} {sides[0]}" if sides[0] and sides[0] == sides[1] else None
 
-    def _property(self, operand: Operand) -> str:
+    def _property(self, operand: syntax.Operand) -> str:
         """Return an operand with the names of nodes in place of variables; empty for others."""
-        named = any(isinstance(leaf, VariablePath | Decorated) for leaf in leaves(operand))
-        if not named or any(isinstance(one, Decorated) and not one.input for one in walk(operand)):
+        named = any(
+            isinstance(leaf, syntax.VariablePath | syntax.Decorated) for leaf in leaves(operand)
+        )
+        if not named or any(
+            isinstance(one, syntax.Decorated) and not one.input for one in walk(operand)
+        ):
             return ""
         return unparse(rewritten(operand, self._named))
 
-    def _named(self, leaf: Operand) -> Operand:
-        return VariablePath(self._leaf(leaf)) if isinstance(leaf, _NAMES) else leaf
+    def _named(self, leaf: syntax.Operand) -> syntax.Operand:
+        return syntax.VariablePath(self._leaf(leaf)) if isinstance(leaf, _NAMES) else leaf
 
-    def _leaf(self, leaf: VariablePath | Decorated) -> str:
+    def _leaf(self, leaf: syntax.VariablePath | syntax.Decorated) -> str:
         """Return the name of the node that a variable or a path leads to."""
-        if isinstance(leaf, Decorated):  # the left one of two equal names has a suffix
+        if isinstance(leaf, syntax.Decorated):  # the left one of two equal names has a suffix
             left = self._places.get(f"{leaf.name}_1", (0, leaf.name))
             return self._places.get(leaf.name, left)[1]
         if leaf.path.steps:
             return _local(leaf.path.steps[-1])
         return self._places.get(leaf.variable, (0, leaf.variable))[1]
 
-    def _said(self, predicate: Predicate, last: int) -> str:
+    def _said(self, predicate: syntax.Predicate, last: int) -> str:
         """Return the words of a predicate; `last` is the block that is called `its`."""
         match predicate:
-            case Comparison(operator, left, right):
+            case syntax.Comparison(operator, left, right):
                 return f"{self._value(left, last)} {_VERBS[operator]} {self._value(right, last)}"
-            case Call(function, (left, right)) if function in _TESTS:
+            case syntax.Call(function, (left, right)) if function in _TESTS:
                 return f"{self._value(left, last)} {_TESTS[function]} {self._value(right, last)}"
-            case Call():
+            case syntax.Call():
                 return unparse(predicate)
-            case And(parts):
+            case syntax.And(parts):
                 return " and ".join(self._said(part, last) for part in parts)
-            case Or(parts):
+            case syntax.Or(parts):
                 return f"({' or '.join(self._said(part, last) for part in parts)})"
-            case Not(part):
+            case syntax.Not(part):
                 return f"not ({self._said(part, last)})"
             case _:
                 assert_never(predicate)
 
-    def _value(self, operand: Operand, last: int) -> str:
+    def _value(self, operand: syntax.Operand, last: int) -> str:
         """Return the words of an operand: `its title`, `the first's title`."""
         match operand:
-            case VariablePath(variable) if variable in self._places:
+            case syntax.VariablePath(variable) if variable in self._places:
                 number, _ = self._places[variable]
                 whose = "its" if number == last else f"the {_ordinal(number)}'s"
                 return f"{whose} {self._leaf(operand)}"
-            case Decorated(number):
+            case syntax.Decorated(number):
                 return f"{_WHOSE[number]} {self._leaf(operand)}"
-            case Call(function, arguments):
+            case syntax.Call(function, arguments):
                 return f"{function}({', '.join(self._value(one, last) for one in arguments)})"
             case _:
                 return unparse(operand)
 
 
-def _blocks(expression: StreamExpression) -> list[Block]:
-    return [one for one in walk(expression) if isinstance(one, Block)]
+def _blocks(expression: syntax.StreamExpression) -> list[syntax.Block]:
+    return [one for one in walk(expression) if isinstance(one, syntax.Block)]
 
 
-def _tested(condition: Condition) -> str:
+def _tested(condition: syntax.Condition) -> str:
     """Return the words of a condition on one document; empty for one that only binds."""
     match condition:
-        case Exists(path):
+        case syntax.Exists(path):
             return "" if binds(path) else f"with {_words(path)}"
-        case Compare(path, operator, value, None):
+        case syntax.Compare(path, operator, value, None):
             return f"whose {_words(path)} {_VERBS[operator]} {literal(value)}"
-        case TextMatch(function, path, value, None, ""):
+        case syntax.TextMatch(function, path, value, None, ""):
             return f"whose {_words(path)} {_TESTS[function]} {literal(value)}"
-        case Compare() | TextMatch() | Residual():
+        case syntax.Compare() | syntax.TextMatch() | syntax.Residual():
             return f"where {unparse(condition)}"
-        case And(parts):
+        case syntax.And(parts):
             return " and ".join(_each(parts))
-        case Or(parts):
+        case syntax.Or(parts):
             return " or ".join(_each(parts))
-        case Not(Compare(path, "=", value, None)):
+        case syntax.Not(syntax.Compare(path, "=", value, None)):
             return f"without the {_words(path)} {literal(value)}"
-        case Not(Exists(path)) if not binds(path):
+        case syntax.Not(syntax.Exists(path)) if not binds(path):
             return f"without {_words(path)}"
-        case Not(part):
+        case syntax.Not(part):
             return f"but not {_tested(part)}"
         case _:
             assert_never(condition)
 
 
-def _each(parts: Iterable[Condition]) -> Iterator[str]:
+def _each(parts: Iterable[syntax.Condition]) -> Iterator[str]:
     return (words for part in parts if (words := _tested(part)) != "")
 
 
-def _words(path: Path) -> str:
+def _words(path: syntax.Path) -> str:
     return _local(path.steps[-1]) if path.steps else "text"
 
 
-def _local(step: Step) -> str:
+def _local(step: syntax.Step) -> str:
     return step.test.local or "*"
 
 
@@ -306,14 +288,14 @@ def _distance(ticks: int, of: str) -> str:
     return f"{_span(abs(ticks))} {'after' if ticks > 0 else 'before'} {of}"
 
 
-def _chained(left: StreamExpression) -> str:
+def _chained(left: syntax.StreamExpression) -> str:
     """Return the verb after a chain of FOLLOWED BY; empty after anything else."""
-    follows = isinstance(left, Join) and left.operator.follows and not left.negated
+    follows = isinstance(left, syntax.Join) and left.operator.follows and not left.negated
     return "then" if follows else ""
 
 
-def _comma(left: StreamExpression) -> str:
-    return "," if isinstance(left, Join | Next | Fold) else ""
+def _comma(left: syntax.StreamExpression) -> str:
+    return "," if isinstance(left, syntax.Join | syntax.Next | syntax.Fold) else ""
 
 
 def _ordinal(number: int) -> str:

@@ -12,94 +12,64 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
+from xscl.language import syntax
 from xscl.language.names import PREFIXES
-from xscl.language.syntax import (
-    And,
-    Arithmetic,
-    Block,
-    Call,
-    Compare,
-    Comparison,
-    Computed,
-    Condition,
-    Constant,
-    ConstructorPart,
-    Decorated,
-    Element,
-    Exists,
-    Fold,
-    Join,
-    NameTest,
-    Next,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Predicate,
-    Query,
-    Residual,
-    Step,
-    StreamExpression,
-    TextMatch,
-    Through,
-    VariablePath,
-    Window,
-)
 from xscl.time_format import UNITS
 
 MEMBER = ". intersect ("
 """The text before a path that selects a node, in a condition that the node is among them."""
 
 Printable: TypeAlias = (
-    "StreamExpression | Path | Condition | Predicate | Operand | Window | Element"
+    "syntax.StreamExpression | syntax.Path | syntax.Condition | syntax.Predicate | syntax.Operand"
+    " | syntax.Window | syntax.Element"
 )
 
 
 def unparse(node: Printable) -> str:
     """Return the text of a query or of a part of one; a path is printed relative."""
     match node:
-        case Query():
+        case syntax.Query():
             return _query(node)
-        case Block(stream, (step,)) if node.is_calendar:
+        case syntax.Block(stream, (step,)) if node.is_calendar:
             return stream if step.variable is None else f"{stream}->{step.variable}"
-        case Block(stream, steps):
+        case syntax.Block(stream, steps):
             derived = steps[-1].derived if steps else None
             tail = "" if derived is None else f" | {unparse(derived)}"
             return stream + "".join(map(_step, steps)) + tail
-        case Join() | Next() | Fold():
+        case syntax.Join() | syntax.Next() | syntax.Fold():
             return _operation(node)
-        case Window():
+        case syntax.Window():
             return _window(node)
-        case Path():
+        case syntax.Path():
             return _path(node)
-        case Element():
+        case syntax.Element():
             return _element(node, {})
-        case Exists(path):
+        case syntax.Exists(path):
             return _path(path)
-        case Compare(path, operator, value, through):
+        case syntax.Compare(path, operator, value, through):
             return f"{_through(path, through)} {operator} {literal(value)}"
-        case TextMatch(function, path, value, through, flags):
+        case syntax.TextMatch(function, path, value, through, flags):
             last = f", {literal(flags)}" if flags else ""
             return f"{function}({_through(path, through)}, {literal(value)}{last})"
-        case Residual(text, selects):
+        case syntax.Residual(text, selects):
             return f"{MEMBER}{text})" if selects else text
-        case And(parts):
+        case syntax.And(parts):
             return " and ".join(map(_grouped, parts))
-        case Or(parts):
+        case syntax.Or(parts):
             return " or ".join(map(_grouped, parts))
-        case Not(part):
+        case syntax.Not(part):
             return f"not({unparse(part)})"
-        case Comparison(operator, left, right):
+        case syntax.Comparison(operator, left, right):
             return f"{unparse(left)} {operator} {unparse(right)}"
-        case VariablePath(variable, path):
+        case syntax.VariablePath(variable, path):
             return (variable or ".") + _rest(path)
-        case Decorated(number, name):
+        case syntax.Decorated(number, name):
             return f"${number or ''}.{name}"
-        case Constant(value):
+        case syntax.Constant(value):
             return literal(value)
-        case Call(function, arguments):
+        case syntax.Call(function, arguments):
             return f"{function}({', '.join(map(unparse, arguments))})"
-        case Arithmetic(operator, left, right):
+        case syntax.Arithmetic(operator, left, right):
             return f"({unparse(left)} {operator} {unparse(right)})"
         case _:
             assert_never(node)
@@ -108,7 +78,7 @@ def unparse(node: Printable) -> str:
 # -- Queries and stream expressions --------------------------------------------------------
 
 
-def _query(query: Query, *, within: bool = False) -> str:
+def _query(query: syntax.Query, *, within: bool = False) -> str:
     """Return a query; within another it always has a clause that makes it one."""
     select = ""
     if query.select is not None or query.distinct or (within and query.publish is None):
@@ -119,31 +89,31 @@ def _query(query: Query, *, within: bool = False) -> str:
     return f"{select}{_inner(query.expression)}{publish}"
 
 
-def _inner(expression: StreamExpression) -> str:
-    if isinstance(expression, Query):
+def _inner(expression: syntax.StreamExpression) -> str:
+    if isinstance(expression, syntax.Query):
         return f"({_query(expression, within=True)})"
     return unparse(expression)
 
 
-def _operation(expression: Join | Next | Fold) -> str:
+def _operation(expression: syntax.Join | syntax.Next | syntax.Fold) -> str:
     left, right = _inner(expression.left), _inner(expression.right)
-    if isinstance(expression.left, Join) and _otherwise(expression.left):
+    if isinstance(expression.left, syntax.Join) and _otherwise(expression.left):
         left = f"({left})"
-    if not isinstance(expression.right, Block | Query):
+    if not isinstance(expression.right, syntax.Block | syntax.Query):
         right = f"({right})"
     match expression:
-        case Join(predicate=predicate, window=window):
+        case syntax.Join(predicate=predicate, window=window):
             constraint = _constraint(predicate, window)
             return f"{left} {expression.name}{constraint} {right}{_otherwise(expression)}"
-        case Next(predicate=predicate):
+        case syntax.Next(predicate=predicate):
             return f"{left} NEXT{_braces(_predicates(predicate))} {right}"
-        case Fold(predicate=predicate, again=again, aggregates=aggregates):
+        case syntax.Fold(predicate=predicate, again=again, aggregates=aggregates):
             named = [f"{unparse(value)} AS {name}" for name, value in aggregates]
             items = _braces([*_predicates(predicate, again), *named])
             return f"{left} {'LONGEST ' if expression.longest else ''}FOLD{items} {right}"
 
 
-def _otherwise(join: Join) -> str:
+def _otherwise(join: syntax.Join) -> str:
     """Return the ELSE of a join; empty without one."""
     if join.negated or not any(join.alone):
         return ""
@@ -152,12 +122,12 @@ def _otherwise(join: Join) -> str:
     return " ELSE LEFT" if join.alone[0] else " ELSE RIGHT"
 
 
-def _predicates(*predicates: Predicate | None) -> list[str]:
+def _predicates(*predicates: syntax.Predicate | None) -> list[str]:
     return [unparse(predicate) for predicate in predicates if predicate is not None]
 
 
-def _constraint(predicate: Predicate | None, window: Window) -> str:
-    if window == Window():
+def _constraint(predicate: syntax.Predicate | None, window: syntax.Window) -> str:
+    if window == syntax.Window():
         return _braces(_predicates(predicate))
     return f"{{{''.join(_predicates(predicate))}, {_window(window)}}}"
 
@@ -166,7 +136,7 @@ def _braces(parts: list[str]) -> str:
     return f"{{{', '.join(parts)}}}" if parts else ""
 
 
-def _window(window: Window) -> str:
+def _window(window: syntax.Window) -> str:
     """Return a window with its bounds."""
     lower = window.lower
     least = "" if lower is None else f"{_length(lower.ticks, lower.unit)} TO "
@@ -187,46 +157,46 @@ def _length(ticks: int | None, unit: str | None) -> str:
 # -- Paths and conditions ------------------------------------------------------------------
 
 
-def _grouped(part: Condition | Predicate) -> str:
+def _grouped(part: syntax.Condition | syntax.Predicate) -> str:
     text = unparse(part)
-    return f"({text})" if isinstance(part, And | Or | Residual) else text
+    return f"({text})" if isinstance(part, syntax.And | syntax.Or | syntax.Residual) else text
 
 
-def _path(path: Path) -> str:
+def _path(path: syntax.Path) -> str:
     return f".{_rest(path)}"
 
 
-def _through(path: Path, through: Through | None) -> str:
+def _through(path: syntax.Path, through: syntax.Through | None) -> str:
     """Return the tested value of a path."""
     match through:
         case None:
             return _path(path)
-        case Through("count"):
+        case syntax.Through("count"):
             return f"count({_path(path)})"
-        case Through("each", operand):
+        case syntax.Through("each", operand):
             return f"{_path(path)}/{unparse(operand)}"
-        case Through(_, operand):
+        case syntax.Through(_, operand):
             return unparse(_at(path, operand))
 
 
-def _at(path: Path, operand: Operand) -> Operand:
+def _at(path: syntax.Path, operand: syntax.Operand) -> syntax.Operand:
     """Return an operand over `.` at the end of a path."""
     match operand:
-        case VariablePath("", Path((), None)):
-            return VariablePath("", path)
-        case Call(function, arguments):
-            return Call(function, tuple(_at(path, argument) for argument in arguments))
+        case syntax.VariablePath("", syntax.Path((), None)):
+            return syntax.VariablePath("", path)
+        case syntax.Call(function, arguments):
+            return syntax.Call(function, tuple(_at(path, argument) for argument in arguments))
         case _:
             return operand
 
 
-def _rest(path: Path) -> str:
+def _rest(path: syntax.Path) -> str:
     """Return the steps of a path, to stand behind a dot or a variable."""
     tail = {None: "", "child": "/text()", "descendant": "//text()"}[path.text]
     return "".join(map(_step, path.steps)) + tail
 
 
-def _step(step: Step) -> str:
+def _step(step: syntax.Step) -> str:
     if step.derived is not None:
         return ""
     slash = "//" if step.descendant else "/"
@@ -236,7 +206,7 @@ def _step(step: Step) -> str:
     return f"{slash}{at}{_name(step.test)}{bound}{conditions}"
 
 
-def _name(test: NameTest) -> str:
+def _name(test: syntax.NameTest) -> str:
     local = test.local or "*"
     match test.uri:
         case None:
@@ -271,7 +241,7 @@ _TEXT = str.maketrans(
 )
 
 
-def _element(element: Element, outer: Mapping[str, str], default: str = "") -> str:
+def _element(element: syntax.Element, outer: Mapping[str, str], default: str = "") -> str:
     """Return a constructor.
 
     `outer` has the prefixes of the elements around it, by namespace, and
@@ -294,16 +264,16 @@ def _element(element: Element, outer: Mapping[str, str], default: str = "") -> s
     ]
     start = " ".join([f"<{name}", *written])
     children = "".join(
-        _element(child, prefixes, default) if isinstance(child, Element) else _part(child)
+        _element(child, prefixes, default) if isinstance(child, syntax.Element) else _part(child)
         for child in element.children
     )
     return f"{start}>{children}</{name}>" if children else f"{start}/>"
 
 
-def _part(part: ConstructorPart) -> str:
+def _part(part: syntax.ConstructorPart) -> str:
     if isinstance(part, str):
         return part.translate(_TEXT)
-    if isinstance(part, Computed):
+    if isinstance(part, syntax.Computed):
         return f"{{{unparse(part.operand)}}}"
     inner = part.variable + _rest(part.path)
     return f"{{string({inner})}}" if part.as_string else f"{{{inner}}}"

@@ -29,20 +29,10 @@ from templates.model.join_graph import (
     minor,
 )
 from xscl.errors import TooComplex
+from xscl.language import normalform as nf
 from xscl.language.constants import ShapeMemo, filler
 from xscl.language.faults import fault
 from xscl.language.limits import admit
-from xscl.language.normalform import (
-    AbsenceForm,
-    CalendarForm,
-    Joined,
-    NormalForm,
-    NormalQuery,
-    Scan,
-    aggregates,
-    components,
-    normalise,
-)
 from xscl.language.parser import parse
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Call, Exists, Operand, Predicate, Query, Step, VariablePath
@@ -153,7 +143,7 @@ class CompiledQuery:
     """
 
     source: str
-    normal: NormalQuery
+    normal: nf.NormalQuery
     patterns: tuple[Pattern, ...]
     joins: tuple[CompiledJoin, ...]
     components: tuple[int, ...]
@@ -185,7 +175,7 @@ def too_deep(source: str) -> TooComplex:
 
 
 def _compiled(query: Query, source: str) -> CompiledQuery:
-    normal = normalise(query, source)
+    normal = nf.normalise(query, source)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)
@@ -195,8 +185,8 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
         else _join(one, normal.outputs, source)
         for one in normal.joins
     )
-    covered = components(normal.form)
-    return CompiledQuery(source, normal, patterns, joins, covered, aggregates(normal.form))
+    covered = nf.components(normal.form)
+    return CompiledQuery(source, normal, patterns, joins, covered, nf.aggregates(normal.form))
 
 
 def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
@@ -304,7 +294,7 @@ class PlanShape:
     places: Mapping[str, int]
     distinct: bool
     publish: str | None
-    form: NormalForm
+    form: nf.NormalForm
     joins: tuple[PlannedJoin, ...]
 
     @cached_property
@@ -318,9 +308,9 @@ class PlanShape:
         if self.publish is not None:
             return None
         match self.form:
-            case Scan():
+            case nf.Scan():
                 return self.joins[0]
-            case Joined(Scan(), Scan(), joins=(_,)) if self.joins[0].residual is None:
+            case nf.Joined(nf.Scan(), nf.Scan(), joins=(_,)) if self.joins[0].residual is None:
                 return self.joins[0]
             case _:
                 return None
@@ -363,11 +353,11 @@ class QueryPlan:
     def delays(self) -> tuple[tuple[str, int], ...]:
         """Return the streams, each with the time of the deadlines that its documents wait for."""
 
-        def of(part: NormalForm, time: int) -> Iterator[tuple[str, int]]:
-            if isinstance(part, Scan | CalendarForm):
+        def of(part: nf.NormalForm, time: int) -> Iterator[tuple[str, int]]:
+            if isinstance(part, nf.Scan | nf.CalendarForm):
                 yield self.shape.blocks[part.component], time
                 return
-            later = time + part.window if isinstance(part, AbsenceForm) else time
+            later = time + part.window if isinstance(part, nf.AbsenceForm) else time
             yield from (*of(part.left, later), *of(part.right, later))
 
         return tuple(dict.fromkeys(of(self.shape.form, 0)))

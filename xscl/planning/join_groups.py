@@ -11,30 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from xscl.language.normalform import (
-    AbsenceForm,
-    Folded,
-    Following,
-    Joined,
-    forms,
-)
+from xscl.language import normalform as nf
+from xscl.language import syntax
 from xscl.language.scope import leaves
-from xscl.language.syntax import (
-    And,
-    Call,
-    Comparison,
-    Constant,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Predicate,
-    Step,
-    VariablePath,
-)
 from xscl.planning.compile import CompiledJoin, CompiledQuery
 
-ITSELF = Path()
+ITSELF = syntax.Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +24,7 @@ class ComparedOperand:
     """A variable, and a path from its node to those that are compared."""
 
     variable: str
-    path: Path = ITSELF
+    path: syntax.Path = ITSELF
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +53,22 @@ def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
 
 
 def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
-    for part in forms(query.normal.form):
+    for part in nf.forms(query.normal.form):
         match part:
-            case Joined(joins=numbers):
+            case nf.Joined(joins=numbers):
                 for join in map(query.joins.__getitem__, numbers):
                     for edge in join.graph.edges:
                         both = [*_node(join, edge.left), *_node(join, edge.right)]
                         yield both, edge.operator == "="
                     yield from _of_predicate(join.residual)
-            case Folded(folding=folding):
+            case nf.Folded(folding=folding):
                 begins = dict(folding.begins)
                 for predicate in (folding.predicate, folding.again):
                     for places, is_equal in _of_predicate(predicate):
                         named = [place.variable for place in places]
                         first = [ComparedOperand(begins[name]) for name in named if name in begins]
                         yield [*places, *first], is_equal
-            case Following(predicate=predicate) | AbsenceForm(predicate=predicate):
+            case nf.Following(predicate=predicate) | nf.AbsenceForm(predicate=predicate):
                 yield from _of_predicate(predicate)
             case _:
                 pass  # blocks and calendars
@@ -99,38 +81,38 @@ def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
     if side.pattern is None:
         yield from _places(side.leaves[local - 1][1]) if local else ()
         return
-    steps: list[Step] = []
+    steps: list[syntax.Step] = []
     for above in reversed(side.pattern.chain(local)):
         node = side.pattern.nodes[above]
         if node.variable is not None and not node.variable.startswith("$"):
-            yield ComparedOperand(node.variable, Path(tuple(reversed(steps))))
+            yield ComparedOperand(node.variable, syntax.Path(tuple(reversed(steps))))
             return
         if node.step.derived is None:
             steps.append(node.step)
 
 
-def _of_predicate(predicate: Predicate | None) -> Iterator[_Comparison]:
+def _of_predicate(predicate: syntax.Predicate | None) -> Iterator[_Comparison]:
     match predicate:
         case None:
             return
-        case And(parts) | Or(parts):
+        case syntax.And(parts) | syntax.Or(parts):
             for part in parts:
                 yield from _of_predicate(part)
-        case Not(part):
+        case syntax.Not(part):
             yield from ((places, False) for places, _ in _of_predicate(part))
-        case Comparison(operator):
+        case syntax.Comparison(operator):
             yield _places(predicate), operator == "="
-        case Call():
+        case syntax.Call():
             yield _places(predicate), False
         case _:
             assert_never(predicate)
 
 
-def _places(node: Predicate | Operand) -> list[ComparedOperand]:
+def _places(node: syntax.Predicate | syntax.Operand) -> list[ComparedOperand]:
     return [
         ComparedOperand(leaf.variable, leaf.path)
-        if isinstance(leaf, VariablePath)
+        if isinstance(leaf, syntax.VariablePath)
         else ComparedOperand(leaf.name)
         for leaf in leaves(node)
-        if not isinstance(leaf, Constant)
+        if not isinstance(leaf, syntax.Constant)
     ]

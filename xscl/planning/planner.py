@@ -25,18 +25,8 @@ from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Registry, RowOfRT
+from xscl.language import normalform as nf
 from xscl.language.lowering import ColumnKind, OneSidedNumbers
-from xscl.language.normalform import (
-    AbsenceForm,
-    CalendarForm,
-    Folded,
-    Following,
-    Joined,
-    NormalForm,
-    OverTime,
-    Scan,
-    read_components,
-)
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
@@ -223,30 +213,30 @@ class _Lowering:
         self._updates = updates
         self._bound_to = bound_to
 
-    def lower(self, part: NormalForm) -> PlannedStream:
+    def lower(self, part: nf.NormalForm) -> PlannedStream:
         """Return a part of the query in the plan."""
         match part:
-            case Scan():
+            case nf.Scan():
                 return self._read(part)
-            case CalendarForm():
+            case nf.CalendarForm():
                 return self._instants(part)
-            case Joined():
+            case nf.Joined():
                 return self._joined(part)
-            case Following() | Folded() | AbsenceForm():
+            case nf.Following() | nf.Folded() | nf.AbsenceForm():
                 return self._timed(part)
             case _:
                 assert_never(part)
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Scan) -> PlannedStream:
+    def _read(self, part: nf.Scan) -> PlannedStream:
         assert part.join is not None, "the input of a join is a stream of documents"
         documents = self._documents(part.component)
         placed, names = self._place(part.join, [documents], 0)
         operator = self._planner.join(self.planned, placed, [documents])
         return PlannedStream(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _instants(self, part: CalendarForm) -> PlannedStream:
+    def _instants(self, part: nf.CalendarForm) -> PlannedStream:
         name = self._query.shape.blocks[part.component]
         source = self._planner.read_calendar(name)
         self.planned.calendars.append(name)
@@ -260,12 +250,13 @@ class _Lowering:
     def _documents(self, component: int) -> PlannedStream:
         return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: Joined) -> PlannedStream:
+    def _joined(self, part: nf.Joined) -> PlannedStream:
         inner = [
-            side if isinstance(side, Scan) else self.lower(side) for side in (part.left, part.right)
+            side if isinstance(side, nf.Scan) else self.lower(side)
+            for side in (part.left, part.right)
         ]
         sides = [
-            self._documents(side.component) if isinstance(side, Scan) else side for side in inner
+            self._documents(side.component) if isinstance(side, nf.Scan) else side for side in inner
         ]
         covered = tuple(component for side in sides for component in side.components)
         values = tuple(name for side in sides for name in side.values)
@@ -284,7 +275,7 @@ class _Lowering:
 
     def _refined(
         self,
-        part: Joined,
+        part: nf.Joined,
         found: list[tuple[Operator, RowOfRT, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -334,20 +325,20 @@ class _Lowering:
         self.planned.numbers.append(number)
         return number
 
-    def _lateness(self, *parts: NormalForm) -> int:
+    def _lateness(self, *parts: nf.NormalForm) -> int:
         """Return the largest lateness of the streams that some parts read."""
-        read = (component for part in parts for component in read_components(part))
+        read = (component for part in parts for component in nf.read_components(part))
         return max(
             self._planner.lateness(self._query.shape.blocks[component]) for component in read
         )
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: OverTime) -> PlannedStream:
+    def _timed(self, part: nf.OverTime) -> PlannedStream:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, Following | Folded | AbsenceForm)
+            one.waits and not isinstance(below, nf.Following | nf.Folded | nf.AbsenceForm)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part, left.names, right.names, versions=self._updates)
@@ -388,7 +379,7 @@ class _Lowering:
 
     def _collected(
         self,
-        part: OverTime,
+        part: nf.OverTime,
         left: PlannedStream,
         right: PlannedStream,
         made: Timing,
@@ -404,7 +395,7 @@ class _Lowering:
         )
         asked = Wanted("collect", layout, (operator,), width=1)
         collected = self._planner.insert(self.planned, asked)
-        own = part.folding.aggregates if isinstance(part, Folded) else ()
+        own = part.folding.aggregates if isinstance(part, nf.Folded) else ()
         number = self._number(_definition(part, left, right, made, self._bound(operator)))
         return PlannedStream(
             collected,
@@ -423,7 +414,7 @@ class _Lowering:
 
 
 def _definition(
-    part: OverTime, left: PlannedStream, right: PlannedStream, made: Timing, bound: str
+    part: nf.OverTime, left: PlannedStream, right: PlannedStream, made: Timing, bound: str
 ) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"

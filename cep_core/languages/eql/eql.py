@@ -43,21 +43,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cep_core.algebra import Part, Role
-from cep_core.algebra.expressions import (
-    And,
-    Arithmetic,
-    Call,
-    Column,
-    Compare,
-    Every,
-    Expression,
-    Function,
-    Not,
-    Or,
-    TupleItem,
-    rewrite,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import Unordered, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of
@@ -82,7 +68,7 @@ _CLAUSES = "a comma, WITHIN, AFTER MATCH, PUBLISH in this order or the end"
 
 
 def read(
-    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
+    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, ex.Function]
 ) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     reader.expect_word("SELECT")
@@ -100,7 +86,7 @@ def read(
 @dataclass(slots=True)
 class _Query:
     reader: TokenReader
-    functions: Mapping[str, Function]
+    functions: Mapping[str, ex.Function]
     pattern: ReadPattern
     variables: Variables
     span: Extent
@@ -177,7 +163,7 @@ class _Query:
         expression = self._closed(read, [])
         self.variables.require_single(expression)
         default = None
-        if isinstance(expression, Column):
+        if isinstance(expression, ex.Column):
             only = self.variables.references[expression.index]
             if only.index is not None:
                 one = self.variables.of(only)
@@ -190,10 +176,10 @@ class _Query:
 
     # -- WHERE -----------------------------------------------------------------------------
 
-    def _qualifications(self) -> tuple[list[Expression], list[Expression]]:
+    def _qualifications(self) -> tuple[list[ex.Expression], list[ex.Expression]]:
         """Read WHERE; return the conditions that filter, and those that end a match."""
         reader = self.reader
-        found: tuple[list[Expression], list[Expression]] = ([], [])
+        found: tuple[list[ex.Expression], list[ex.Expression]] = ([], [])
         if not reader.take_word("WHERE"):
             return found
         while True:
@@ -210,23 +196,23 @@ class _Query:
             if not reader.take_sign(","):
                 return found
 
-    def _read_by(self, condition: Expression) -> list[PatternVariable]:
+    def _read_by(self, condition: ex.Expression) -> list[PatternVariable]:
         """Return the components that a condition reads."""
-        indexes = [part.index for part in walk(condition) if isinstance(part, Column)]
+        indexes = [part.index for part in ex.walk(condition) if isinstance(part, ex.Column)]
         known = self.variables.references
         read = [known[at] if at >= 0 else self.open[-1 - at] for at in indexes]
         return [self.variables.all[part.component] for part in read]
 
-    def _closed(self, node: Expression, read: Sequence[PatternVariable]) -> Expression:
+    def _closed(self, node: ex.Expression, read: Sequence[PatternVariable]) -> ex.Expression:
         """Return a condition whose open attributes are of each event, of the last one or of all."""
-        if not any(isinstance(part, Column) and part.index < 0 for part in walk(node)):
+        if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
             return node  # itself: what may be vacuous is known by identity
-        if isinstance(node, And | Or | Not):
+        if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
-        many: dict[PatternVariable, dict[int, Column]] = {}  # lists by their numbers
+        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by their numbers
 
-        def closed(part: Expression) -> Expression:
-            if not isinstance(part, Column) or part.index >= 0:
+        def closed(part: ex.Expression) -> ex.Expression:
+            if not isinstance(part, ex.Column) or part.index >= 0:
                 return part
             reference = self.open[-1 - part.index]
             variable = self.variables.of(reference)
@@ -235,20 +221,20 @@ class _Query:
                 column = self.variables.column(reference, part.span)
                 many.setdefault(variable, {})[-part.index] = column
                 kind = variable.node.schema.types[reference.index]
-                return TupleItem(-part.index, kind, span=part.span)
+                return ex.TupleItem(-part.index, kind, span=part.span)
             beside = self.variables.beside(variable)
             each = bool(read) and all(one.position in beside for one in read)
             role: Role = "current" if each else "last"
             return self.variables.column(replace(reference, role=role), part.span)
 
-        made = rewrite(node, closed)
+        made = ex.rewrite(node, closed)
         for lists in many.values():
-            made = Every(tuple(lists), tuple(lists.values()), made, span=node.span)
+            made = ex.Every(tuple(lists), tuple(lists.values()), made, span=node.span)
         return made
 
     # -- values ----------------------------------------------------------------------------
 
-    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
         """Return the attribute of an unqualified name; raises AlgebraError unless there is one."""
         if decorator is not None:
             hint = f"ids are {', '.join(one.name for one in self.variables.all)}"
@@ -258,7 +244,7 @@ class _Query:
             return self._of(having[0], name, span)
         return self.variables.resolve(decorator, name, span)
 
-    def _own(self, reader: TokenReader, selects: bool) -> Expression | None:
+    def _own(self, reader: TokenReader, selects: bool) -> ex.Expression | None:
         """Read what only patterns have, and what only EQL has."""
         token, *after = reader.tokens[reader.at : reader.at + 5]
         signs = [one.text for one in after]
@@ -280,24 +266,24 @@ class _Query:
         found = self.values.read(reader)
         return None if found is None else contains(reader, found)
 
-    def _of(self, variable: PatternVariable, name: str, span: Extent) -> Expression:
+    def _of(self, variable: PatternVariable, name: str, span: Extent) -> ex.Expression:
         """Return an attribute; of a run it is not said to be that of each event or the last."""
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
         return self._opened(variable.part("current", name), span)
 
-    def _opened(self, reference: Part, span: Extent) -> Column:
+    def _opened(self, reference: Part, span: Extent) -> ex.Column:
         if reference not in self.open:
             self.open.append(reference)
-        return Column(2, -1 - self.open.index(reference), span=span)
+        return ex.Column(2, -1 - self.open.index(reference), span=span)
 
     def _require(self, variable: PatternVariable, name: str, span: Extent) -> None:
         if not variable.has(name):
             message = f"{variable.name} has no attribute {name}"
             raise unknown(name, variable.attributes, span, message)
 
-    def _aggregate(self, reader: TokenReader, selects: bool) -> Expression:
+    def _aggregate(self, reader: TokenReader, selects: bool) -> ex.Expression:
         """Read PREV(id.f) in a condition, ALL(id.f) in SELECT."""
         word = reader.next()
         reader.expect_sign("(")
@@ -318,7 +304,7 @@ class _Query:
         reference = variable.part("LIST", attribute.text)
         return self.variables.column(reference, span) if selects else self._opened(reference, span)
 
-    def _time_constraint(self, reader: TokenReader, selects: bool) -> Expression:
+    def _time_constraint(self, reader: TokenReader, selects: bool) -> ex.Expression:
         """Read (id, id) OCCURS WITHIN duration."""
         start = reader.next()
         first = self._id(reader)
@@ -334,7 +320,7 @@ class _Query:
         if not self._are_unordered(first, second):
             pairs = pairs[:1]
         parts = [self._apart(begin, end, time, span) for begin, end in pairs]
-        return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
+        return parts[0] if len(parts) == 1 else ex.And(tuple(parts), span=span)
 
     def _are_unordered(self, first: PatternVariable, second: PatternVariable) -> bool:
         if first.negated or second.negated:
@@ -346,22 +332,22 @@ class _Query:
         )
 
     def _apart(
-        self, begin: PatternVariable, end: PatternVariable, time: Expression, span: Extent
-    ) -> Expression:
+        self, begin: PatternVariable, end: PatternVariable, time: ex.Expression, span: Extent
+    ) -> ex.Expression:
         """Return that one event ends at most so long after another begins."""
         role: Role = "current_end" if end.repeated else "end"
         columns = (
             self.variables.column(end.part(role), span),
             self.variables.column(begin.part("start"), span),
         )
-        return Compare("<=", Arithmetic("-", *columns, span=span), time, span=span)
+        return ex.Compare("<=", ex.Arithmetic("-", *columns, span=span), time, span=span)
 
     def _id(self, reader: TokenReader) -> PatternVariable:
         token: LanguageToken = reader.next()
         return self.values.indexed(reader, token)[0]
 
 
-def contains(reader: TokenReader, place: Expression) -> Expression:
+def contains(reader: TokenReader, place: ex.Expression) -> ex.Expression:
     """Read CONTAINS string, if it follows a field."""
     if not reader.take_word("CONTAINS"):
         return place
@@ -370,4 +356,4 @@ def contains(reader: TokenReader, place: Expression) -> Expression:
         raise reader.expected("a string")
     part = parameter(reader.next())
     start = place.span.start if place.span else token.start
-    return Call("contains", (place, part), span=Extent(start, token.end))
+    return ex.Call("contains", (place, part), span=Extent(start, token.end))

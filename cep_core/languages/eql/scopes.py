@@ -13,19 +13,7 @@ from itertools import chain
 
 from cep_core import algebra
 from cep_core.algebra import Node, Part, Rules
-from cep_core.algebra.expressions import (
-    FALSE,
-    Arithmetic,
-    Column,
-    Compare,
-    Constant,
-    Expression,
-    Function,
-    Or,
-    Time,
-    moved,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.pattern_tree import Chain, Choice, Loop, One, PatternTree, components_aside
 from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError, Extent
@@ -43,10 +31,10 @@ class Scopes:
     """The variables, conditions and items of a query while its groups are lowered."""
 
     variables: Variables
-    functions: Mapping[str, Function]
+    functions: Mapping[str, ex.Function]
     pattern: ReadPattern
-    filters: list[Expression]
-    tests: list[Expression]
+    filters: list[ex.Expression]
+    tests: list[ex.Expression]
     items: list[ResultItem]
     span: Extent
     partition: tuple[str, ...]
@@ -69,8 +57,8 @@ class Scopes:
     def _group(self, group: PatternGroup) -> Node:
         """Return a group as algebra: what is read of it elsewhere."""
         members, guards = group.members, group.guards
-        own: tuple[list[Expression], list[Expression]] = ([], [])
-        guarding: dict[int, list[Expression]] = {one: [] for one in guards}
+        own: tuple[list[ex.Expression], list[ex.Expression]] = ([], [])
+        guarding: dict[int, list[ex.Expression]] = {one: [] for one in guards}
         for kind, conditions in enumerate((self.filters, self.tests)):
             for one in list(conditions):
                 read = self._read_by([one])
@@ -85,7 +73,7 @@ class Scopes:
         shown = [expression for _, expression, _ in self.items]
         outside = [*self.filters, *self.tests, *chain.from_iterable(guarding.values()), *shown]
         columns = dict.fromkeys(
-            part.index for one in outside for part in walk(one) if isinstance(part, Column)
+            part.index for one in outside for part in ex.walk(one) if isinstance(part, ex.Column)
         )
         known = self.variables.references
         self._kept = [known[at] for at in columns if known[at].component in members]
@@ -97,19 +85,19 @@ class Scopes:
         node = self._lowered(group.tree, *own, items, bare)
         if group.time is None:
             return node
-        other: Node = algebra.select(_first_stream(node), FALSE, self.functions)
-        predicate: Expression = FALSE
+        other: Node = algebra.select(_first_stream(node), ex.FALSE, self.functions)
+        predicate: ex.Expression = ex.FALSE
         if guards:
             kinds = [kind for one in guards for kind in self.variables.all[one].node.schema.types]
             made = [self._guarding(one, guarding[one], kinds, guards) for one in guards]
             other = reduce(algebra.union, [row for row, _ in made])
             found = [condition for _, condition in made]
-            predicate = found[0] if len(found) == 1 else Or(tuple(found))
+            predicate = found[0] if len(found) == 1 else ex.Or(tuple(found))
         return algebra.timer(node, other, predicate, group.time, self.functions)
 
     def _guarding(
-        self, guard: int, conditions: Sequence[Expression], kinds: list[type], guards: list[int]
-    ) -> tuple[Node, Expression]:
+        self, guard: int, conditions: Sequence[ex.Expression], kinds: list[type], guards: list[int]
+    ) -> tuple[Node, ex.Expression]:
         """Return the rows of what ends a moment, and when they do.
 
         The condition reads the row of the group as side 1.  Several guards are one input: rows have
@@ -120,29 +108,29 @@ class Scopes:
         if len(guards) > 1:
             before = guards[: guards.index(guard)]
             first = sum(len(self.variables.all[one].node.schema) for one in before)
-            values: list[Expression] = [Constant(None)] * len(kinds)
-            values[first : first + width] = [Column(2, at) for at in range(width)]
-            named = [(f"#{at}", value) for at, value in enumerate([*values, Constant(guard)])]
+            values: list[ex.Expression] = [ex.Constant(None)] * len(kinds)
+            values[first : first + width] = [ex.Column(2, at) for at in range(width)]
+            named = [(f"#{at}", value) for at, value in enumerate([*values, ex.Constant(guard)])]
             node = algebra.project(node, named, self.functions, nulls=[*kinds, int])
-            own = Compare("=", Column(2, len(kinds)), Constant(guard))
-        places: dict[tuple[int, int], Expression] = {}
+            own = ex.Compare("=", ex.Column(2, len(kinds)), ex.Constant(guard))
+        places: dict[tuple[int, int], ex.Expression] = {}
         for at, one in enumerate(self.variables.references):
             if one in self._kept:
-                places[2, at] = Column(1, self._kept.index(one))
+                places[2, at] = ex.Column(1, self._kept.index(one))
             elif one.component == guard:
-                time = Time(2, "begin" if one.role == "start" else "end")
-                places[2, at] = time if one.index is None else Column(2, first + one.index)
-        found = [moved(one, places) for one in conditions]
+                time = ex.Time(2, "begin" if one.role == "start" else "end")
+                places[2, at] = time if one.index is None else ex.Column(2, first + one.index)
+        found = [ex.moved(one, places) for one in conditions]
         return node, conjunction([own, *found] if len(guards) > 1 else found)
 
-    def _read_by(self, conditions: Sequence[Expression]) -> set[int]:
+    def _read_by(self, conditions: Sequence[ex.Expression]) -> set[int]:
         """Return the components that conditions read."""
         known = self.variables.references
         return {
             known[part.index].component
             for one in conditions
-            for part in walk(one)
-            if isinstance(part, Column)
+            for part in ex.walk(one)
+            if isinstance(part, ex.Column)
         }
 
     # -- one scope -------------------------------------------------------------------------
@@ -150,8 +138,8 @@ class Scopes:
     def _lowered(
         self,
         tree: PatternTree,
-        filters: Sequence[Expression],
-        tests: Sequence[Expression],
+        filters: Sequence[ex.Expression],
+        tests: Sequence[ex.Expression],
         items: list[ResultItem],
         rules: Rules,
     ) -> Node:
@@ -176,7 +164,7 @@ class Scopes:
         )
         return found.lowered(conjunction(filters), items)
 
-    def _require_before(self, condition: Expression, latest: Mapping[int, int]) -> None:
+    def _require_before(self, condition: ex.Expression, latest: Mapping[int, int]) -> None:
         """Raise AlgebraError if what ends a match is compared with what comes later."""
         read = self._read_by([condition])
         for stop in read & latest.keys():
@@ -211,14 +199,16 @@ def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int
 
 
 def _window(
-    tree: PatternTree, variables: Variables, conditions: Sequence[Expression]
-) -> Expression | None:
+    tree: PatternTree, variables: Variables, conditions: Sequence[ex.Expression]
+) -> ex.Expression | None:
     """Return the window that a time constraint on the first and the last event implies."""
     parts = tree.parts if isinstance(tree, Chain) else (tree,)
     edges = [_occurring(parts[0]), _occurring(parts[-1])]
     for one in conditions:
         match one:
-            case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
+            case ex.Compare(
+                "<=", ex.Arithmetic("-", ex.Column() as end, ex.Column() as start), time
+            ):
                 known = [variables.references[part.index] for part in (start, end)]
                 places = [reference.component for reference in known]
                 timed = [reference.role for reference in known] in _CONSTRAINTS

@@ -11,16 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cep_core import algebra
-from cep_core.algebra import Component, Loop, Node, One, Part, Rules, patterns
+from cep_core.algebra import Component, Loop, Node, One, Part, Rules, pattern_tree, patterns
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
-from cep_core.algebra.pattern_tree import (
-    PatternTree,
-    Policy,
-    components_aside,
-    components_in,
-    renumbered,
-    trees_in,
-)
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.names import ResultItem, repeated
 from cep_core.languages.reader import TokenReader, parameter
@@ -36,7 +28,7 @@ class PatternLowering:
 
     variables: Variables
     functions: Mapping[str, Function]
-    tree: PatternTree
+    tree: pattern_tree.PatternTree
     rules: Rules
     span: Extent
     partition: tuple[str, ...] = ()
@@ -45,7 +37,9 @@ class PatternLowering:
     def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
         """Return the query as algebra: a pattern, and above it the items of RETURN."""
         columns = self._all() if items is None else items
-        numbers = sorted(components_in(self.tree) | components_aside(self.tree))
+        numbers = sorted(
+            pattern_tree.components_in(self.tree) | pattern_tree.components_aside(self.tree)
+        )
         components = {number: place for place, number in enumerate(numbers)}
         conjuncts, tests = patterns.conjuncts_of(condition), patterns.conjuncts_of(self.tests)
         if self._is_selection():
@@ -70,7 +64,7 @@ class PatternLowering:
                 Component(nodes.index(source), one.repeated)
                 for source, one in zip(sources, variables, strict=True)
             ],
-            renumbered(self.tree, components),
+            pattern_tree.renumbered(self.tree, components),
             [replace(part, component=components[part.component]) for part in parts],
             names,
             patterns.conjunction(moved(one, places) for one in conjuncts),
@@ -100,7 +94,7 @@ class PatternLowering:
     def _require_read(self, conjunct: Expression) -> None:
         """Raise AlgebraError unless there is a moment at which a condition can be tested."""
         found, of = self._references([conjunct]), self.variables.of
-        absent = components_aside(self.tree)
+        absent = pattern_tree.components_aside(self.tree)
         aside = list(dict.fromkeys(of(one).name for one in found if one.component in absent))
         if len(aside) > 1:
             raise AlgebraError(
@@ -147,7 +141,7 @@ class PatternLowering:
 
     def _single(self, conjuncts: list[Expression], columns: list[ResultItem]) -> Node:
         """Return a query of one event as selection and projection."""
-        (number,) = components_in(self.tree)
+        (number,) = pattern_tree.components_in(self.tree)
         places = {
             (2, at): Column(2, one.index or 0) for at, one in enumerate(self.variables.references)
         }
@@ -201,7 +195,7 @@ class PatternLowering:
         return tuple([names.index(name) for name in self.partition])
 
 
-_POLICIES: dict[tuple[str, ...], Policy] = {
+_POLICIES: dict[tuple[str, ...], pattern_tree.Policy] = {
     ("SKIP", "TO", "NEXT"): "to next",
     ("SKIP", "PAST", "LAST"): "past last",
     ("FIRST", "ONLY"): "first only",
@@ -221,7 +215,7 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
 
 def require_partition(pattern: ReadPattern, partition: Collection[str], span: Extent) -> None:
     """Raise AlgebraError at the mark partition if there are no partitions."""
-    marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]
+    marks = [one.mark for one in pattern_tree.trees_in(pattern.tree) if isinstance(one, One | Loop)]
     if "partition" in marks and not partition:
         raise without_partition("the mark partition", span)
 
@@ -242,7 +236,9 @@ def _within(reader: TokenReader) -> tuple[bool, Expression | None]:
     return inclusive, parameter(reader.duration("12 hours", zero=zero))
 
 
-def _after_match(reader: TokenReader, variables: Variables) -> tuple[Policy, int | None]:
+def _after_match(
+    reader: TokenReader, variables: Variables
+) -> tuple[pattern_tree.Policy, int | None]:
     """Read AFTER MATCH and its policy, with the component that it goes to."""
     if not reader.take_word("AFTER"):
         return "none", None

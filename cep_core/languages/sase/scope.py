@@ -12,20 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cep_core.algebra import Node, Part, Role, patterns, project
-from cep_core.algebra.expressions import (
-    TRUE,
-    And,
-    Column,
-    Compare,
-    Constant,
-    Expression,
-    Function,
-    Missing,
-    Not,
-    Or,
-    is_ordered,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula
@@ -62,20 +49,20 @@ class PatternVariable:
     optional: bool = False
     group: int | None = None  # of the group that is repeated, its first component
     ends: int | None = None  # the run that it ends
-    computed: dict[str, Expression] = field(default_factory=dict)
+    computed: dict[str, ex.Expression] = field(default_factory=dict)
 
-    def name_of(self, value: Expression) -> str:
+    def name_of(self, value: ex.Expression) -> str:
         """Return the name of what is computed of each event."""
         known = next((name for name, one in self.computed.items() if one == value), None)
         name = known or f"#{len(self.computed)}"
         self.computed[name] = value
         return name
 
-    def source(self, functions: Mapping[str, Function]) -> Node:
+    def source(self, functions: Mapping[str, ex.Function]) -> Node:
         """Return its events, with what is computed of each."""
         if not self.computed:
             return self.node
-        known = [(name, Column(2, at)) for at, name in enumerate(self.node.schema.names)]
+        known = [(name, ex.Column(2, at)) for at, name in enumerate(self.node.schema.names)]
         return project(self.node, [*known, *self.computed.items()], functions, self.span)
 
     @property
@@ -116,7 +103,7 @@ class Variables:
     all: Sequence[PatternVariable]
     references: list[Part] = field(default_factory=list)
     # equalities with the rows of a run that have an attribute, and when there is none
-    _vacuous: list[tuple[Expression, Expression]] = field(default_factory=list)
+    _vacuous: list[tuple[ex.Expression, ex.Expression]] = field(default_factory=list)
 
     def positive(self) -> list[PatternVariable]:
         """Return the components that have to occur."""
@@ -132,11 +119,11 @@ class Variables:
         """Return the components that have to occur as a strategy names them."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
-    def column(self, part: Part, span: Extent | None = None) -> Column:
+    def column(self, part: Part, span: Extent | None = None) -> ex.Column:
         """Return the column of a part."""
         if part not in self.references:
             self.references.append(part)
-        return Column(2, self.references.index(part), span=span)
+        return ex.Column(2, self.references.index(part), span=span)
 
     def of(self, part: Part) -> PatternVariable:
         """Return the variable of a part."""
@@ -160,7 +147,7 @@ class Variables:
         """Return the variable of a name."""
         return next((one for one in self.all if one.name == name), None)
 
-    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
         """Resolve an attribute that is written without a variable."""
         if decorator is not None:
             raise AlgebraError(
@@ -199,16 +186,16 @@ class Variables:
 
     def attribute(
         self, variable: PatternVariable, index: str | None, name: str, span: Extent
-    ) -> Expression:
+    ) -> ex.Expression:
         """Resolve an attribute of a variable; ``index`` is the text in brackets."""
         if not variable.has(name):
             if not any(one.has(name) for one in self.all):
                 raise self.unknown(name, [variable], span)
-            return Missing(span=span)
+            return ex.Missing(span=span)
         role, offset = self._role(variable, index, name, span)
         return self.column(variable.part(role, name, offset=offset), span)
 
-    def time(self, variable: PatternVariable, index: str | None, span: Extent) -> Expression:
+    def time(self, variable: PatternVariable, index: str | None, span: Extent) -> ex.Expression:
         """Return when an event of a variable ends."""
         if variable.negated:
             message = f"{variable.name} does not occur: it has no time"
@@ -229,10 +216,10 @@ class Variables:
         function: str,
         variable: PatternVariable,
         index: str,
-        value: str | Expression | None,
+        value: str | ex.Expression | None,
         span: Extent,
-        functions: Mapping[str, Function],
-    ) -> Expression:
+        functions: Mapping[str, ex.Function],
+    ) -> ex.Expression:
         """Return an aggregate of an attribute over a run, or of an expression over its rows."""
         before = index.startswith("..")
         if not variable.repeated or index not in ("", "..i-1"):
@@ -256,20 +243,22 @@ class Variables:
         role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
         return self.column(variable.part(role, name, before), span)
 
-    def equivalence(self, name: str, value: Expression | None, span: Extent) -> Expression:
+    def equivalence(self, name: str, value: ex.Expression | None, span: Extent) -> ex.Expression:
         """Return [attr], or [attr = value]: equal values of all components, negated or not."""
         having = [one for one in self.all if one.has(name)]
         if not having:
             raise self.unknown(name, self.all, span)
-        items: list[Expression] = []
+        items: list[ex.Expression] = []
         if value is not None:
-            items = [Compare("=", self._each(one, name, span), value, span=span) for one in having]
+            items = [
+                ex.Compare("=", self._each(one, name, span), value, span=span) for one in having
+            ]
         else:
             certain = [v for v in having if not v.negated and not v.optional]
             first = next((v for v in certain if name not in v.lacking), None)
             for one in having:
                 items += self._alike(one, first, name, having, span)
-        return items[0] if len(items) == 1 else And(tuple(items), span=span)
+        return items[0] if len(items) == 1 else ex.And(tuple(items), span=span)
 
     def _alike(
         self,
@@ -278,7 +267,7 @@ class Variables:
         name: str,
         having: Sequence[PatternVariable],
         span: Extent,
-    ) -> list[Expression]:
+    ) -> list[ex.Expression]:
         """Return that a component agrees with the first one whose types all have an attribute.
 
         That one and those before it, or all if there is none, agree with whatever is before them.
@@ -298,7 +287,7 @@ class Variables:
 
     def _equal(
         self, base: PatternVariable, one: PatternVariable, name: str, span: Extent
-    ) -> Expression:
+    ) -> ex.Expression:
         """Return that two components agree in an attribute, or the rows of one run.
 
         A run of which some rows lack it is represented by the least of those that have it: all of
@@ -307,12 +296,12 @@ class Variables:
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
             role: Role = "first" if base.repeated else "value"
-            same = Compare("=", self.column(base.part(role, name), span), each, span=span)
+            same = ex.Compare("=", self.column(base.part(role, name), span), each, span=span)
             if base.optional and base is not one and one.ends is None:
                 count = self.column(base.part("COUNT"), span)
-                self._vacuous.append((same, Compare("=", count, Constant(0))))
+                self._vacuous.append((same, ex.Compare("=", count, ex.Constant(0))))
             return same
-        if not is_ordered(base.type_of(name)):
+        if not ex.is_ordered(base.type_of(name)):
             raise AlgebraError(
                 f"[{name}] compares runs in which events lack {name}, and its values have no order",
                 hint=f"leave out of {base.name} the types without it",
@@ -321,36 +310,40 @@ class Variables:
         before = one is base
         least = self.column(base.part("MIN", name, before), span)
         count = self.column(base.part("COUNT", name, before), span)
-        equal = Compare("=", least, each, span=span)
-        self._vacuous.append((equal, Compare("=", count, Constant(0))))
-        return And((Compare("=", each, each, span=span), equal), span=span) if before else equal
+        equal = ex.Compare("=", least, each, span=span)
+        self._vacuous.append((equal, ex.Compare("=", count, ex.Constant(0))))
+        return (
+            ex.And((ex.Compare("=", each, each, span=span), equal), span=span) if before else equal
+        )
 
-    def lenient(self, node: Expression, positive: bool = True) -> Expression:
+    def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
         """Return a condition, or its opposite, in which atoms on lacking attributes are true.
 
         So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
         """
         match node:
-            case And(items) | Or(items):
-                kind = And if isinstance(node, And) is positive else Or
+            case ex.And(items) | ex.Or(items):
+                kind = ex.And if isinstance(node, ex.And) is positive else ex.Or
                 return kind(tuple([self.lenient(one, positive) for one in items]), span=node.span)
-            case Not(item):
+            case ex.Not(item):
                 return self.lenient(item, not positive)
             case _:
                 return self._lenient(node, positive)
 
-    def _lenient(self, atom: Expression, positive: bool) -> Expression:
-        parts = list(walk(atom))
-        if any(isinstance(part, Missing) for part in parts):
-            return TRUE
-        found: dict[tuple[int, int], Expression] = {}
+    def _lenient(self, atom: ex.Expression, positive: bool) -> ex.Expression:
+        parts = list(ex.walk(atom))
+        if any(isinstance(part, ex.Missing) for part in parts):
+            return ex.TRUE
+        found: dict[tuple[int, int], ex.Expression] = {}
         for part in parts:
-            if isinstance(part, Column):
+            if isinstance(part, ex.Column):
                 for test in self._lacks(self.references[part.index]):
                     found.setdefault((test[0].index, test[1]), _is(*test))
         vacuous = [count for equal, count in self._vacuous if equal is atom]
-        made = atom if positive else Not(atom, span=atom.span)
-        return Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
+        made = atom if positive else ex.Not(atom, span=atom.span)
+        return (
+            ex.Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
+        )
 
     def unknown(
         self, name: str, variables: Iterable[PatternVariable], span: Extent
@@ -359,11 +352,11 @@ class Variables:
         known = [attribute for one in variables for attribute in one.attributes]
         return unknown(name, known, span)
 
-    def _each(self, variable: PatternVariable, name: str, span: Extent) -> Column:
+    def _each(self, variable: PatternVariable, name: str, span: Extent) -> ex.Column:
         role: Role = "current" if variable.repeated else "value"
         return self.column(variable.part(role, name), span)
 
-    def _lacks(self, part: Part) -> list[tuple[Column, int]]:
+    def _lacks(self, part: Part) -> list[tuple[ex.Column, int]]:
         """Return (tag, number) of the types that lack an attribute."""
         if part.index is None or part.role in RUN_VALUES:
             return []
@@ -374,10 +367,10 @@ class Variables:
             for number in lacking
         ]
 
-    def require_single(self, expression: Expression) -> None:
+    def require_single(self, expression: ex.Expression) -> None:
         """Raise AlgebraError unless a result has one value of each column of an expression."""
-        for column in walk(expression):
-            if not isinstance(column, Column):
+        for column in ex.walk(expression):
+            if not isinstance(column, ex.Column):
                 continue
             part = self.references[column.index]
             variable = self.of(part)
@@ -422,8 +415,8 @@ def index_of(text: str) -> str:
     return re.sub(r"\s+", "", text)[1:-1].lower()
 
 
-def _is(column: Column, number: int) -> Expression:
-    return Compare("=", column, Constant(number))
+def _is(column: ex.Column, number: int) -> ex.Expression:
+    return ex.Compare("=", column, ex.Constant(number))
 
 
 @dataclass(slots=True)
@@ -431,10 +424,10 @@ class ValueReader:
     """Reads what stands for the events of variables; keeps the equivalence tests that it read."""
 
     variables: Variables
-    functions: Mapping[str, Function]
-    tests: dict[str, Expression] = field(default_factory=dict)  # attributes in brackets
+    functions: Mapping[str, ex.Function]
+    tests: dict[str, ex.Expression] = field(default_factory=dict)  # attributes in brackets
 
-    def read(self, reader: TokenReader) -> Expression | None:
+    def read(self, reader: TokenReader) -> ex.Expression | None:
         """Read an attribute of a variable, an equivalence test, an aggregate or a time."""
         token = reader.token
         if token.kind == "verbatim":  # [i] and [last] are attributes, too
@@ -475,7 +468,7 @@ class ValueReader:
             return variable, None
         return variable, index_of(reader.next().text)
 
-    def _aggregate(self, reader: TokenReader) -> Expression:
+    def _aggregate(self, reader: TokenReader) -> ex.Expression:
         """Read an aggregate over a run."""
         function = reader.next()
         reader.expect_sign("(")
@@ -486,7 +479,7 @@ class ValueReader:
         span = Extent(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index, value, span, self.functions)
 
-    def _time(self, reader: TokenReader) -> Expression:
+    def _time(self, reader: TokenReader) -> ex.Expression:
         """Read time(a): when an event ends."""
         start = reader.next()
         reader.expect_sign("(")
@@ -495,31 +488,33 @@ class ValueReader:
         end = reader.expect_sign(")")
         return self.variables.time(variable, index, Extent(start.start, end.end))
 
-    def _equivalences(self, reader: TokenReader) -> Expression:
+    def _equivalences(self, reader: TokenReader) -> ex.Expression:
         """Read [a, b] or [a = value]."""
         opened = reader.expect_sign("[")
         found = reader.listed(lambda: self._equivalence(reader))
         closed = reader.expect_sign("]", " or a comma")
-        return And(tuple(found), span=Extent(opened.start, closed.end)) if found[1:] else found[0]
+        return (
+            ex.And(tuple(found), span=Extent(opened.start, closed.end)) if found[1:] else found[0]
+        )
 
-    def _equivalence(self, reader: TokenReader) -> Expression:
+    def _equivalence(self, reader: TokenReader) -> ex.Expression:
         """Read `a`, or `a = value`."""
         known = [name for one in self.variables.all for name in one.attributes]
         token = reader.expect_attribute(known)
         if not reader.take_sign("="):
             return self._tested(token.text, token.span)
         value = formula(reader, self.variables, self.read)
-        if any(isinstance(part, Column) for part in walk(value)):
+        if any(isinstance(part, ex.Column) for part in ex.walk(value)):
             raise AlgebraError("an equivalence test compares with a constant", span=value.span)
         return self.variables.equivalence(token.text, value, token.span)
 
-    def _tested(self, name: str, span: Extent) -> Expression:
+    def _tested(self, name: str, span: Extent) -> ex.Expression:
         """Return the test of an attribute that is alone in brackets."""
         test = self.variables.equivalence(name, None, span)
         self.tests[name] = self.variables.lenient(test)
         return test
 
-    def tested_by_all(self, condition: Expression) -> tuple[str, ...]:
+    def tested_by_all(self, condition: ex.Expression) -> tuple[str, ...]:
         """Return the attributes in which all components agree that have to occur."""
         asked = set(patterns.conjuncts_of(condition))
         return tuple(
@@ -540,23 +535,23 @@ class _InAggregate:
     values: ValueReader
     run: tuple[PatternVariable, str] | None = None
 
-    def value(self, reader: TokenReader) -> str | Expression | None:
+    def value(self, reader: TokenReader) -> str | ex.Expression | None:
         """Read an attribute, None for the run itself, or an expression."""
         if reader.token.kind == "verbatim" or reader.is_sign(")", "*"):
             raise reader.expected("a run, such as b[],")
         found = formula(reader, self, self.read)
         if found is _ROWS:
             return None
-        if isinstance(found, Column) and self.run is not None:
+        if isinstance(found, ex.Column) and self.run is not None:
             return self.run[0].node.schema.names[found.index]
         return found
 
-    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
         """Raise AlgebraError: attributes have the run before them."""
         known = [one.name for one in self.values.variables.all]
         raise unknown(name, known, span, f"there is no variable {name}")
 
-    def read(self, reader: TokenReader) -> Expression | None:
+    def read(self, reader: TokenReader) -> ex.Expression | None:
         """Read an attribute of the run, or the run; return None where nothing of a run stands."""
         if reader.token.kind == "end":
             return None
@@ -582,7 +577,7 @@ class _InAggregate:
         if not variable.has(attribute.text):
             raise self.values.variables.unknown(attribute.text, [variable], attribute.span)
         place = variable.node.schema.names.index(attribute.text)
-        return Column(2, place, span=Extent(token.start, attribute.end))
+        return ex.Column(2, place, span=Extent(token.start, attribute.end))
 
 
-_ROWS = Constant(None)  # a run, without an attribute
+_ROWS = ex.Constant(None)  # a run, without an attribute

@@ -27,16 +27,7 @@ from xscl.inspection.why.times import (
     together,
 )
 from xscl.inspection.why.values import Choices, TestedConjunct
-from xscl.language.normalform import (
-    AbsenceForm,
-    CalendarForm,
-    Folded,
-    Following,
-    Joined,
-    NormalForm,
-    Scan,
-    components,
-)
+from xscl.language import normalform as nf
 from xscl.language.syntax import Predicate
 from xscl.language.unparse import unparse
 
@@ -83,34 +74,34 @@ class Examination:
 
     # -- Parts of the query ----------------------------------------------------------------
 
-    def _part(self, form: NormalForm) -> QuerySide:
+    def _part(self, form: nf.NormalForm) -> QuerySide:
         """Add the edges of a part of the query, and return its side."""
-        if isinstance(form, Scan):
+        if isinstance(form, nf.Scan):
             return self._scan(form.component)
-        assert not isinstance(form, CalendarForm)
-        if isinstance(form, AbsenceForm) and form.alone[1] and not self._given(form.left):
+        assert not isinstance(form, nf.CalendarForm)
+        if isinstance(form, nf.AbsenceForm) and form.alone[1] and not self._given(form.left):
             right = self._part(form.right)
             self._in_time(right)
             return settled(right, right.ts + form.waits[1])
         left = self._part(form.left)
-        if isinstance(form, AbsenceForm) and not (form.otherwise and self._given(form.right)):
+        if isinstance(form, nf.AbsenceForm) and not (form.otherwise and self._given(form.right)):
             return self._absent(form, left)
         right = self._part(form.right)
         match form:
-            case Joined():
+            case nf.Joined():
                 return self._joined(form, left, right)
-            case AbsenceForm():
+            case nf.AbsenceForm():
                 if not form.relation.operator.follows:
                     self._edges.extend(repeated(left, right))
                 return self._over_time(left, right, form.predicate, form.relation)
-            case Following():
+            case nf.Following():
                 return self._over_time(left, right, form.predicate)
-            case Folded():
+            case nf.Folded():
                 return self._over_time(left, right, form.folding.predicate)
             case _:
                 assert_never(form)
 
-    def _given(self, form: NormalForm) -> bool:
+    def _given(self, form: nf.NormalForm) -> bool:
         return all(self._question.documents[place] is not None for place in covered(form))
 
     def _scan(self, component: int) -> QuerySide:
@@ -128,7 +119,7 @@ class Examination:
         late = self._question.lateness[block.stream]
         return QuerySide(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(self, form: Joined, left: QuerySide, right: QuerySide) -> QuerySide:
+    def _joined(self, form: nf.Joined, left: QuerySide, right: QuerySide) -> QuerySide:
         self._edges.extend(repeated(left, right))
         near = list(in_relation(form.relation, left, right))
         self._edges.extend(near)
@@ -161,7 +152,7 @@ class Examination:
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: AbsenceForm, left: QuerySide) -> QuerySide:
+    def _absent(self, form: nf.AbsenceForm, left: QuerySide) -> QuerySide:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
@@ -176,7 +167,7 @@ class Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.waits[0])
 
-    def _answering(self, form: AbsenceForm, left: QuerySide) -> QuerySide:
+    def _answering(self, form: nf.AbsenceForm, left: QuerySide) -> QuerySide:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -194,13 +185,13 @@ class Examination:
 
     def _answers(
         self,
-        form: AbsenceForm,
+        form: nf.AbsenceForm,
         left: QuerySide,
         right: QuerySide,
         predicate: tuple[TestedConjunct, ...],
     ) -> bool:
         """Return True if the right side answers all bindings of the left side."""
-        mine = components(form.left)
+        mine = nf.components(form.left)
         names = [
             name for one in predicate for name in one.variables if self._normal.places[name] in mine
         ]

@@ -22,19 +22,9 @@ from typing import Any, TypeAlias, assert_never
 
 from cep_core.algebra import number_of
 from xscl.inspection.why.question import Edge
+from xscl.language import syntax
 from xscl.language.functions import number
 from xscl.language.scope import here, leaves, rewritten, variables
-from xscl.language.syntax import (
-    And,
-    Call,
-    Comparison,
-    Decorated,
-    Not,
-    Operand,
-    Or,
-    Predicate,
-    VariablePath,
-)
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
@@ -54,7 +44,7 @@ NodeChoice: TypeAlias = Mapping[PlacedNode, int]
 class TestedConjunct:
     """A part of a conjunction: a predicate, and the variables that occur in it."""
 
-    predicate: Predicate
+    predicate: syntax.Predicate
 
     @cached_property
     def test(self) -> CompiledOperand:
@@ -161,18 +151,18 @@ class Choices:
 
     # -- Predicates ------------------------------------------------------------------------
 
-    def conjuncts(self, predicate: Predicate | None) -> tuple[TestedConjunct, ...]:
+    def conjuncts(self, predicate: syntax.Predicate | None) -> tuple[TestedConjunct, ...]:
         """Return the parts of a predicate that the documents decide."""
         if predicate is None:
             return ()
         found = rewritten(predicate, _plain)
         return tuple(TestedConjunct(part) for part in _parts(found) if self._is_decided(part))
 
-    def _is_decided(self, predicate: Predicate) -> bool:
+    def _is_decided(self, predicate: syntax.Predicate) -> bool:
         return all(
-            isinstance(leaf, VariablePath) and leaf.variable in self._places
+            isinstance(leaf, syntax.VariablePath) and leaf.variable in self._places
             for leaf in leaves(predicate)
-            if isinstance(leaf, VariablePath | Decorated)
+            if isinstance(leaf, syntax.VariablePath | syntax.Decorated)
         )
 
     def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
@@ -192,7 +182,7 @@ class Choices:
         """Return True if some choice of nodes satisfies all conjuncts."""
         return next(self.of(conjuncts), None) is not None
 
-    def _texts(self, operand: Operand) -> Sequence[str]:
+    def _texts(self, operand: syntax.Operand) -> Sequence[str]:
         """Return the values of an operand over the nodes of its variables.
 
         Of several variables some choices count.
@@ -208,16 +198,16 @@ class Choices:
         return [text for row in rows for text in texts_over(operand)(row)]
 
 
-def _parts(predicate: Predicate) -> Iterator[Predicate]:
+def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
     """Yield the conjuncts of a predicate."""
     match predicate:
-        case And(parts):
+        case syntax.And(parts):
             for part in parts:
                 yield from _parts(part)
-        case Not(Or(parts)):
+        case syntax.Not(syntax.Or(parts)):
             for part in parts:
-                yield from _parts(Not(part))
-        case Not(Not(part)):
+                yield from _parts(syntax.Not(part))
+        case syntax.Not(syntax.Not(part)):
             yield from _parts(part)
         case _:
             yield predicate
@@ -225,8 +215,8 @@ def _parts(predicate: Predicate) -> Iterator[Predicate]:
 
 def _plain(leaf: Any) -> Any:
     """Return a name of FOLD without its decorator, but for values of the last row."""
-    if isinstance(leaf, Decorated) and leaf.input:
-        return VariablePath(leaf.name)
+    if isinstance(leaf, syntax.Decorated) and leaf.input:
+        return syntax.VariablePath(leaf.name)
     return leaf
 
 
@@ -240,17 +230,19 @@ WIDTH = 60
 """Characters of a value that are shown and compared by their common parts."""
 
 
-def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
+def closest_values(
+    predicate: syntax.Predicate, values: Callable[[syntax.Operand], Sequence[str]]
+) -> str:
     """Return the values of a predicate's comparisons that are closest to deciding it.
 
     `values` returns those of an operand.
     """
     match predicate:
-        case And(parts) | Or(parts):
+        case syntax.And(parts) | syntax.Or(parts):
             return "; ".join(f"{unparse(part)}: {closest_values(part, values)}" for part in parts)
-        case Not(part):
+        case syntax.Not(part):
             return closest_values(part, values)
-        case Comparison(operator, left, right) | Call(operator, (left, right)):
+        case syntax.Comparison(operator, left, right) | syntax.Call(operator, (left, right)):
             sides = values(left), values(right)
             for operand, side in zip((left, right), sides, strict=True):
                 if not side:
@@ -260,7 +252,7 @@ def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[st
             if operator in _SIGNS and is_untyped(left) and is_untyped(right):
                 return _untyped(operator, *sides)
             return _texts(operator, *sides)
-        case Call():
+        case syntax.Call():
             raise AssertionError("a function in a predicate has two operands")
         case _:
             assert_never(predicate)
