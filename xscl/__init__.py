@@ -36,8 +36,7 @@ if TYPE_CHECKING:
         UnknownSubscription,
         XsclError,
     )
-    from xscl.inspection.diagnosis import Diagnosis
-    from xscl.inspection.why import Why
+    from xscl.inspection.reasons import Diagnosis, Why
     from xscl.store.store_errors import BackupError, StoreInUse
     from xscl.subscriptions.match import Match, Node
 

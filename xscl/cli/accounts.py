@@ -6,10 +6,10 @@ import json
 from datetime import datetime
 from typing import Annotated
 
+from xscl.cli.connection import opened
 from xscl.cli.options import Call, argument, command_group, option
 from xscl.cli.output import TableColumn, answer, confirm, echo_json, list_rows, warn
 from xscl.cli.printed_times import to_second
-from xscl.cli.service import opened
 from xscl.client.calls import resource
 
 tokens = command_group("Tokens of the service's users.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from xscl.cli.connection import opened
 from xscl.cli.options import DATA, Call, Data, Json, argument, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
-from xscl.cli.service import opened
 from xscl.engine.backup import Backup
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted

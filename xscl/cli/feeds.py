@@ -16,6 +16,7 @@ import typer
 from feeds.errors import FeedError
 from feeds.formats.entries import without_user
 from feeds.http.connection import CONTACT
+from xscl.cli.connection import feeds_like, opened
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import (
     AllowAddress,
@@ -45,7 +46,7 @@ from xscl.cli.output import (
 )
 from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet, working
-from xscl.cli.service import FeedPolled, feeds_like, opened
+from xscl.cli.service import FeedPolled
 from xscl.client import Feed, FeedOutcome
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from xscl.cli.connection import SubscriptionName, opened
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, argument, option
 from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
 from xscl.cli.printed_times import to_second
-from xscl.cli.service import SubscriptionName, opened
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted

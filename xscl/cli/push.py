@@ -10,12 +10,12 @@ import typer
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from xscl.cli.connection import opened
 from xscl.cli.document_inputs import DocumentInput, instant, load
 from xscl.cli.match_text import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, argument, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
-from xscl.cli.service import opened
 from xscl.documents.document_validation import Rejection, error_of, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError

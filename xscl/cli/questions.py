@@ -11,12 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from xscl.cli.connection import opened, subscriptions_like
 from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
 from xscl.cli.options import Call, Place, Verbose, argument, option, query_text
 from xscl.cli.output import answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows, warn_of_unseen_names
-from xscl.cli.service import OpenedService, opened, subscriptions_like
+from xscl.cli.service import OpenedService
 from xscl.client import Diagnosis, Subscription, Why
 from xscl.client.answers import Witness
 from xscl.documents.results import XSCL

@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 
 import typer
 
+from xscl.cli.connection import opened, refuse_token, running_service
 from xscl.cli.options import DATA, Call, Data, Json, Place, argument, file_bytes, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, progress
-from xscl.cli.service import OpenedService, opened, refuse_token, running_service
+from xscl.cli.service import OpenedService
 from xscl.client import Refused
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.plurals import counted

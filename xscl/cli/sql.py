@@ -16,9 +16,10 @@ from typing import Annotated, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xscl.cli.connection import opened
 from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import UsageError, clean, table
-from xscl.cli.service import OpenedService, opened
+from xscl.cli.service import OpenedService
 from xscl.errors import SqlError
 from xscl.plurals import counted
 

@@ -22,7 +22,7 @@ def status(call: Call) -> None:
     """
     running = figures_of_running(call)
     if running is None:
-        from xscl.cli.service import refuse_token
+        from xscl.cli.connection import refuse_token
         from xscl.engine.facade import Engine
         from xscl.service.status import status as status_of
 
@@ -56,7 +56,7 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
     """
     if place.url is not None:
         # The figures on a data directory are read without a client.
-        from xscl.cli.service import service_at
+        from xscl.cli.connection import service_at
 
         with service_at(place.url, place.token) as service:
             return service.figures()

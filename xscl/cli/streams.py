@@ -5,10 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
+from xscl.cli.connection import opened
 from xscl.cli.options import Call, argument, command_group, option
 from xscl.cli.output import TableColumn, UsageError, answer, list_rows, usage_errors, warn
 from xscl.cli.query_options import refuse_bare_duration
-from xscl.cli.service import OpenedService, opened
+from xscl.cli.service import OpenedService
 from xscl.client import Refused, Stream
 from xscl.polling.feed import check_name
 from xscl.time_format import SECOND, duration

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from xscl.cli.connection import SubscriptionName, opened
 from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import (
     TableColumn,
@@ -27,7 +28,7 @@ from xscl.cli.query_options import (
     warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
-from xscl.cli.service import OpenedService, SubscriptionName, opened
+from xscl.cli.service import OpenedService
 from xscl.client import Registered, Stopped, Subscription, calls
 from xscl.client.calls import resource
 from xscl.delivery.history_summary import history_summary

@@ -13,7 +13,7 @@ import httpx
 from xscl.client.calls import Call, Listing
 from xscl.client.events import AGAIN, CONNECT, EventReader, LiveEvent
 from xscl.client.failures import failure, reading, unreachable
-from xscl.client.methods import Methods
+from xscl.client.methods import AsyncMethods
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ def wait_of(answer: httpx.Response) -> int | None:
     return int(wait)
 
 
-class AsyncClient(Methods):
+class AsyncClient(AsyncMethods):
     """Connection to the service at an address; a token authenticates the requests.
 
     A busy service is asked again after the time that it names.

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from xscl.client import calls
 from xscl.client.calls import Call, Listing
-
-if TYPE_CHECKING:
-    from xscl.client.async_client import AsyncClient
-    from xscl.client.sync_client import Client
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,9 +26,9 @@ class CallMethod(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Call[T]]: ...
     @overload
-    def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: BlockingMethods, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: AsyncMethods, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
         return self._make if client is None else _after(client.send, self._make)
 
@@ -46,9 +42,9 @@ class ListingMethod(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Listing[T]]: ...
     @overload
-    def __get__(self, client: Client, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: BlockingMethods, owner: type) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: AsyncMethods, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
         return self._make if client is None else _after(client.items, self._make)
 
@@ -119,3 +115,11 @@ class Methods:
     status_series = CallMethod(calls.status_series)
     late = CallMethod(calls.late)
     rejected = ListingMethod(calls.rejected)
+
+
+class BlockingMethods(Methods):
+    """The methods of `Client`: they return values and iterators."""
+
+
+class AsyncMethods(Methods):
+    """The methods of `AsyncClient`: they return coroutines and asynchronous iterators."""

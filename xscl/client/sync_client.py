@@ -15,12 +15,12 @@ import httpx
 from xscl.client.async_client import PATIENCE, AsyncClient, base_of, settings
 from xscl.client.calls import Call, Listing
 from xscl.client.events import LiveEvent
-from xscl.client.methods import Methods
+from xscl.client.methods import BlockingMethods
 
 T = TypeVar("T")
 
 
-class Client(Methods):
+class Client(BlockingMethods):
     """Connection to the service at an address; a token authenticates the requests.
 
     A busy service is asked again after the time that it names.  Use it in one thread at a time.

@@ -19,7 +19,7 @@ from lxml import etree
 from feeds.formats.display import plain_text
 from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import UNTOLD, is_text, shortened, values_of
-from xscl.delivery.syndication.entry_html import entry_html
+from xscl.delivery.entry_html import entry_html
 from xscl.language.names import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.construct import OutputTooLarge

@@ -34,15 +34,15 @@ from xscl.engine.state import EngineState, Settings
 from xscl.engine.story_log import StoryLog
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
-from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.why import TextReader, Why
+from xscl.inspection.reasons import Diagnosis, Why
+from xscl.inspection.why import TextReader
 from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
 from xscl.planning.event_queries import StreamAttributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
+from xscl.subscriptions.html_tables import html_table
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_tables import html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
 from xscl.subscriptions.story import Story
 from xscl.subscriptions.streams import refuse_long_stream

@@ -28,7 +28,7 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.condition_split import unmet
-from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
+from xscl.inspection.diagnosis import TRIAL_SECONDS, diagnose
 from xscl.inspection.explain import (
     PlanUsers,
     absence_warning,
@@ -36,6 +36,7 @@ from xscl.inspection.explain import (
     plan_users,
     silent_streams,
 )
+from xscl.inspection.reasons import Diagnosis, Why
 from xscl.inspection.rebuilt_relations import (
     VALUED,
     documents_seen,
@@ -46,7 +47,7 @@ from xscl.inspection.rebuilt_relations import (
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
 from xscl.inspection.unseen_names import QueryWarning, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
-from xscl.inspection.why import TextReader, Visible, Why, WhyQuestion, question_of, why
+from xscl.inspection.why import TextReader, Visible, WhyQuestion, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.operators.events import instances

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from xscl.errors import TooLong
-from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
-from xscl.inspection.vocabulary import SeenName
-from xscl.inspection.why import NONE, Why, WhyQuestion, why
+from xscl.inspection.reasons import Diagnosis, ExaminedBlock, Why
+from xscl.inspection.why import NONE, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks
 from xscl.inspection.why.values import Choices
@@ -42,62 +41,6 @@ SECONDS = 2.0
 """Seconds of CPU after which no more documents and combinations are examined."""
 TRIAL_SECONDS = 10.0
 """Time limit in seconds of the trial that explains operators over time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExaminedBlock:
-    """A block of a query, with the numbers of documents that were examined and that match it.
-
-    `kept` is the number of documents of its stream.  `needed` is False for what may be absent from
-    a match.  If no document matches, `failing` is the part of the block that none passes, and
-    `nearest` are the names nearest to the missing one.
-    """
-
-    block: str
-    stream: str
-    kept: int
-    examined: int
-    matching: int
-    needed: bool = True
-    failing: str | None = None
-    nearest: tuple[SeenName, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The reasons why a query has no match among the kept documents.
-
-    `closest` explains the documents that come nearest to a match; None if a block has no document,
-    or the trial of operators over time takes too long.
-    """
-
-    query: str
-    blocks: tuple[ExaminedBlock, ...]
-    closest: Why | None = None
-
-    @property
-    def heading(self) -> str:
-        """The query, and the answer if its closest documents match."""
-        return diagnosis_heading(self)
-
-    @property
-    def lacks_documents(self) -> bool:
-        """True if the stream of a block has none."""
-        return any(not one.kept for one in self.blocks)
-
-    def lines(self, waiting: int = 0) -> Iterator[str]:
-        """Yield the diagnosis as text: a line for each block, then the closest documents.
-
-        `waiting` documents are not consumed yet; they may be of a stream that has none.
-        """
-        return diagnosis_lines(self, waiting)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the diagnosis as JSON values."""
-        closest = None if self.closest is None else self.closest.as_dict()
-        return {"query": self.query, "blocks": [asdict(one) for one in self.blocks]} | {
-            "closest": closest
-        }
 
 
 def diagnose(

@@ -1,12 +1,13 @@
-"""Answers of `why` as lines of text: those of an engine, and those that the API returns.
+"""The answers of `why` and of a diagnosis, as lines of text and as JSON.
 
-It loads no engine: a command prints what a service has found.
+It loads no engine: a command prints in the same words what a service has found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
@@ -14,9 +15,108 @@ from xscl.time_format import duration
 
 if TYPE_CHECKING:
     from xscl.client import answers
-    from xscl.inspection.diagnosis import Diagnosis
-    from xscl.inspection.vocabulary import SeenName
-    from xscl.inspection.why import Why
+
+EdgeKind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A condition of a match with its truth value; `nearest` has the deciding or closest values."""
+
+    kind: EdgeKind
+    text: str
+    holds: bool
+    nearest: str | None = None
+    pending: bool = False
+    """True if time may still fulfil it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The result of `why`: if a query matches some documents, with the edges that decide it."""
+
+    query: str
+    documents: tuple[str, ...]
+    matched: bool
+    edges: tuple[Edge, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the answer as text, one edge a line."""
+        return why_lines(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON values."""
+        return {
+            "query": self.query,
+            "documents": list(self.documents),
+            "matched": self.matched,
+            "edges": [asdict(edge) for edge in self.edges],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeenName:
+    """A name that was seen, with the number of documents that have it."""
+
+    name: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedBlock:
+    """A block of a query, with the numbers of documents that were examined and that match it.
+
+    `kept` is the number of documents of its stream.  `needed` is False for what may be absent from
+    a match.  If no document matches, `failing` is the part of the block that none passes, and
+    `nearest` are the names nearest to the missing one.
+    """
+
+    block: str
+    stream: str
+    kept: int
+    examined: int
+    matching: int
+    needed: bool = True
+    failing: str | None = None
+    nearest: tuple[SeenName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The reasons why a query has no match among the kept documents.
+
+    `closest` explains the documents that come nearest to a match; None if a block has no document,
+    or the trial of operators over time takes too long.
+    """
+
+    query: str
+    blocks: tuple[ExaminedBlock, ...]
+    closest: Why | None = None
+
+    @property
+    def heading(self) -> str:
+        """The query, and the answer if its closest documents match."""
+        return diagnosis_heading(self)
+
+    @property
+    def lacks_documents(self) -> bool:
+        """True if the stream of a block has none."""
+        return any(not one.kept for one in self.blocks)
+
+    def lines(self, waiting: int = 0) -> Iterator[str]:
+        """Yield the diagnosis as text: a line for each block, then the closest documents.
+
+        `waiting` documents are not consumed yet; they may be of a stream that has none.
+        """
+        return diagnosis_lines(self, waiting)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the diagnosis as JSON values."""
+        closest = None if self.closest is None else self.closest.as_dict()
+        return {"query": self.query, "blocks": [asdict(one) for one in self.blocks]} | {
+            "closest": closest
+        }
+
 
 AnyWhy: TypeAlias = "Why | answers.Why"
 AnyDiagnosis: TypeAlias = "Diagnosis | answers.Diagnosis"

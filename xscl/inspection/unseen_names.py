@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 from cep_core.algebra import number_of, text_of
 from xscl.errors import QueryError
-from xscl.inspection.reasons import names_text
+from xscl.inspection.reasons import SeenName, names_text
 from xscl.inspection.vocabulary import (
-    SeenName,
     SeenPath,
     Vocabulary,
     is_name_of,

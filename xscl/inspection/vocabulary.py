@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from lxml import etree
 
 from feeds.xml.xmlparse import parse
+from xscl.inspection.reasons import SeenName
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import NameTest, Path, Step
 from xscl.language.unparse import unparse
@@ -208,14 +209,6 @@ NEAREST = 3
 """Maximum number of near names."""
 _LIKE, _WORSE = 0.6, 0.1
 """Minimum similarity of a near name, as difflib measures it, and how much less than the best."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenName:
-    """A name that was seen, with the number of documents that have it."""
-
-    name: str
-    documents: int
 
 
 def name_written(item: Item) -> str:

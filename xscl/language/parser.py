@@ -15,7 +15,7 @@ from functools import lru_cache
 from lark import Token, Tree
 
 from templates.model.join_graph import FOLLOWED_BY, JOIN, SYMMETRIC_JOIN, TemporalOperator
-from xscl.errors import QueryError, TooComplex
+from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import syntax
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
@@ -60,13 +60,24 @@ def parse(text: str) -> syntax.Query:
 def parse_block(text: str) -> syntax.Block:
     """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
     block, *derived = read(text, "block_start").children
-    made = Formulas(text).block(block)
+    made = _block(Formulas(text), block)
     if derived:
         step = syntax.Step(
             syntax.NameTest(None, None), derived=Formulas(text, of="node").operand(derived[0])
         )
         made = replace(made, steps=(*made.steps, step))
     return made
+
+
+def _block(formulas: Formulas, node: LarkNode) -> syntax.Block:
+    """Return a block; what is not XSCL in it is read as XPath."""
+    tree = tree_of(node)
+    try:
+        return formulas.block(tree)
+    except (NotSupported, SyntaxFault):
+        from xscl.language.blocks import BlockReader  # loads elementpath
+
+        return BlockReader(formulas).block(tree)
 
 
 def parse_operand(text: str) -> syntax.Operand:
@@ -190,7 +201,7 @@ class Queries(Formulas):
     def expression(self, node: LarkNode) -> syntax.StreamExpression:
         tree = tree_of(node)
         if tree.data == "block":
-            return self.block(tree)
+            return _block(self, tree)
         if tree.data == "query":
             inner = self.query(tree)
             clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}

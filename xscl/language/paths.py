@@ -19,7 +19,7 @@ from cep_core.algebra.expressions import Function
 from xscl.errors import NotSupported, QueryError
 from xscl.language import syntax
 from xscl.language.calendars import calendar_block
-from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
+from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import (
     DATE_TIME,
     DECIMAL,
@@ -162,17 +162,8 @@ class Formulas:
 
     # -- Blocks and paths ------------------------------------------------------------------
 
-    def block(self, node: LarkNode) -> syntax.Block:
-        """Return a block; what is not XSCL in it is read as XPath."""
-        tree = tree_of(node)
-        try:
-            return self._block(tree)
-        except (NotSupported, SyntaxFault):
-            from xscl.language.blocks import BlockReader  # loads elementpath
-
-            return BlockReader(self).block(tree)
-
-    def _block(self, tree: Tree[Token]) -> syntax.Block:
+    def block(self, tree: Tree[Token]) -> syntax.Block:
+        """Return a block without XPath; raises NotSupported or SyntaxFault for another one."""
         stream = cast(Token, tree.children[0])
         steps: tuple[syntax.Step, ...] = ()
         variable: Token | None = None

@@ -8,8 +8,7 @@ from typing import Any
 
 from xscl.client import answers
 from xscl.errors import QueryError
-from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.why import Why
+from xscl.inspection.reasons import Diagnosis, Why
 from xscl.language.sentence import sentence
 from xscl.service.accounts import Account
 from xscl.service.app import App

@@ -30,8 +30,7 @@ from xscl.spark.absences import AbsenceResults
 from xscl.spark.bucket import Bucket, BucketResults
 from xscl.spark.document_rows import REJECTED_COLUMN
 from xscl.spark.plan_replica import PlanReplica
-from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
-from xscl.subscriptions.match_tables import values_of
+from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of, values_of
 
 _TIME = pa.timestamp("us", tz="UTC")
 MATCHES = pa.schema(

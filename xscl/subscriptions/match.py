@@ -37,7 +37,8 @@ from xscl.subscriptions.construct import (
     default_document,
     row_document,
 )
-from xscl.subscriptions.match_tables import html_of
+from xscl.subscriptions.html_tables import html_table
+from xscl.time_format import moment
 
 T = TypeVar("T")
 VALUES = 4_000_000
@@ -647,3 +648,21 @@ def host(address: str) -> str:
         return urlsplit(address).hostname or address
     except ValueError:
         return address
+
+
+def values_of(match: Match) -> dict[str, list[str]]:
+    """Return the string values of the nodes of each variable."""
+    return {name: [node.value for node in nodes] for name, nodes in match.bindings.items()}
+
+
+def html_of(matches: Sequence[Match]) -> str:
+    """Return the first matches as an HTML table; all text is escaped."""
+    rows = (
+        (match.subscription, moment(match.t1), ", ".join(match.names), _text(values_of(match)))
+        for match in matches
+    )
+    return html_table(("subscription", "end", "documents", "values"), rows, len(matches))
+
+
+def _text(values: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name} = {', '.join(texts)}" for name, texts in values.items())

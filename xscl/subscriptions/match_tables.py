@@ -1,18 +1,12 @@
-"""Matches as tables, for Arrow, pandas and Polars, and as HTML for notebooks."""
+"""Matches as tables, for Arrow, pandas and Polars."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pyarrow as pa
 
-from xscl.time_format import moment
-
-if TYPE_CHECKING:
-    from xscl.subscriptions.match import Match
+from xscl.subscriptions.match import Match, values_of
 
 _TIME = pa.timestamp("us", tz="UTC")
 SOURCES = pa.list_(
@@ -49,9 +43,6 @@ VALUES = pa.schema([("position", pa.int64()), SCHEMA.field("subscription"), SCHE
 
 LARGEST = 32_000_000
 """Characters of the values of all matches in that relation."""
-
-SHOWN = 20
-"""Matches in the text and the HTML of a sequence."""
 
 
 def table_of(matches: Iterable[Match]) -> pa.Table:
@@ -105,39 +96,3 @@ def sources_of(match: Match) -> list[dict[str, str | int]]:
         }
         for one in match.sources
     ]
-
-
-def values_of(match: Match) -> dict[str, list[str]]:
-    """Return the string values of the nodes of each variable."""
-    return {name: [node.value for node in nodes] for name, nodes in match.bindings.items()}
-
-
-def html_of(matches: Sequence[Match]) -> str:
-    """Return the first matches as an HTML table; all text is escaped."""
-    rows = (
-        (match.subscription, moment(match.t1), ", ".join(match.names), _text(values_of(match)))
-        for match in matches
-    )
-    return html_table(("subscription", "end", "documents", "values"), rows, len(matches))
-
-
-def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
-    """Return the first of a number of rows as an HTML table; all text is escaped."""
-    shown = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
-        for row in islice(rows, SHOWN)
-    )
-    head = "".join(f"<th>{one}</th>" for one in heads)
-    more = f"<p>and {number - SHOWN:,} more</p>" if number > SHOWN else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
-
-
-def text_of(matches: Sequence[Match]) -> str:
-    """Return the `repr` of a sequence of matches: that of a list, cut after the first ones."""
-    shown = ", ".join(map(repr, islice(matches, SHOWN)))
-    more = f", ... and {len(matches) - SHOWN:,} more" if len(matches) > SHOWN else ""
-    return f"[{shown}{more}]"
-
-
-def _text(values: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{name} = {', '.join(texts)}" for name, texts in values.items())

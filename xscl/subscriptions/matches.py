@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ from xscl.documents.composite_events import Composite, joined
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_log import evicted
 from xscl.documents.results import Subscription
-from xscl.subscriptions.match import Match, MatchSource, lazy, match_of
-from xscl.subscriptions.match_tables import html_of, table_of, text_of
+from xscl.subscriptions.html_tables import SHOWN
+from xscl.subscriptions.match import Match, MatchSource, html_of, lazy, match_of
+from xscl.subscriptions.match_tables import table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +78,9 @@ class MatchSequence(Sequence[Match]):
         return pl.DataFrame(self.to_arrow())
 
     def __repr__(self) -> str:
-        return text_of(self)
+        shown = ", ".join(map(repr, islice(self, SHOWN)))
+        more = f", ... and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return f"[{shown}{more}]"
 
     def _repr_html_(self) -> str:
         """Return the first matches as a table, for notebooks."""

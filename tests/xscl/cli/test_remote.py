@@ -21,7 +21,8 @@ from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import serving
 from xscl.cli import app
-from xscl.cli.service import OpenedService, feeds_like, subscriptions_like
+from xscl.cli.connection import feeds_like, subscriptions_like
+from xscl.cli.service import OpenedService
 from xscl.client import Refused, async_client
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine

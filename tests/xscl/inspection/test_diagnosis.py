@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xscl import Document, Engine, Retention
-from xscl.inspection.diagnosis import Diagnosis, ExaminedBlock
-from xscl.inspection.vocabulary import SeenName
+from xscl.inspection.reasons import Diagnosis, ExaminedBlock, SeenName
 
 D = 86_400_000_000
 PAIR = "news//item[./title->t] FOLLOWED BY{t=u, 2 d} blog//post[./title->u]"

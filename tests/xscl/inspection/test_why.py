@@ -6,7 +6,8 @@ import pytest
 
 from xscl import Document, Engine
 from xscl.errors import DocumentError
-from xscl.inspection.why import NONE, Edge, Why
+from xscl.inspection.reasons import Edge, Why
+from xscl.inspection.why import NONE
 
 H = 3_600_000_000
 BOOK = "S//book->b[./title->t]"

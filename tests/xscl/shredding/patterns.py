@@ -36,8 +36,9 @@ from xscl.language.syntax import (
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import canonical
-from xscl.shredding.conditions.navigate import holds, matches_name
+from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.nodes.names import matches_name
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, string_value
 
 NAMES = ("a", "a", "b", "{urn:n}a")

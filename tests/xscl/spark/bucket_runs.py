@@ -16,7 +16,7 @@ from xscl.spark.catalog import Catalog
 from xscl.spark.part_format import REJECTED_ROWS, unpacked
 from xscl.spark.parts import Shredding
 from xscl.spark.streaming import BucketJoin, StreamSettings
-from xscl.subscriptions.match_tables import values_of
+from xscl.subscriptions.match import values_of
 
 Batches = Sequence[Sequence[Document]]
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
 from html import escape
 
+from xscl.delivery.entry_html import entry_html
 from xscl.delivery.message import Message, message_of, message_of_story
 from xscl.delivery.message_reader import LatestMatches, result_of
-from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.story import Growth, Story
 

@@ -10,7 +10,8 @@ them, one edge after another; they match iff every edge holds.
     times         order, window and retention, and the choices of temporal operators
 """
 
-from xscl.inspection.why.examination import Why, why
-from xscl.inspection.why.question import NONE, Edge, TextReader, Visible, WhyQuestion, question_of
+from xscl.inspection.reasons import Edge, Why
+from xscl.inspection.why.examination import why
+from xscl.inspection.why.question import NONE, TextReader, Visible, WhyQuestion, question_of
 
 __all__ = ["NONE", "Edge", "TextReader", "Visible", "Why", "WhyQuestion", "question_of", "why"]

@@ -8,13 +8,12 @@ parts of its predicate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 from templates.model.join_graph import UNBOUNDED, TemporalRelation
-from xscl.inspection.reasons import why_lines
+from xscl.inspection.reasons import Edge, Why
 from xscl.inspection.why.mismatch import mismatch, with_names
-from xscl.inspection.why.question import Edge, WhyQuestion, covered
+from xscl.inspection.why.question import WhyQuestion, covered
 from xscl.inspection.why.times import (
     QuerySide,
     belated,
@@ -211,29 +210,6 @@ def _reasons(reasons: Iterable[Edge]) -> str:
 
 
 # -- The answer ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The result of `why`: if a query matches some documents, with the edges that decide it."""
-
-    query: str
-    documents: tuple[str, ...]
-    matched: bool
-    edges: tuple[Edge, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the answer as text, one edge a line."""
-        return why_lines(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
-        return {
-            "query": self.query,
-            "documents": list(self.documents),
-            "matched": self.matched,
-            "edges": [asdict(edge) for edge in self.edges],
-        }
 
 
 def why(*questions: WhyQuestion) -> Why:

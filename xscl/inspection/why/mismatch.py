@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cep_core.algebra.function_bounds import BeyondBounds
+from xscl.inspection.reasons import SeenName
 from xscl.inspection.vocabulary import (
-    SeenName,
     name_written,
     nearest_names,
     qualified_name,

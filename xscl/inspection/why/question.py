@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import StoredDocument
@@ -31,19 +31,6 @@ Visible: TypeAlias = "Callable[[str], str | None]"
 """Gives the reader's name of a stream, None for a stream that he does not see."""
 DocumentRow: TypeAlias = dict[str, Any]
 """The columns of a document, with its streams and its text."""
-EdgeKind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A condition of a match with its truth value; `nearest` has the deciding or closest values."""
-
-    kind: EdgeKind
-    text: str
-    holds: bool
-    nearest: str | None = None
-    pending: bool = False
-    """True if time may still fulfil it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from templates.model.join_graph import INFINITE, SYMMETRIC_JOIN, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
+from xscl.inspection.reasons import Edge
 from xscl.inspection.replay import TRIED, TrialScope
-from xscl.inspection.why.question import Edge, Known, WhyQuestion, covered
+from xscl.inspection.why.question import Known, WhyQuestion, covered
 from xscl.inspection.why.values import TestedConjunct
 from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse

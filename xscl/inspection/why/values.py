@@ -21,7 +21,7 @@ from itertools import islice, product
 from typing import Any, TypeAlias, assert_never
 
 from cep_core.algebra import number_of
-from xscl.inspection.why.question import Edge
+from xscl.inspection.reasons import Edge
 from xscl.language import syntax
 from xscl.language.functions import number
 from xscl.language.scope import here, leaves, rewritten, variables

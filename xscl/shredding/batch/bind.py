@@ -14,7 +14,8 @@ from lxml import etree
 
 from xscl.language.syntax import Step
 from xscl.shredding.automaton.pattern import Pattern
-from xscl.shredding.conditions.navigate import holds, matches_name
+from xscl.shredding.conditions.navigate import holds
+from xscl.shredding.nodes.names import matches_name
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item
 
 

@@ -29,7 +29,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.unevaluated import NotEvaluated
-from xscl.shredding.nodes.names import key_of, keys_of
+from xscl.shredding.nodes.names import matches_name
 from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
 
 
@@ -124,11 +124,6 @@ def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
         return any(compares(text, operator, constant) for text in texts)
     constants = (condition.value, condition.flags) if condition.flags else (condition.value,)
     return bool(TESTS[condition.function].apply(next(iter(texts), ""), *constants))
-
-
-def matches_name(test: NameTest, name: str) -> bool:
-    """Return True if a name in Clark notation passes a name test."""
-    return key_of(False, test) in keys_of(name)
 
 
 def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:

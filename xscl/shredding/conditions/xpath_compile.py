@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from xscl.language.xpath import parsed
 from xscl.language.xpath_tree import NodeTest, SequenceType, XPath
-from xscl.shredding.conditions.navigate import matches_name
 from xscl.shredding.conditions.xpath_functions import TABLE
 from xscl.shredding.conditions.xpath_nodes import AXES, Node, place_of
 from xscl.shredding.conditions.xpath_values import (
@@ -36,6 +35,7 @@ from xscl.shredding.conditions.xpath_values import (
     some,
     truth,
 )
+from xscl.shredding.nodes.names import matches_name
 
 
 class Focus:

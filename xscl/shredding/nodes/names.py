@@ -39,3 +39,8 @@ def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
 def steps_of(path: Path) -> Steps:
     """Return the steps of a path."""
     return tuple([(step.descendant, key_of(step.attribute, step.test)) for step in path.steps])
+
+
+def matches_name(test: NameTest, name: str) -> bool:
+    """Return True if a name in Clark notation passes a name test."""
+    return key_of(False, test) in keys_of(name)
