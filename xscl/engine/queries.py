@@ -54,7 +54,7 @@ from xscl.planning.operators.events import instances
 from xscl.planning.plan_graph import CostShares, PlanGraph, PlanNode, plan_graph
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.queries import relations
-from xscl.store.queries.stream_documents import document_named
+from xscl.store.queries.stream_documents import document_named, documents_by_stream
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
@@ -301,7 +301,7 @@ class EngineQueries:
         """Yield the streams that are known, with the numbers of documents, and their vocabulary."""
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
-            counts = self._vocabularies.counts(store)
+            counts = documents_by_stream(store)
             known = {EVERYTHING, *self._state.streams.known(), *counts}
             # A user's own stream hides the public one of its name.
             engine_names = {

@@ -7,7 +7,6 @@ so its cost does not depend on the length of the past.
 from __future__ import annotations
 
 import difflib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ from xscl.language.names import PREFIXES
 from xscl.language.syntax import NameTest, Path, Step
 from xscl.language.unparse import unparse
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, number_nodes, string_value
-from xscl.store.queries.stream_documents import documents_since, newest_documents
+from xscl.store.queries.stream_documents import newest_documents
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
@@ -83,7 +82,7 @@ class CachedReading(Generic[T]):
 
 
 class Vocabularies:
-    """The vocabularies and counts of streams, reused while nothing arrives.
+    """The vocabularies of streams, reused while nothing arrives.
 
     An editor asks at each key.  What takes long to read is reused for some seconds even so.  Any
     thread may ask.
@@ -91,15 +90,10 @@ class Vocabularies:
 
     def __init__(self) -> None:
         self._streams: dict[str, CachedReading[Vocabulary]] = {}
-        self._counts = StreamCounts()
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
         """Return the vocabulary of a stream; `arrived` changes with each document."""
         return reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
-
-    def counts(self, store: Store) -> dict[str, int]:
-        """Return the number of known documents by stream."""
-        return self._counts.of(store)
 
 
 def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
@@ -115,36 +109,6 @@ def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callabl
     found = read()
     known[key] = CachedReading(found, arrived, time.monotonic(), time.thread_time() - began)
     return found
-
-
-class StreamCounts:
-    """The numbers of known documents by stream; thread-safe.
-
-    What has arrived since the last call is added.  All are counted again only if some have left.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = self._known = 0
-        self._counts = Counter[str]()
-
-    def of(self, store: Store) -> dict[str, int]:
-        """Return the numbers by stream."""
-        with self._lock:
-            if not self._add(store):
-                self._last = self._known = 0
-                self._counts.clear()
-                self._add(store)
-            return dict(self._counts)
-
-    def _add(self, store: Store) -> bool:
-        """Add the documents after the last one; return False if earlier ones have left."""
-        found = documents_since(store, self._last)
-        if self._known + found.new != found.known:
-            return False
-        self._counts.update(found.by_stream)
-        self._last, self._known = found.last, found.known
-        return True
 
 
 def vocabulary(store: Store, stream: str) -> Vocabulary:

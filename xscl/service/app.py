@@ -18,7 +18,6 @@ from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.watches import ConsumerWatch, ExecutorsWatch
-from xscl.inspection.vocabulary import StreamCounts
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
@@ -37,6 +36,7 @@ from xscl.service.sql import UserSql
 from xscl.service.status import StatusSeries
 from xscl.service.tokens import Tokens
 from xscl.store.queries.owners import OPERATOR
+from xscl.store.queries.stream_documents import documents_by_stream
 from xscl.store.store import Store
 
 
@@ -115,7 +115,6 @@ class PublicStreams:
     engine: Engine
     accounts: Accounts
     reading: StorePool
-    counts: StreamCounts
 
     def __post_init__(self) -> None:
         self._seen: set[str] = set()
@@ -139,7 +138,7 @@ class PublicStreams:
     def names(self) -> set[str]:
         """Return the names of all public streams."""
         with self.reading() as store:
-            self._seen = {name for name in self.counts.of(store) if owner(name)[0] == OPERATOR}
+            self._seen = {name for name in documents_by_stream(store) if owner(name)[0] == OPERATOR}
         known = (*self.engine.state.streams.known(), *self.accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
@@ -174,14 +173,13 @@ class RequestLimits:
 class StorePart:
     """The store and the spool: connections, documents that come, users' SQL, backups.
 
-    `intake` batches documents of concurrent requests; `counts` are the documents by stream.
+    `intake` batches documents of concurrent requests.
     """
 
     pool: StorePool
     spool: Spool
     intake: Intake
     sql: UserSql
-    counts: StreamCounts
     backups: Backups
 
     def __call__(self) -> AbstractContextManager[Store]:
@@ -281,11 +279,10 @@ class App:
                 spool=spool,
                 intake=opened.enter_context(closing(intake)),
                 sql=opened.enter_context(UserSql(engine, home.path)),
-                counts=StreamCounts(),
                 backups=Backups(home, pool, disk),
             )
             users = Accounts(opened.enter_context(closing(engine.connect())))
-            streams = PublicStreams(engine, users, pool, self.store.counts)
+            streams = PublicStreams(engine, users, pool)
             resolver = Resolver(users, streams.known)
             self.accounts = AccountsPart(
                 users=users,

@@ -39,6 +39,7 @@ from xscl.service.bodies import FROM_NEXT, After, Limit, ListPage, RequestBody, 
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
+from xscl.store.queries.stream_documents import documents_by_stream
 
 router = APIRouter(tags=["feeds"])
 
@@ -170,7 +171,7 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
         except FeedsError:
             feeds.remove(now)
             app.accounts.usage.subtract(account.number, "feeds")
-            documents = app.store.counts.of(feeds.store)
+            documents = documents_by_stream(feeds.store)
             empty = {
                 stream
                 for stream in new.feed.streams

@@ -20,6 +20,7 @@ from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import not_found, refuse_bare
+from xscl.store.queries.stream_documents import documents_by_stream
 from xscl.store.queries.subscriptions import names_of
 
 router = APIRouter(tags=["streams"])
@@ -55,7 +56,7 @@ def list_(
     names = sorted({*mine, *app.accounts.streams.names()} - {""})
     following = [name for name in names if after is None or name > after]
     with app.store() as store:
-        counts = app.store.counts.of(store)
+        counts = documents_by_stream(store)
     shown = [_shown(app, account, name) for name in following[:limit]]
     items = [
         answers.ListedStream(

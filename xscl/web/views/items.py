@@ -44,7 +44,7 @@ from xscl.service.subscribing import existing
 from xscl.shredding.nodes.tree import number_nodes
 from xscl.store.queries.browsing import BrowsedDocument, documents_seen
 from xscl.store.queries.feeds import given_titles
-from xscl.store.queries.stream_documents import document_named
+from xscl.store.queries.stream_documents import document_named, documents_by_stream
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
@@ -261,7 +261,7 @@ def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
 def _streams(asked: PageRequest) -> list[tuple[str, int]]:
     """Return the streams that the reader sees with their numbers of documents, largest first."""
     with asked.app.store() as store:
-        counts = asked.app.store.counts.of(store)
+        counts = documents_by_stream(store)
     seen = [(asked.account.visible(known), number) for known, number in counts.items()]
     named = [(name, number) for name, number in seen if name is not None]
     return sorted(named, key=lambda one: (-one[1], one[0]))
