@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import feeds.http.addresses
-import xscl.delivery.outbox.deliveries
+import xscl.delivery.outbox.outbox
 import xscl.ingestion.pipeline
 import xscl.polling.feed_poller
 import xscl.server.app  # the service imports it when it starts
@@ -276,7 +276,7 @@ def install() -> None:
     Idle threads would take nine tenths of the steps.
     """
     xscl.service.server.serving = Listening.serving  # type: ignore[assignment]
-    xscl.delivery.outbox.deliveries.SAVING = 7.0
+    xscl.delivery.outbox.outbox.SAVING = 7.0
     xscl.polling.feed_poller._LOOK = 60.0
     xscl.server.serve.REPORT = 300.0
     xscl.ingestion.pipeline._STOPPED_WITHIN = 3.0

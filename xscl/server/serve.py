@@ -36,8 +36,7 @@ from functools import partial
 from feeds.daemons import DaemonPool
 from feeds.errors import SpoolError
 from xscl.delivery.channels.mail import MailServer
-from xscl.delivery.outbox.deliveries import RetryPolicy
-from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox, RetryPolicy
 from xscl.delivery.outbox.printing import Printing
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.retention import changed_retention

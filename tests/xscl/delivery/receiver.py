@@ -20,8 +20,7 @@ from tests.waiting import PATIENCE
 from tests.waiting import eventually as eventually  # for the tests of deliveries
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.signature import sign
-from xscl.delivery.outbox.deliveries import RetryPolicy
-from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox, RetryPolicy
 from xscl.polling.credentials import Credentials
 
 QUICK = RetryPolicy(schedule=(0.05, 0.05, 0.05), ending=2.0)

@@ -98,7 +98,7 @@ def _look(at_work: Sending, endpoint: Endpoint, seconds: float = PATIENCE) -> No
     stopping = threading.Event()
     timer = threading.Timer(seconds, stopping.set)
     timer.start()
-    at_work.outbox._deliveries.wake(endpoint.id)
+    at_work.outbox.wake(endpoint.id)
     at_work.outbox.finish(stopping)
     timer.cancel()
 
@@ -120,7 +120,7 @@ def _lose(at_work: Sending, endpoint: Endpoint) -> None:
 
 def _begin_beside(at_work: Sending, endpoint: Endpoint) -> None:
     """Look at it as one that was just made."""
-    at_work.outbox._deliveries._forget(endpoint.id)
+    at_work.outbox._unlisten(endpoint.id)
     _fail(at_work, endpoint)
 
 
