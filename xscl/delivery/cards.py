@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -36,10 +36,12 @@ OUTPUT = 1_000
 """Maximum length of an output document."""
 _READ = 100_000
 """Bytes of an output document of which the beginning is shown."""
-LEAVES = 10
-"""Maximum number of leaves of a document, besides those that were compared."""
+FIRST, LAST = 7, 3
+"""Values of a document that are shown, besides those that were compared: a total comes last."""
 ROOT = "root"
 """The name of the origin of a document that is no feed item: its root element."""
+DOT = " \N{MIDDLE DOT} "
+"""What stands between parts of a line."""
 GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 
@@ -64,13 +66,20 @@ UNTOLD = _QUIET - {"author", "description"} | {"title"}
 class CardValue:
     """A value of a document: its name, its text and its join mark, or 0.
 
-    `differs` if the values with this mark are compared otherwise than for equality.
+    `differs` if the values with this mark are compared otherwise than for equality.  An element
+    that is repeated, such as a line of an order, is one value with its leaves as `parts`.
     """
 
     name: str
     text: str
     joined: int = 0
     differs: bool = False
+    parts: tuple[CardValue, ...] = ()
+
+    @property
+    def leaves(self) -> tuple[CardValue, ...]:
+        """The values in it, itself if it has no parts."""
+        return self.parts or (self,)
 
 
 class JoinMark(NamedTuple):
@@ -153,7 +162,7 @@ class MatchView:
     def summary(self) -> str:
         """The match in one line."""
         if self.cards:
-            return " · ".join(card.title.text for card in self.cards)
+            return DOT.join(card.title.text for card in self.cards)
         return ", ".join(f"{value.name} {value.text}" for value in self.values)
 
 
@@ -188,7 +197,7 @@ def shown(
     except StoreError:
         return replace(view, gone=True)
     instants = tuple(CardValue(key or "at", at or "") for key, at in match.instants)
-    built = tuple(built_values(xml)) if xml else ()
+    built = _others(built_values(xml), ()) if xml else ()
     output = shortened(xml.decode(), OUTPUT)
     return replace(
         view, cards=cards, values=instants, output=output, built=built, absence=match.absence
@@ -196,8 +205,8 @@ def shown(
 
 
 def built_values(xml: bytes) -> list[CardValue]:
-    """Return the leaves of a document that SELECT constructs, as people read them."""
-    return list(values_of(number_nodes(parse(xml)), {}))
+    """Return the values of a document that SELECT constructs, as people read them."""
+    return list(rows_of(number_nodes(parse(xml)), {}))
 
 
 def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:
@@ -213,7 +222,7 @@ def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
     """Return a card with the reader's names; a document that is no item begins with its own."""
     document, origin = called(shown.document), shown.origin
     if origin is not None and origin.name == ROOT:
-        origin = replace(origin, text=f"{document} \N{MIDDLE DOT} {origin.text}")
+        origin = replace(origin, text=f"{document}{DOT}{origin.text}")
     return replace(shown, document=document, stream=called(shown.stream), origin=origin)
 
 
@@ -276,13 +285,13 @@ def _key(item: Item) -> object:
 
 def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     """Return the card of a document, given the join marks of its nodes."""
-    values = list(values_of(part.tree, joined))
+    values = [value for _, value in _leaves(part.tree, joined)]
     root = name_of(part.tree.items[0])
     if any(value.name == "channel_url" for value in values):
         shown = _item(part, values)
     else:
         title = _named(values, "title") or next(iter(values), CardValue("", part.document))
-        others = _others(values, [title])
+        others = _others(rows_of(part.tree, joined), [title])
         shown = Card(part.document, part.ts, title, None, CardValue(ROOT, root), None, (), others)
     return replace(shown, stream=part.stream, id=part.id, version=part.version, root=root)
 
@@ -329,18 +338,65 @@ def _named(values: Iterable[CardValue], name: str) -> CardValue | None:
 
 
 def _others(values: Iterable[CardValue], told: Iterable[CardValue | None]) -> tuple[CardValue, ...]:
-    """Return the first values that are not shown elsewhere, and all joined ones."""
+    """Return the values that are not shown elsewhere: the first and last, and all joined ones.
+
+    In place of those between them is their number.
+    """
     others = [value for value in values if value not in told]
-    return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
+    last = len(others) - LAST
+    shown: list[CardValue] = []
+    for is_shown, run in groupby(
+        enumerate(others),
+        lambda one: not FIRST <= one[0] < last or any(leaf.joined for leaf in one[1].leaves),
+    ):
+        row = [value for _, value in run]
+        is_cut = not is_shown and len(row) > 1
+        shown += [CardValue("…", f"{len(row)} more")] if is_cut else row
+    return tuple(shown)
 
 
-def values_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[CardValue]:
-    """Yield the leaves and the compared nodes of a document, in document order."""
+def rows_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[CardValue]:
+    """Yield the values of a document, in document order; a repeated element is one of them."""
+    rows = repeated_elements(tree)
+    for row, group in groupby(_leaves(tree, joined), lambda one: rows[one[0]]):
+        leaves = [leaf for _, leaf in group]
+        if row is None:
+            yield from leaves
+            continue
+        name = name_of(tree.items[row])
+        parts = _others([replace(leaf, name=within(name, leaf.name)) for leaf in leaves], ())
+        text = DOT.join(f"{part.name} {part.text}".strip() for part in parts)
+        yield CardValue(name, text, parts=parts)
+
+
+def within(row: str, name: str) -> str:
+    """Return the name of a leaf of a repeated element: `sku` for `line sku`, none for its text."""
+    return name.removeprefix(row).strip() if name == row or name.startswith(f"{row} ") else name
+
+
+def repeated_elements(tree: DocumentTree) -> list[int | None]:
+    """Return of each node the outermost element with it that is repeated, such as a line.
+
+    It has others of its name beside it, and more than a text; None if there is none.
+    """
+    names = [(at, name_of(item)) for at, item in zip(tree.parents, tree.items, strict=True)]
+    counts = Counter(names)
+    found: list[int | None] = []
+    for number, (parent, item) in enumerate(zip(tree.parents, tree.items, strict=True)):
+        above = None if parent < 0 else found[parent]
+        has_more = isinstance(item, etree._Element) and (len(item) > 0 or len(item.attrib) > 0)
+        is_row = has_more and counts[names[number]] > 1
+        found.append(number if above is None and is_row else above)
+    return found
+
+
+def _leaves(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[tuple[int, CardValue]]:
+    """Yield the leaves and the compared nodes of a document with their numbers."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0
         text = "" if inner and number not in joined else shortened(string_value(item))
         if text:
-            yield CardValue(name_of(item), text, *joined.get(number, ()))
+            yield number, CardValue(name_of(item), text, *joined.get(number, ()))
 
 
 def name_of(item: Item) -> str:

@@ -13,6 +13,7 @@ from lxml import etree
 
 from feeds.formats.display import safe_html
 from xscl.delivery.cards import (
+    DOT,
     Card,
     CardValue,
     built_values,
@@ -99,5 +100,7 @@ def _marked(value: CardValue) -> str:
 
     It is strong, too, for readers that drop <mark>.
     """
+    if value.parts:
+        return DOT.join(f"{escape(one.name)} {_marked(one)}".strip() for one in value.parts)
     text, number = escape(value.text), value.joined
     return f"<strong><mark>{text}</mark></strong><sup>{number}</sup>" if number else text

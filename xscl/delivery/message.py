@@ -18,10 +18,19 @@ from lxml import etree
 
 from feeds.formats.display import plain_text
 from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import UNTOLD, is_text, shortened, values_of
+from xscl.delivery.cards import (
+    DOT,
+    UNTOLD,
+    is_text,
+    name_of,
+    repeated_elements,
+    rows_of,
+    shortened,
+    within,
+)
 from xscl.delivery.entry_html import entry_html
 from xscl.language.names import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
 from xscl.subscriptions.story import Growth, Story
@@ -351,34 +360,43 @@ def bound_lines(match: Match) -> Iterator[str]:
                 yield f"{name} = {shortened(node.value, CUT)}"
                 continue
             yield name
-            yield from (f"  {leaf}: {shortened(', '.join(texts), CUT)}" for leaf, texts in leaves)
+            yield from (f"  {leaf}: {shortened(text, CUT)}" for leaf, text in leaves)
 
 
 def built_lines(xml: str) -> list[str]:
-    """Return the leaves of a document that SELECT constructs."""
-    values = values_of(number_nodes(parse(xml.encode())), {})
+    """Return the values of a document that SELECT constructs."""
+    values = rows_of(number_nodes(parse(xml.encode())), {})
     return [f"{value.name}: {value.text}" for value in values]
 
 
-def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, list[str]]]:
+def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
     """Return the leaf texts of a node by element name; empty for mixed or plain text.
 
-    Of a feed item they are those that tell its reader something beside its title.
+    A repeated element below the node is told for itself.  Of a feed item they are those that tell
+    its reader something beside its title.
     """
-    item = tree.items[node.node] if tree is not None and node.node < len(tree.items) else None
-    if not isinstance(item, etree._Element) or next(item.iterchildren("*"), None) is None:
-        return []
-    found: dict[str, list[str]] = {}
-    if item.text and not item.text.isspace():  # mixed content is one value
-        return []
+    item = None if tree is None or node.node >= len(tree.items) else tree.items[node.node]
+    if tree is None or not isinstance(item, etree._Element) or (item.text or "").strip():
+        return []  # mixed content is one value
     of_feed = item.find("channel_url") is not None
-    for leaf in item.iterdescendants("*"):
-        if len(found) == LEAVES:
+    rows = repeated_elements(tree)
+    found: dict[tuple[str, int | None], list[str]] = {}
+    for number in range(node.node + 1, len(tree.items)):
+        if tree.parents[number] < node.node or len(found) == LEAVES:
             break
-        name = etree.QName(leaf).localname
-        written = leaf.text or ""
+        leaf, row = tree.items[number], rows[number]
+        name = name_of(leaf)
+        written = leaf.text or "" if isinstance(leaf, etree._Element) else string_value(leaf)
         is_html = of_feed and name == "description" and not is_text(leaf)
         text = " ".join((plain_text(written) if is_html else written).split())
-        if text and not (of_feed and name in UNTOLD):
-            found.setdefault(name, []).append(text)
-    return list(found.items())
+        if not text or (of_feed and name in UNTOLD):
+            continue
+        if row is None or row <= node.node or of_feed:
+            found.setdefault((name, None), []).append(text)
+        else:
+            called = name_of(tree.items[row])
+            told = f"{within(called, name)} {text}".strip()
+            found.setdefault((called, row), []).append(told)
+    return [
+        (name, (", " if row is None else DOT).join(texts)) for (name, row), texts in found.items()
+    ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from lxml import etree
 
 from xscl.drawing.svg import Picture, element, line, shortened, text
+from xscl.time_format import moment
 
 MOST = 1_000
 """Points of a chart."""
@@ -160,10 +160,10 @@ def draw_series(name: str, unit: str, points: Sequence[tuple[int, float]]) -> Pi
             "polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners), class_="d-area"
         ),
         line(places, "line"),
-        text(left, height - 6, _clock(begin), "soft"),
-        text(right, height - 6, _clock(end), "soft", "end"),
+        _clock(begin, left, height, "start"),
+        _clock(end, right, height, "end"),
     ]
-    title = f"{name}: {_short(last)} {unit} at {_clock(end)}, at most {_short(largest)} {unit}"
+    title = f"{name}: {_short(last)} {unit} now, at most {_short(largest)} {unit}"
     return Picture(title, width, height, tuple(elements))
 
 
@@ -171,8 +171,11 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _clock(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%H:%M UTC")
+def _clock(at: int, x: float, height: float, anchor: str) -> etree._Element:
+    """Return a time below a series, which a page shows in the zone of its reader by `data-at`."""
+    drawn = text(x, height - 6, f"{moment(at)[11:16]} UTC", "soft", anchor)
+    drawn.set("data-at", moment(at))
+    return drawn
 
 
 # -- Bars: the numbers of some days, or events with a duration and an outcome --------------
@@ -183,11 +186,12 @@ BarOutcome: TypeAlias = Literal["bar", "none", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """An event: its duration in seconds, its outcome, and its description."""
+    """An event: its duration in seconds, its outcome, its description, and the time in that."""
 
     seconds: float
     outcome: BarOutcome
     words: str
+    at: str = ""
 
 
 def draw_sparkline(counts: Sequence[int], title: str) -> Picture:
@@ -213,7 +217,7 @@ def draw_timeline(events: Sequence[TimelineEvent], title: str) -> Picture:
         bars.append((3.0 + (HIGH - 3.0) * share, one.outcome))
     drawn = _drawn(bars, STEP, HIGH)
     for bar, event in zip(drawn, events, strict=True):
-        bar.append(element("title", event.words))
+        bar.append(element("title", event.words, data_at=event.at))
     return Picture(title, max(1, len(events)) * STEP, HIGH, drawn)
 
 

@@ -118,8 +118,8 @@ def _values_of(card: Card) -> dict[str, list[str]]:
     """Return the values of a card besides its title by name."""
     found: dict[str, list[str]] = {}
     for value in (card.text, *card.categories, *card.values):
-        if value is not None:
-            found.setdefault(value.name, []).append(value.text)
+        for leaf in () if value is None else value.leaves:
+            found.setdefault(leaf.name, []).append(leaf.text)
     return found
 
 
@@ -155,7 +155,7 @@ def mark_read(store: Store, account: Account, items: Collection[str], *, read: b
 def item_order(store: Store, account: Account) -> ItemOrder:
     """Return the order in which a user reads items."""
     rows = rows_of(store, "preference", "value", account=account.number, name=_ORDER)
-    return cast("ItemOrder", next((row["value"] for row in rows), "arrival"))
+    return cast("ItemOrder", next((row["value"] for row in rows), "date"))
 
 
 def set_item_order(store: Store, account: Account, order: ItemOrder) -> None:

@@ -1,9 +1,9 @@
 """The status figures of a service: `xscl status`, status.json, and those of the last day.
 
 Most figures are counts over whole tables, whose cost grows with the store.  A repeated reader
-(`StatusReader`) gets the progress of the consumer and its backlog fresh each time.  The other
-figures are recounted after a change, but not before twenty times the duration of the last count has
-passed, or a minute.
+(`StatusReader`) gets the progress of the consumer and its backlog fresh each time, and adds new
+documents and matches to those that it has counted.  All are recounted after a change, but not
+before twenty times the duration of the last count has passed, or a minute.
 
 `StatusSeries` samples throughput, latency, what waits and memory at fixed intervals into a ring
 buffer, so its memory is bounded.  A restart begins anew: `/v1/metrics` is what a monitoring system
@@ -36,7 +36,7 @@ from xscl.engine.heap_trim import resident_bytes
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.watches import ExecutorsWatch
 from xscl.polling.feed_repository import ticks
-from xscl.store.queries.status import status_counts
+from xscl.store.queries.status import counts_since, small_counts, status_counts
 from xscl.store.store import Store
 from xscl.store.store_lock import StoreMark
 from xscl.time_format import written
@@ -76,16 +76,20 @@ class StatusReader:
     def __post_init__(self) -> None:
         self._counted: dict[str, Any] = {}
         self._until = 0.0  # cached counts are valid until then
-        self._mark: StoreMark | None = None
+        self._mark: StoreMark | None = None  # of the whole count
+        self._seen: StoreMark | None = None
+        self._reached = 0, 0  # the next document and the position at the last look
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> dict[str, Any]:
         """Return the figures (see `figures`) for JSON; with `whole` all of them are recounted."""
         began, engine = self.clock(), self.engine
-        if whole or self._is_due(began):
-            # Later commits are counted the next time.
-            self._mark = self.store.seen()
-            self._counted = _counted(self.store)
+        mark = self.store.seen()  # later commits are counted the next time
+        if whole or not self._counted or (mark != self._mark and began >= self._until):
+            self._mark, self._reached = mark, (0, 0)
+            with self.store.reading():
+                self._counted = _counted(self.store)
+                self._add_new()
             if engine is not None:
                 self._counted["windows"] = [
                     dict(zip(("ticks", "witnesses", "instances", "last_day"), one, strict=True))
@@ -93,6 +97,10 @@ class StatusReader:
                 ]
             ended = self.clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
+        elif mark != self._seen:
+            with self.store.reading():
+                self._add_new()
+        self._seen = mark
         position = ConsumedOffsets(self.store).segment
         latest, waiting, oldest = self._backlog.look(self.home, position)
         executors = self._of_executors()
@@ -116,19 +124,21 @@ class StatusReader:
         shown = None if away is None else asdict(away) | {"since": written(away.since)}
         return {"joins": joins, "here": here, "away": shown}
 
-    def _is_due(self, now: float) -> bool:
-        if not self._counted:
-            return True
-        if now < self._until:
-            return False
-        return self.store.seen() != self._mark
+    def _add_new(self) -> None:
+        """Add the documents and matches that have come since the last look to their counts."""
+        came = counts_since(self.store, *self._reached)
+        self._counted |= small_counts(self.store)
+        self._counted |= {name: self._counted.get(name, 0) + new for name, new in came.items()}
+        next_doc, position = self.store.numbers("next_doc", "position")
+        self._reached = next_doc, position
+        clock = self._counted["clock"]
+        self._counted["clock"] = None if clock is None else written(clock)
 
 
 def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
-    counts, texts = status_counts(store), retained_texts(store)
-    return counts | {
-        "clock": None if counts["clock"] is None else written(counts["clock"]),
+    texts = retained_texts(store)
+    return status_counts(store) | {
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
         "texts_since": None if texts.since is None else written(texts.since),

@@ -104,7 +104,7 @@ Lines: TypeAlias = Annotated[str, AfterValidator(lambda text: text.replace("\r\n
 """A text of several lines, as a form sends it."""
 Back: TypeAlias = Annotated[str, Form(max_length=4_000)]
 """The page that a form is on, for `PageRequest.back`."""
-_PLACES = {"after", "before", "added", "polled"}
+_PLACES = {"after", "before", "added", "polled", "since"}
 
 
 class ListQuery(BaseModel):

@@ -78,7 +78,7 @@ def when(ticks: int | datetime | None) -> str:
         return str(ticks)
 
 
-def _time(value: int | str | datetime | None) -> Markup:
+def time_element(value: int | str | datetime | None) -> Markup:
     """Return a time as an element: relative if it is of the last week, absolute on hover."""
     if isinstance(value, datetime):
         value = value.isoformat()
@@ -131,7 +131,7 @@ _TEMPLATES.filters.update(
     picture=_picture,
     when=when,
     moment=moment,
-    time=_time,
+    time=time_element,
     counted=counted,
     percent=percent,
     spent=spent,

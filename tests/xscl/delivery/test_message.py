@@ -224,6 +224,65 @@ def test_an_address_by_http_is_a_link() -> None:
     assert link(" https://example.org/a?b=c ") == "https://example.org/a?b=c"
 
 
+LINES = {
+    "elements": "<line><sku>A-{0}</sku><qty>2</qty></line>",
+    "attributes": '<line sku="A-{0}" qty="2"/>',
+    "deep": "<line><what><sku>A-{0}</sku></what><qty>2</qty></line>",
+}
+
+
+def order(lines: int, kind: str) -> str:
+    """Return an order with a key, some lines, and a total at its end."""
+    written = "".join(LINES[kind].format(number) for number in range(lines))
+    return f"<order><k>7</k><customer>Ann</customer>{written}<total>16.00</total></order>"
+
+
+@pytest.mark.parametrize("kind", LINES)
+@pytest.mark.parametrize("lines", [2, 3, 9, 60])
+def test_a_repeated_element_is_one_value_and_the_number_of_those_left_out_is_shown(
+    kind: str, lines: int
+) -> None:
+    query = "S//order[./k->x] FOLLOWED BY{x = y, 1 h} S//order[./k->y]"
+    (match,) = matches(query, order(2, kind), order(lines, kind))
+    values = shown(match, "x").cards[1].values
+    names = [value.name for value in values]
+    assert (names[:2], names[-1], values[-1].text) == (["customer", "line"], "total", "16.00")
+    assert values[1].text == "sku A-0 \N{MIDDLE DOT} qty 2"
+    assert [part.text for part in values[1].parts] == ["A-0", "2"]
+    left_out = sum(
+        int(value.text.split()[0]) for value in values if value.name == "\N{HORIZONTAL ELLIPSIS}"
+    )
+    assert names.count("line") + left_out == lines
+    assert (left_out > 0) == (lines == 60)
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_what_is_compared_in_a_repeated_element_is_marked_and_never_left_out(kind: str) -> None:
+    path = "./line/@sku" if kind == "attributes" else ".//sku"
+    query = f"S//order[{path}->x] FOLLOWED BY{{x = y, 1 h}} S//sale[./sku->y]"
+    (match,) = matches(query, order(60, kind), "<sale><sku>A-30</sku></sale>")
+    values = shown(match, "x").cards[0].values
+    marked = [leaf for value in values for leaf in value.leaves if leaf.joined]
+    assert [leaf.text for leaf in marked] == ["A-30"]
+    assert [value.name for value in values].count("\N{HORIZONTAL ELLIPSIS}") == 2
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_messages_tell_a_repeated_element_in_a_line(kind: str) -> None:
+    (match,) = matches("S//order->o", order(2, kind))
+    text = message_of([match]).text
+    assert text == (
+        "o",
+        "  k: 7",
+        "  customer: Ann",
+        "  line: sku A-0 \N{MIDDLE DOT} qty 2",
+        "  line: sku A-1 \N{MIDDLE DOT} qty 2",
+        "  total: 16.00",
+    )
+    (made,) = messages_of([match], html=True)
+    assert "<dd>sku A-0 \N{MIDDLE DOT} qty 2</dd>" in made.html
+
+
 # -- Texts for people name the missing document and show the output of SELECT --------------
 
 

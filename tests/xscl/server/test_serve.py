@@ -247,7 +247,7 @@ class Clock:
 
 
 def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -> None:
-    """A count takes a second, later ten; what waits is seen at each look."""
+    """A count takes a second, later ten; what waits, and what has come, is seen at each look."""
     clock = Clock(between=1)
     with (
         Engine(place.database) as engine,
@@ -259,28 +259,29 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         def look(after: float, *, whole: bool = False) -> tuple[Any, ...]:
             clock.now += after
             found = looks.now(whole=whole)
-            return tuple(found[name] for name in ("documents", "matches", "position", "waiting"))
+            shown = ("texts", "documents", "matches", "position", "waiting")
+            return tuple(found[name] for name in shown)
 
-        assert look(0) == (0, 0, 0, 2)
+        assert look(0) == (0, 0, 0, 0, 2)
         consumer = Consumer(spool, engine.ingest)
         consumer.run_once()
-        assert look(15) == (0, 0, 1, 0)
-        assert look(5) == (2, 1, 1, 0)
+        assert look(15) == (0, 2, 1, 1, 0)
+        assert look(5) == (2, 2, 1, 1, 0)
         clock.looks = 0
-        assert look(1_000) == (2, 1, 1, 0)
+        assert look(1_000) == (2, 2, 1, 1, 0)
         assert clock.looks == 1, "nothing has changed"
         spool.append(documents(2), 1)
         clock.between = 10
-        assert look(0) == (2, 1, 1, 1)
+        assert look(0) == (2, 2, 1, 1, 1)
         consumer.run_once()
-        assert look(0) == (3, 3, 2, 0)
+        assert look(0) == (3, 3, 3, 2, 0)
         spool.append(documents(3), 1)
         consumer.run_once()
-        assert look(40) == (3, 3, 3, 0)
-        assert look(10) == (4, 6, 3, 0), "a minute is the longest"
+        assert look(40) == (3, 4, 6, 3, 0)
+        assert look(10) == (4, 4, 6, 3, 0), "a minute is the longest"
         spool.append(documents(4), 1)
         consumer.run_once()
-        assert look(0, whole=True) == (5, 10, 4, 0)
+        assert look(0, whole=True) == (5, 5, 10, 4, 0)
         assert looks.now(whole=True) == status(store, place)
 
 

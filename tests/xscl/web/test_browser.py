@@ -95,6 +95,20 @@ def test_a_page_is_accessible_in_light_and_on_a_dark_phone(
         assert browser.shifted() < 0.01
 
 
+@pytest.mark.parametrize("path", ["/", "/items", "/subscribe?example=rising"])
+def test_scripts_that_come_late_move_nothing(browser: Browser, shop: Shop, path: str) -> None:
+    """What is below has one place without scripts and with them: they may come after the page."""
+    tops = "return [...document.querySelectorAll('main > *')].map((one) => one.offsetTop)"
+    for size in (WIDE, PHONE):
+        browser.look("light", size)
+        with browser.without_script():
+            browser.open(shop.address + path)
+        before = browser.run(tops)
+        browser.open(shop.address + path)
+        browser.until(lambda: browser.run("return document.readyState") == "complete")
+        assert browser.run(tops) == before
+
+
 def test_the_first_match_is_high_on_a_phone(browser: Browser, shop: Shop) -> None:
     browser.look("light", PHONE)
     browser.open(f"{shop.address}/")

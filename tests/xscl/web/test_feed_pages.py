@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.xscl.service.conftest import eventually, ok
+from tests.xscl.web.browser import PHONE, Browser
 from tests.xscl.web.shown import Shop, parsed
+from xscl.web.views.following import ORDERS
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,73 @@ def test_a_feed_is_refreshed_now(shop: Shop, feed: str) -> None:
     page = parsed(shop.client.get(asked.headers["location"]).text)
     assert "polled as soon as" in page.xpath("string(//p[@role='status'])")
     eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}"))["failures"] > before)
+
+
+def test_all_feeds_are_refreshed_and_it_is_said_what_came(shop: Shop, feed: str) -> None:
+    asked = shop.client.post("/feeds/poll-all")
+    page = parsed(shop.client.get(asked.headers["location"]).text)
+    said = page.xpath("string(//p[@role='status'])")
+    assert said == "1 of 1 feed has been polled: 0 new items, 1 failed."
+
+
+def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
+    shop: Shop, feed: str
+) -> None:
+    def listed(**asked: str) -> list[str]:
+        page = parsed(shop.client.get("/feeds", params=asked).text)
+        return [str(one) for one in page.xpath("//li//h2/a/@href")]
+
+    for order in ORDERS:
+        page = parsed(shop.client.get("/feeds", params={"sort": order}).text)
+        pressed = page.xpath("//button[@name='sort' and @aria-pressed='true']/@value")
+        assert pressed == [order]
+        assert listed(sort=order) == [f"/feeds/{feed}"]
+    assert listed(text="SILENT") == [f"/feeds/{feed}"]
+    assert listed(text="nothing like it") == listed(tag="none") == []
+    page = parsed(shop.client.get("/feeds", params={"added": feed}).text)
+    assert page.xpath("string(//li//span[@class='state state-ok'])") == "new"
+    assert page.xpath("//p[@role='status']//a/@href") == [f"/feeds/{feed}"]
+
+
+def test_the_list_is_high_on_a_phone(browser: Browser, shop: Shop, feed: str) -> None:
+    for path in ("/feeds", "/items"):
+        browser.look("light", PHONE)
+        browser.open(shop.address + path)
+        top = "return document.querySelector('main .list').getBoundingClientRect().top"
+        assert 0 < browser.run(top) <= 400, path
+    browser.look()
+
+
+def test_times_are_those_of_the_zone_of_the_reader(
+    browser: Browser, shop: Shop, feed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.service.status.STEP", 0.0)
+    eventually(lambda: len(ok(shop.client.get("/v1/status/series"))) >= 2)
+    shop.client.post("/subscriptions/address", data={})
+    zone = "Emulation.setTimezoneOverride"
+    browser.chrome.execute_cdp_cmd(zone, {"timezoneId": "Pacific/Kiritimati"})
+    for path in (
+        f"/feeds/{feed}",
+        "/feeds",
+        "/status",
+        "/",
+        "/items",
+        "/subscriptions",
+        "/account",
+    ):
+        browser.open(shop.address + path)
+        browser.until(lambda: not browser.run(_IN_UTC))
+    browser.open(f"{shop.address}/")
+    chosen = "return document.querySelector('[name=zone]').value"
+    browser.until(lambda: browser.run(chosen) == "Pacific/Kiritimati")
+    browser.chrome.execute_cdp_cmd(zone, {"timezoneId": ""})
+
+
+_IN_UTC = """
+const main = document.querySelector("main");
+const texts = [main.textContent, ...[...main.querySelectorAll("[title]")].map((one) => one.title)];
+return texts.filter((one) => /\\bUTC\\b|\\d\\d:\\d\\dZ/.test(one)).length;
+"""
 
 
 def test_the_page_of_a_feed_draws_its_last_polls_and_lists_errors(shop: Shop, feed: str) -> None:

@@ -22,7 +22,7 @@ def flat(element: Any) -> str:
 
 def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
     form = {"user": "carol <b>", "label": "tablet"}
-    made = shop.client.post("/operator/token", data=form)
+    made = shop.client.post("/account/token", data=form)
     (token,) = re.findall(r"xscl_[0-9a-f]{8}_[\w-]+", made.text)
     assert token not in shop.client.get("/operator").text
     headers = {"Authorization": f"Bearer {token}"}
@@ -49,7 +49,7 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
         wrong = {"subscriptions": "-1"}
         assert shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=wrong).status_code == 422
         name = token.split("_")[1]
-        assert shop.client.post("/operator/token/revoke", data={"id": name}).status_code == 303
+        assert shop.client.post("/account/token/revoke", data={"id": name}).status_code == 303
         assert carol.get("/v1/me").status_code == 401
     form = {"user": "carol <b>", "sure": "carol"}
     assert shop.client.post("/operator/erase", data=form).status_code == 422

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -140,7 +141,26 @@ def test_matches_are_found_by_text_stream_subscription_and_day(shop: Shop) -> No
         each[:10] for each in parsed(shop.client.get("/").text).xpath("//header//time/@datetime")
     }
     assert all(found(day=day) for day in days)
+    assert found(day=min(days), zone="Nowhere/At all") == found(day=min(days))
     assert shop.client.get("/", params={"day": "yesterday"}).status_code == 422
+
+
+def test_a_day_is_one_of_the_zone_of_the_reader(shop: Shop) -> None:
+    shop.subscribe("days", "days//a->x")
+    for hour in (1, 23):
+        moment = datetime(2001, 5, 10, hour, tzinfo=UTC)
+        shop.push("days", b"<a/>", f"d{hour}", int(moment.timestamp()) * 1_000_000)
+    eventually(lambda: shop.client.get("/?subscription=days").text.count("<article") == 2)
+    for zone, numbers in (
+        ("UTC", {"2001-05-10": 2}),
+        ("Asia/Tokyo", {"2001-05-10": 1, "2001-05-11": 1}),
+        ("America/New_York", {"2001-05-09": 1, "2001-05-10": 1}),
+    ):
+        for day in ("2001-05-09", "2001-05-10", "2001-05-11"):
+            asked = {"subscription": "days", "day": day, "zone": zone}
+            found = shop.client.get("/", params=asked).text.count("<article")
+            assert found == numbers.get(day, 0), (zone, day)
+    shop.client.delete("/v1/subscriptions/days", params={"purge": True})
 
 
 def test_the_figures_of_the_last_hour_and_day_are_drawn(

@@ -143,13 +143,14 @@ async def add(new: NewFeed, app: TheApp, account: TheAccount) -> answers.Feed:
         found = await run_in_threadpool(_first, app, account, followed, keep=new.keep)
         if found.polled is not None or time.monotonic() > until:
             return found
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(LOOK)
 
 
 FIRST_ANSWER = 5.0
 """Seconds in which a first answer is waited for."""
 
-_LOOK = 0.1
+LOOK = 0.1
+"""Seconds between two looks whether it is there."""
 
 
 class _Followed(NamedTuple):

@@ -87,12 +87,15 @@ def documents_seen(
             " OR instr(in_small_letters(t.xml), ?) > 0)"
         )
         parameters += [wanted, wanted, escape(wanted)]
+    order = f"ORDER BY {'d.ts DESC, ' if by_date else ''}doc DESC"
+    # Texts are read of the documents that are returned, not of all that are sorted.
     rows = store.rows(
-        "SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
-        " t.xml, coalesce(f.given_title, '') AS feed_title FROM state.document d"
-        " LEFT JOIN state.text t USING (doc) LEFT JOIN state.feed f ON f.key = d.origin"
-        f" WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {'d.ts DESC, ' if by_date else ''}doc DESC LIMIT ?",
+        "WITH found AS (SELECT doc FROM state.document d LEFT JOIN state.text t USING (doc)"
+        f" WHERE {' AND '.join(conditions)} {order} LIMIT ?)"
+        " SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
+        " t.xml, coalesce(f.given_title, '') AS feed_title"
+        " FROM found JOIN state.document d USING (doc)"
+        f" LEFT JOIN state.text t USING (doc) LEFT JOIN state.feed f ON f.key = d.origin {order}",
         [*parameters, limit],
     )
     return [BrowsedDocument(**row | {"streams": tuple(row["streams"])}) for row in rows]

@@ -199,6 +199,21 @@ def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = 
     return len(rows)
 
 
+def polled_since(store: Store, owner: str, since: int) -> dict[str, int]:
+    """Return how many feeds of an owner were polled since a time, and what came.
+
+    Columns: feeds, the new items that were `found`, and the feeds that `failed`.
+    """
+    (found,) = store.rows(
+        "SELECT count(DISTINCT key) AS feeds, coalesce(sum(p.items), 0) AS found,"
+        " count(DISTINCT key) FILTER (WHERE feed.error IS NOT NULL) AS failed"
+        " FROM state.feed JOIN state.feed_poll p USING (key)"
+        f" WHERE feed.polled >= ?1 AND p.polled >= ?1 AND {_own(owner)}",
+        [since],
+    )
+    return found
+
+
 def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
     """Return the users' names for the feeds that documents came from, by document; of some ''."""
     listed, parameters = among(docs)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
-from xscl.store.queries.analysis import tables_of
-from xscl.store.queries.kept_matches import KEPT_MATCHES
+from xscl.store.queries.analysis import analysed
+from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.relations import PUBLISHED
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
@@ -41,11 +40,15 @@ SELECT
         UNION SELECT unnest(reads) FROM state.subscription
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
         UNION SELECT unnest(streams) FROM state.document)) AS streams,
-    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}) AS documents,
-    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}) AS history,
-    (SELECT count(*) FROM state.document WHERE {PUBLISHED}) AS published,
-    ({_LATE}) AS late,
-    (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches
+    ({_LATE}) AS late
+"""
+
+_CAME = f"""
+SELECT
+    count(*) FILTER (WHERE NOT {PUBLISHED}) AS documents,
+    count(*) FILTER (WHERE history AND NOT {PUBLISHED}) AS history,
+    count(*) FILTER (WHERE {PUBLISHED}) AS published
+FROM state.document WHERE doc >= ?
 """
 
 
@@ -59,13 +62,22 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 
 def status_counts(store: Store) -> dict[str, Any]:
-    """Return the counts by the names of figures (`xscl.service.figures`)."""
-    with store.reading():
-        (counts,) = store.rows(_COUNTS)
-        connection = store.duck(*tables_of(_ANALYSED))
-    with closing(connection):
-        (analysed,) = connection.sql(_ANALYSED).to_arrow_table().to_pylist()
-    return {**counts, **analysed}
+    """Return the counts by the names of figures (`xscl.service.figures`) that cost the most."""
+    (found,) = analysed(store, _ANALYSED)
+    return found
+
+
+def small_counts(store: Store) -> dict[str, Any]:
+    """Return the counts over tables that are small, by the names of figures."""
+    (found,) = store.rows(_COUNTS)
+    return found
+
+
+def counts_since(store: Store, next_doc: int, position: int) -> dict[str, int]:
+    """Return the numbers of documents from one on, and of matches after a position, by figure."""
+    (found,) = store.rows(_CAME, [next_doc])
+    matches = count_kept(store, position, store.progress("position"))
+    return found | {"matches": sum(matches.values())}
 
 
 # -- Metrics -----------------------------------------------------------------------------

@@ -50,12 +50,16 @@ const KEYS = {
   },
   m: (row) => row && mark([row], !isRead(row)),
   s: (row) => row?.querySelector("form.star button")?.click(),
-  "/": () => document.querySelector("[data-search]")?.focus(),
+  "/": () => {
+    const search = document.querySelector("[data-search]");
+    search?.closest("details")?.setAttribute("open", "");
+    search?.focus();
+  },
   "?": () => help.showModal(),
 };
 
 if (list) {
-  bar.classList.add("reading-on"); // its place is kept, so that nothing moves
+  bar.classList.add("reading-on"); // its place is kept, with the same words, so that nothing moves
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     if (event.target.closest("input:not([type='checkbox']), select, textarea, [contenteditable]")) return;

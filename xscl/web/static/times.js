@@ -1,10 +1,9 @@
 // Times in the zone of the reader: those of the last week relative, the absolute ones on hover.
 
 const SPANS = [["s", 1, 60], ["min", 60, 3600], ["h", 3600, 172800], ["days", 86400, 604800]];
-const LOCAL = new Intl.DateTimeFormat(undefined, {
-  dateStyle: "medium",
-  timeStyle: "short",
-});
+const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const WRITTEN = /(\d\d \w{3} \d{4}, )?\d\d:\d\d UTC/; // as the service writes a time in a picture
 
 function words(seconds) {
   const length = Math.abs(seconds);
@@ -24,8 +23,17 @@ function show() {
     const text = words(passed) ?? each.title;
     if (each.textContent !== text) each.textContent = text;
   }
+  for (const each of document.querySelectorAll("[data-at]")) {
+    const local = (_, day) => (day ? LOCAL : CLOCK).format(Date.parse(each.dataset.at));
+    if (WRITTEN.test(each.textContent)) each.textContent = each.textContent.replace(WRITTEN, local);
+  }
 }
 
+// A day in a form is one of the reader's.
+for (const each of document.querySelectorAll("[name='zone']")) {
+  each.value = LOCAL.resolvedOptions().timeZone;
+  document.getElementById("utc").remove();
+}
 show();
 setInterval(show, 30_000);
 new MutationObserver(show).observe(document.body, { childList: true, subtree: true });

@@ -24,7 +24,7 @@ from xscl.service.routes.tokens import User_
 from xscl.service.tokens import SESSION
 from xscl.store.queries.results import busiest_joins
 from xscl.store.queries.status import failing_endpoints
-from xscl.web.pages import Asked, AskedByOperator, PageProblem, on_site, router
+from xscl.web.pages import Asked, AskedByOperator, Back, PageProblem, on_site, router
 from xscl.web.rendering import page
 
 MOST = 10
@@ -54,22 +54,6 @@ def overview(asked: AskedByOperator) -> Response:
     )
 
 
-@router.post("/operator/token")
-def create(
-    asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
-) -> Response:
-    """Create a token, for a new user if there is none of the name, and show it once."""
-    made = tokens.create(tokens.NewToken(user=user.strip(), label=label), asked.app, asked.account)
-    return asked.page("token.html", made=made, back="/operator#users")
-
-
-@router.post("/operator/token/revoke")
-def revoke(asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]) -> Response:
-    """Revoke a token and return."""
-    tokens.revoke(id, asked.app, asked.account)
-    return asked.redirect("/operator#users")
-
-
 @router.post("/operator/erase")
 def erase(asked: AskedByOperator, user: User, sure: User) -> Response:
     """Erase a user whose name was typed again; raises Problem 422 for another one."""
@@ -92,9 +76,6 @@ def allow(
     return asked.redirect("/operator#users")
 
 
-TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
-
-
 @router.get("/account")
 def account(asked: Asked) -> Response:
     """Show what the reader uses and may use, and the reader's tokens."""
@@ -106,17 +87,28 @@ def account(asked: Asked) -> Response:
 
 
 @router.post("/account/token")
-def create_own(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> Response:
-    """Create a token of the reader and show it once."""
-    made = tokens.create(tokens.NewToken(user=None, label=label), asked.app, asked.account)
-    return asked.page("token.html", made=made, back="/account")
+def create(
+    asked: Asked,
+    user: Annotated[str, Form(max_length=100)] = "",
+    label: Annotated[str, Form(max_length=200)] = "",
+    back: Back = "/account",
+) -> Response:
+    """Create a token and show it once: the reader's, or the operator's for a user, maybe a new one.
+
+    The page that shows it leads back.
+    """
+    new = tokens.NewToken(user=user.strip() or None, label=label)
+    made = tokens.create(new, asked.app, asked.account)
+    return asked.page("token.html", made=made, back=on_site(back))
 
 
 @router.post("/account/token/revoke")
-def revoke_own(asked: Asked, id: TokenId) -> Response:
-    """Revoke a token and return."""
+def revoke(
+    asked: Asked, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")], back: Back = "/account"
+) -> Response:
+    """Revoke a token and return to the page."""
     tokens.revoke(id, asked.app, asked.account)
-    return asked.redirect("/account")
+    return asked.back(back)
 
 
 _USED = {

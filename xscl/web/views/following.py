@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -21,7 +23,8 @@ from xscl.plurals import counted
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
-from xscl.time_format import SECOND, duration
+from xscl.store.queries.feeds import polled_since
+from xscl.time_format import LATEST, SECOND, duration
 from xscl.web.pages import Asked, ListQuery, PageProblem, PageRequest, router
 from xscl.web.rendering import DAYS, spark, when
 from xscl.web.views.items import newest_items
@@ -34,14 +37,15 @@ _ITEM_LEVELS = 2  # of a field of an item: item/title
 
 Key = Annotated[str, Form(max_length=500)]
 
-ORDERS = {"name": "name", "state": "errors first", "item": "newest item"}
-"""The orders of the list, in words."""
+ORDERS = {"name": "Name", "state": "Errors", "item": "Newest"}
+"""The orders of the list, in words: by name, errors first, the newest item first."""
 
 
 class FeedList(ListQuery):
     """The filter and the order of the list of feeds.
 
-    `added` is the key of a feed that was just followed, `polled` how many feeds are being polled.
+    `added` is the key of a feed that was just followed, `polled` how many feeds were to be polled
+    `since` a time in ticks.
     """
 
     after: str = Field(default="", max_length=1_000)
@@ -49,7 +53,8 @@ class FeedList(ListQuery):
     text: str = Field(default="", max_length=200)
     tag: str = Field(default="", max_length=200)
     added: str = Field(default="", max_length=500)
-    polled: int | None = Field(default=None, ge=0)
+    polled: int = Field(default=0, ge=0)
+    since: int = Field(default=0, ge=0, le=LATEST)
 
 
 @router.get("/feeds")
@@ -90,10 +95,20 @@ def poll(asked: Asked, feed: Key) -> Response:
 
 
 @router.post("/feeds/poll-all")
-def poll_all(asked: Asked) -> Response:
-    """Schedule a poll of all feeds."""
-    polled = feeds.poll_all(asked.app, asked.account).feeds
-    return asked.redirect("/feeds", polled=polled)
+async def poll_all(asked: Asked) -> Response:
+    """Have all feeds polled and return to the list, which says what came."""
+    since, until = asked.app.clock.now(), time.monotonic() + feeds.FIRST_ANSWER
+    wanted = (await run_in_threadpool(feeds.poll_all, asked.app, asked.account)).feeds
+    while (await run_in_threadpool(_refreshed, asked, since))["feeds"] < wanted:
+        if time.monotonic() > until:
+            break
+        await asyncio.sleep(feeds.LOOK)
+    return asked.redirect("/feeds", polled=wanted, since=since)
+
+
+def _refreshed(asked: PageRequest, since: int) -> dict[str, int]:
+    """Return how many of the reader's feeds were polled since a time, and what came."""
+    return asked.with_store(polled_since, asked.account.qualify(""), since)
 
 
 @router.post("/feeds/edit")
@@ -197,7 +212,7 @@ def _event(poll: Poll) -> TimelineEvent:
     words += [counted(poll.items, "item")] if poll.items else []
     words += [poll.note] if poll.note else []
     outcome: BarOutcome = "bad" if poll.failed else "bar" if poll.items else "none"
-    return TimelineEvent(poll.seconds, outcome, ", ".join(words))
+    return TimelineEvent(poll.seconds, outcome, ", ".join(words), poll.polled.isoformat())
 
 
 def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
@@ -235,6 +250,7 @@ def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> Response:
         tags=list(map(account.named, tags)),
         wanted=wanted,
         new=feeds.get(wanted.added, app, account) if wanted.added else None,
+        refreshed=_refreshed(asked, wanted.since) if wanted.polled else None,
         orders=ORDERS,
         next=wanted.address("/feeds", after=found.next) if found.next else None,
         failing=sum(1 for feed in found.items if feed.error is not None),

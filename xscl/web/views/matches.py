@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 from fastapi import Form, Path, Query, Response
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
@@ -34,7 +36,7 @@ Name = Annotated[str, Query(max_length=500)]
 class MatchFilter(ListQuery):
     """The filter of the list.
 
-    `subscription`, `tag` and `stream` select subscriptions, `text` and `day` (in UTC) matches.
+    `subscription`, `tag` and `stream` select subscriptions, `text` and a `day` of a `zone` matches.
     """
 
     before: Written | None = None
@@ -43,6 +45,13 @@ class MatchFilter(ListQuery):
     stream: str = Field(default="", max_length=200)
     text: Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)] = ""
     day: str = Field(default="", pattern=r"^(\d{4}-\d\d-\d\d)?$")
+    zone: str = Field(default="", max_length=100)
+
+    @model_validator(mode="after")
+    def _has_zone_of_day(self) -> MatchFilter:
+        """Leave out a zone, which the form always sends, where there is no day."""
+        self.zone = self.zone if self.day else ""
+        return self
 
     @property
     def is_live(self) -> bool:
@@ -52,9 +61,17 @@ class MatchFilter(ListQuery):
     def accepts(self, one: MatchView) -> bool:
         """Return True for a match that is of the day, or arrived then, and contains the text."""
         times = [at for at in (one.t1, one.arrived) if at is not None]
-        if self.day and not any(moment(at).startswith(self.day) for at in times):
+        if self.day and all(_day(at, self.zone) != self.day for at in times):
             return False
         return not self.text or self.text.lower() in _text_of(one).lower()
+
+
+def _day(at: int, zone: str) -> str:
+    """Return the day of a time in ticks; in UTC where the zone or the year is unknown."""
+    try:
+        return f"{datetime.fromtimestamp(at / 1e6, ZoneInfo(zone)):%Y-%m-%d}"
+    except (KeyError, ValueError, OverflowError, OSError):
+        return moment(at)[:10]
 
 
 @router.get("/")

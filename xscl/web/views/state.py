@@ -27,7 +27,7 @@ from xscl.time_format import ticks_of_time
 from xscl.web.pages import AskedByOperator, on_site, router
 from xscl.web.query_words import NAME as query_words_name
 from xscl.web.query_words import query_words
-from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
+from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, time_element
 
 YEAR = 365 * 86_400
 _TYPES = {
@@ -122,8 +122,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
         if away := executors["away"]:
             waits = "documents wait in the spool until Spark is there"
             note = ". ".join(filter(None, (away["reason"], away["hint"], waits)))
-            since = when(ticks_of_time(away["since"]))
-            yield Figure("Executors away", f"since {since}", note, True)
+            yield Figure("Executors away", time_element(away["since"]), note, True)
     if stalled := of.get("stalled"):
         note = f"segment {stalled['segment']} waits, and nothing was committed"
         yield Figure("Consumer stalled", f"{stalled['seconds']:,.0f} s", note, True)
@@ -132,7 +131,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
         note = way_back(state, ahead, ticks())
         yield Figure("Wall clock", f"{ahead:+,.0f} s", note, True)
     if of["clock"] is not None:
-        yield Figure("Clock", when(ticks_of_time(of["clock"])), "the latest time among documents")
+        yield Figure("Clock", time_element(of["clock"]), "the latest time among documents")
 
 
 @router.post("/theme")
