@@ -9,21 +9,13 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 
+from cep_core.algebra import expressions as ex
 from cep_core.algebra import nodes
-from cep_core.algebra.expressions import (
-    FUNCTIONS,
-    TRUE,
-    Column,
-    Expression,
-    is_narrower,
-    with_literals,
-)
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.schemas import (
     Functions,
     aggregated_schema,
     iterated_schema,
-    kind_of,
     pair_types,
     paired_schema,
     require,
@@ -40,7 +32,7 @@ def stream(name: str, schema: Schema) -> nodes.Stream:
 
 
 def select(
-    source: nodes.Node, predicate: Expression, functions: Functions = FUNCTIONS
+    source: nodes.Node, predicate: ex.Expression, functions: Functions = ex.FUNCTIONS
 ) -> nodes.Select:
     """Return σ over a source."""
     predicate = require(predicate, {2: source.schema.types}, functions)
@@ -49,15 +41,15 @@ def select(
 
 def project(
     source: nodes.Node,
-    columns: Ordered[tuple[str, Expression]],
-    functions: Functions = FUNCTIONS,
+    columns: Ordered[tuple[str, ex.Expression]],
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
     nulls: Ordered[type] = (),
 ) -> nodes.Project:
     """Return the named expressions over a source; ``nulls`` are the types of those always null."""
     types = {2: source.schema.types}
-    made = [with_literals(column, types, functions) for _, column in columns]
-    kinds = [kind_of(column, types, functions) for column in made]
+    made = [ex.with_literals(column, types, functions) for _, column in columns]
+    kinds = [ex.type_of(column, types, functions) for column in made]
     others = nulls or [str] * len(kinds)
     known = [kind or other for kind, other in zip(kinds, others, strict=True)]
     schema = schema_of([name for name, _ in columns], known, span)
@@ -68,7 +60,9 @@ def rename(
     source: nodes.Node, names: Mapping[str, str], span: Extent | None = None
 ) -> nodes.Project:
     """Return ρ over a source: attributes by their new names."""
-    columns = [(names.get(name, name), Column(2, i)) for i, name in enumerate(source.schema.names)]
+    columns = [
+        (names.get(name, name), ex.Column(2, i)) for i, name in enumerate(source.schema.names)
+    ]
     return project(source, columns, span=span)
 
 
@@ -87,8 +81,8 @@ def union(left: nodes.Node, right: nodes.Node, span: Extent | None = None) -> no
 def sequence(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression = TRUE,
-    functions: Functions = FUNCTIONS,
+    predicate: ex.Expression = ex.TRUE,
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
     rank: int | None = None,
 ) -> nodes.Sequence:
@@ -104,10 +98,10 @@ def sequence(
 def iterate(
     left: nodes.Node,
     right: nodes.Node,
-    filter: Expression,
-    rebind: Expression,
-    aggregates: Ordered[tuple[str, Expression, type]] = (),
-    functions: Functions = FUNCTIONS,
+    filter: ex.Expression,
+    rebind: ex.Expression,
+    aggregates: Ordered[tuple[str, ex.Expression, type]] = (),
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.Iterate:
     """Return μ; each aggregate has a name, an expression, and its type."""
@@ -115,10 +109,10 @@ def iterate(
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
     types = {1: schema.types, 2: right.schema.types}
     filter, rebind = (require(one, types, functions) for one in (filter, rebind))
-    expressions = [with_literals(one, types, functions) for _, one, _ in aggregates]
+    expressions = [ex.with_literals(one, types, functions) for _, one, _ in aggregates]
     for name, expression, kind in zip(names, expressions, kinds, strict=True):
-        found = kind_of(expression, types, functions)
-        if found not in (kind, None) and not is_narrower(found, kind):
+        found = ex.type_of(expression, types, functions)
+        if found not in (kind, None) and not ex.is_narrower(found, kind):
             becomes = found.__name__ if found else "null"
             raise AlgebraError(
                 f"{name} begins as {kind.__name__} and would become {becomes}",
@@ -133,13 +127,16 @@ def instance_aggregate(
     source: nodes.Node,
     group_by: Ordered[int],
     aggregates: Ordered[tuple[str, nodes.Aggregate]],
-    functions: Functions = FUNCTIONS,
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.InstanceAggregate:
     """Return β: the grouped columns, then the aggregates."""
     types = {2: source.schema.types}
     made = [
-        (name, with_operands(one, "Expression", lambda part: with_literals(part, types, functions)))
+        (
+            name,
+            with_operands(one, "Expression", lambda part: ex.with_literals(part, types, functions)),
+        )
         for name, one in aggregates
     ]
     schema = aggregated_schema(source, group_by, made, functions, span)
@@ -150,8 +147,8 @@ def window_aggregate(
     source: nodes.Node,
     group_by: Ordered[int],
     aggregates: Ordered[tuple[str, nodes.Aggregate]],
-    window: Expression,
-    functions: Functions = FUNCTIONS,
+    window: ex.Expression,
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
@@ -165,9 +162,9 @@ def window_aggregate(
 def window_join(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression,
-    window: Expression,
-    functions: Functions = FUNCTIONS,
+    predicate: ex.Expression,
+    window: ex.Expression,
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.WindowJoin:
     """Return ⋈ of two streams."""
@@ -180,9 +177,9 @@ def window_join(
 def absence(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression,
-    window: Expression,
-    functions: Functions = FUNCTIONS,
+    predicate: ex.Expression,
+    window: ex.Expression,
+    functions: Functions = ex.FUNCTIONS,
 ) -> nodes.Absence:
     """Return NOT FOLLOWED BY of two streams: rows of the left."""
     require_window(window, functions)
@@ -193,9 +190,9 @@ def absence(
 def timer(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression,
-    time: Expression,
-    functions: Functions = FUNCTIONS,
+    predicate: ex.Expression,
+    time: ex.Expression,
+    functions: Functions = ex.FUNCTIONS,
 ) -> nodes.Absence:
     """Return E@time: a moment so long after each left row that no right row has ended."""
     return replace(absence(left, right, predicate, time, functions), moment=True)
@@ -204,10 +201,10 @@ def timer(
 def outer_join(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression,
-    bounds: tuple[Expression, Expression],
+    predicate: ex.Expression,
+    bounds: tuple[ex.Expression, ex.Expression],
     alone: tuple[bool, bool],
-    functions: Functions = FUNCTIONS,
+    functions: Functions = ex.FUNCTIONS,
 ) -> nodes.OuterJoin:
     """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
     lower, upper = bounds
@@ -221,9 +218,9 @@ def outer_join(
 def alternative(
     left: nodes.Node,
     right: nodes.Node,
-    predicate: Expression,
-    window: Expression,
-    functions: Functions = FUNCTIONS,
+    predicate: ex.Expression,
+    window: ex.Expression,
+    functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""

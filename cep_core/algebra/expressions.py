@@ -390,12 +390,10 @@ class _Literals:
                 return node if exact else replace(node, kind=float)
             case Negative(operand):
                 return replace(node, operand=self.settled(operand, exact=exact))
-            case Arithmetic(_, left, right):
-                left, right = self._beside((left, right), exact=True)
-                return replace(node, left=left, right=right)
-            case Compare(_, left, right):
-                left, right = self._beside((left, right), exact=False)
-                return replace(node, left=left, right=right)
+            case Arithmetic(_, left, right) | Compare(_, left, right):
+                left, right = self._beside((left, right), exact=isinstance(node, Arithmetic))
+                same = left is node.left and right is node.right
+                return node if same else replace(node, left=left, right=right)
             case Coalesce(items):
                 return replace(node, items=tuple(self._beside(items, exact=False)))
             case Case(items):

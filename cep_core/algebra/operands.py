@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
+from operator import is_not
 from typing import Any, NamedTuple, TypeVar
 
 Tree = TypeVar("Tree")
@@ -47,13 +48,15 @@ def operands(tree: Any, kind: str) -> list[Any]:
 
 
 def with_operands(tree: Tree, kind: str, change: Callable[[Any], Any]) -> Tree:
-    """Return a tree with its direct operands of a kind changed; itself if it has none."""
+    """Return a tree with its direct operands of a kind changed; itself if none of them is."""
     tree_class: Any = type(tree)
     changed: dict[str, Any] = {}
     for name, several, _ in _fields_of(tree_class, kind):
         operand = getattr(tree, name)
         if several:
-            changed[name] = tuple(map(change, operand))
-        elif operand is not None:
-            changed[name] = change(operand)
+            made: Any = tuple(map(change, operand))
+            if any(map(is_not, made, operand)):
+                changed[name] = made
+        elif operand is not None and (made := change(operand)) is not operand:
+            changed[name] = made
     return replace(tree, **changed) if changed else tree  # type: ignore[type-var]  # a dataclass

@@ -98,7 +98,7 @@ def _aggregate_type(
         raise AlgebraError(f"there is no aggregate {shown(function)}", span=span)
     if argument is None and function != "COUNT":
         raise AlgebraError(f"{function} needs an argument", span=span)
-    kinds = [kind_of(part, types, functions) for part in (argument, by) if part is not None]
+    kinds = [ex.type_of(part, types, functions) for part in (argument, by) if part is not None]
     if argument is None or function == "COUNT":
         return int
     kind = kinds[0]
@@ -145,9 +145,3 @@ def require_window(window: ex.Expression, functions: Functions) -> None:
     if kind is not int:
         word = "null" if kind is None else f"a {kind.__name__}"
         raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
-
-
-def kind_of(node: ex.Expression, types: ex.SideTypes, functions: Functions) -> type | None:
-    """Return the type of an expression that can be compiled."""
-    ex.require_compilable(node)
-    return ex.type_of(node, types, functions)

@@ -120,7 +120,7 @@ def split(
     """
     admit(text)
     bare = _without_comments(text, lexis) if "--" in text or "/*" in text else text
-    published = _PUBLISH.search(bare.rstrip())
+    published = _PUBLISH.search(bare.rstrip()) if "publish" in bare.lower() else None
     body = bare[: published.start()] if published else bare
     shape: list[str] = []
     values: list[Any] = []
