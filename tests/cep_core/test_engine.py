@@ -18,12 +18,10 @@ from cep_core.algebra.expressions import (
     Duration,
     Expression,
     Or,
-    Parameter,
 )
 from cep_core.errors import (
     AlgebraError,
     CepError,
-    Closed,
     NameTaken,
     QueryError,
     SnapshotError,
@@ -32,7 +30,6 @@ from cep_core.errors import (
 )
 from cep_core.events import Event, Match, Schema
 from cep_core.state.snapshot import VERSION
-from tests.cep_core.instances import instances
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)
@@ -115,20 +112,6 @@ def test_what_every_disjunct_asks_for_is_indexed_and_bounds_instances() -> None:
 # -- absence -------------------------------------------------------------------------------
 
 ALERT, REPLY = al.select(STREAM, named("alert")), al.select(STREAM, named("reply"))
-SAME_PRICE = Compare("=", Column(1, 1), Column(2, 1))
-ANSWERED = al.alternative(ALERT, REPLY, SAME_PRICE, Constant(3))
-
-
-def test_instances_leave_at_their_deadline() -> None:
-    core = engine()
-    core.register("answered", ANSWERED)
-    before = core.stats()["index_entries"]
-    core.push([quote("alert", 1.0, 1), quote("alert", 2.0, 1), quote("reply", 2.0, 2)])
-    core.advance(4)
-    assert len(instances(core, "answered")[0]) == core.stats()["instances"] == 2
-    core.advance(5)
-    assert core.stats()["instances"] == 0
-    assert core.stats()["index_entries"] == before
 
 
 def test_an_absence_in_words() -> None:
@@ -264,20 +247,6 @@ def test_a_stream_that_others_read_stays() -> None:
         core.register("again", "SELECT * FROM Dear")
 
 
-def test_after_close_nothing_is_taken() -> None:
-    core = engine()
-    core.close()
-    with pytest.raises(Closed, match="the input has ended"):
-        core.push([quote("IBM", 1.0, 1)])
-
-
-def test_streams_of_one_channel_need_the_same_attributes() -> None:
-    core = engine()
-    core.stream("S1", STOCK, channel="S")
-    with pytest.raises(CepError, match="S2 and S1 cannot share the channel S"):
-        core.stream("S2", {"Name": str}, channel="S")
-
-
 # -- snapshots, functions ------------------------------------------------------------------
 
 
@@ -338,12 +307,3 @@ def test_a_function_that_raises_or_gets_null_makes_its_atom_false() -> None:
         ("left", -1.0),
         ("left", None),
     ]
-
-
-def test_parameters_and_constants_mean_the_same() -> None:
-    core = engine()
-    with pytest.raises(AlgebraError, match="there is no literal 0: the query has no text"):
-        core.register("p", al.select(STREAM, Compare("=", Column(2, 0), Parameter(0, str))))
-    assert core.stats()["operators"] == 0
-    core.register("t", al.select(STREAM, TRUE))
-    assert core.stats()["operators"] == 0  # what selects all is left out

@@ -67,14 +67,6 @@ def test_an_expression_that_is_nested_too_deeply(levels: int) -> None:
     assert [m.query for m in core.push([Event("S", (9, 0), 1)])] == ["q0", "q1", "q2"]
 
 
-def test_what_is_nested_as_deeply_as_may_be() -> None:
-    core = engine()
-    core.register("deep", al.select(S, nested(118)))
-    core.register("pairs", al.select(al.sequence(S, S), nested(118)))
-    core.register("half", al.absence(S, S, nested(118), Constant(1)))
-    assert [m.query for m in core.push([Event("S", (5, 0), 1)])] == []
-
-
 def test_an_expression_that_grows_without_end() -> None:
     node: Expression = Column(2, 0)
     for _ in range(60):
@@ -155,18 +147,6 @@ def test_a_node_that_no_constructor_makes(node: Any, message: str) -> None:
     with pytest.raises(AlgebraError, match=message):
         core.register("q", node)
     assert core.stats()["operators"] == 0
-
-
-def test_lists_in_the_place_of_tuples_are_tuples_from_then_on() -> None:
-    counted = Schema(("x", "n"), (int, int))
-    core = engine()
-    core.register("p", al.Project(S, [S_Y, S_Y], NUMBERS))  # type: ignore[arg-type]  # wrong on purpose
-    core.register("n", al.InstanceAggregate(S, [0], [COUNT], counted))  # type: ignore[arg-type]  # wrong on purpose
-    core.register("i", al.Iterate(S, S, TRUE, TRUE, [], (0, 1), PAIR))  # type: ignore[arg-type]  # wrong on purpose
-    core.register("a", al.Absence(S, S, TRUE, Constant(1), [], NUMBERS))  # type: ignore[arg-type]  # wrong on purpose
-    again = cep_core.Engine.restore(core.snapshot())
-    events = [Event("S", (1, 2), 1), Event("S", (3, 4), 2)]
-    assert again.push(events) + again.close() == core.push(events) + core.close()
 
 
 def test_an_expression_that_names_its_parts_too_often() -> None:

@@ -66,22 +66,6 @@ def test_segments_are_plain_arrow_files(spool: Spool) -> None:
     assert times.to_pylist() == [{"ts": 5, "arrived": 7}]
 
 
-def test_segments_are_numbered_from_one_and_listed_in_order(spool: Spool) -> None:
-    assert spool.latest() == 0
-    assert [spool.append([document(n)], 0) for n in range(12)] == list(range(1, 13))
-    assert spool.latest() == 12
-    assert [segment.number for segment in spool.segments(9)] == [10, 11, 12]
-    assert [segment.number for segment in spool.segments(2, limit=3)] == [3, 4, 5]
-    assert spool.append([], 0) == spool.latest() == 12
-
-
-def test_a_beat_is_a_segment_without_documents(spool: Spool) -> None:
-    spool.append([Document("S", "d", 5, b"<a/>")], 7)
-    assert spool.beat(9) == spool.latest() == 2
-    assert [(one.rows, one.arrived) for one in spool.segments(0)] == [(1, 7), (0, 9)]
-    assert spool.read(2) == []
-
-
 def test_numbers_go_on_after_a_restart_and_after_all_segments_were_deleted(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.append([document(1)], 0)
@@ -179,23 +163,6 @@ def test_a_failed_append_leaves_no_gap_after_a_restart(
         number = again.append([document(3)], 0)
         assert number == (2 if cut else 3)
         assert again.expect(0, number) == list(range(1, number + 1))
-
-
-def test_what_could_not_be_cut_off_is_no_part_of_the_spool(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spool.append([document(1)], 0)
-    with monkeypatch.context() as patch:
-        failing(patch, "os.fsync", 1)
-        failing(patch, "os.truncate", 1)
-        with pytest.raises(SpoolError):
-            spool.append([document(2)], 0)
-    assert spool.append([document(3)], 0) == 2
-    assert spool.append([document(4)], 0) == 3
-    for reader in (spool, Spool(spool.directory, read_only=True)):
-        assert [reader.read(number) for number in reader.expect(0, 3)] == [
-            *([document(1)], [document(3)], [document(4)])
-        ]
 
 
 def test_a_segment_that_readers_can_see_is_never_replaced(
@@ -480,20 +447,6 @@ def test_the_newest_segment_stays_so_that_numbers_go_on_without_a_pointer(
         assert again.forget(up_to) == 1
 
 
-@pytest.mark.usefixtures("apart")
-def test_gaps_and_segments_that_came_back_are_no_obstacle(spool: Spool) -> None:
-    filled(spool)
-    image = spool.segment(2).path.read_bytes()
-    spool.segment(3).path.unlink()
-    assert spool.forget(4) == 3
-    spool.close()
-    (spool.directory / "000000000002.arrows").write_bytes(image)  # as after a power cut
-    with Spool(spool.directory) as again:
-        assert again.numbers(4) == [5, 6]
-        assert again.forget(4) == 1
-        assert again.numbers(0) == [5, 6]
-
-
 @examples(15)
 @given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 8), st.integers(0, 8))
 def test_a_kill_halfway_loses_nothing_that_is_needed(
@@ -551,36 +504,6 @@ def test_whoever_looks_at_segments_leaves_out_those_that_go_meanwhile(spool: Spo
 
 
 @pytest.mark.usefixtures("apart")
-def test_a_full_disk_does_not_keep_segments_from_being_deleted(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(spool)
-    with monkeypatch.context() as patch:
-        failing(patch, "Path.rename", 1)
-        assert spool.forget(2) == 2
-    with pytest.raises(SegmentsMissing):
-        spool.expect(0, 6)
-    assert spool.forget(3) == 1
-    assert spool.expect(0, 6) == [4, 5, 6]
-
-
-@pytest.mark.usefixtures("apart")
-def test_a_segment_that_cannot_be_deleted_is_an_error_and_tried_again(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(spool)
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.unlink", fail)
-        with pytest.raises(SpoolError, match=r"1\.arrows cannot be deleted .*output error"):
-            spool.forget(2)
-    assert spool.forget(2) == 2
-
-
-@pytest.mark.usefixtures("apart")
 def test_deleting_while_others_append_and_read(spool: Spool) -> None:
     seen: list[int] = []
 
@@ -629,15 +552,6 @@ def test_a_file_that_is_full_ends_and_the_next_segment_begins_another(
         again.append([document(9)], 9)
     assert files_of(spool) == [1, 5, 8, 9]
     assert stored(spool, spool.expect(0, 9)) == [[document(n)] for n in range(1, 10)]
-
-
-def test_the_metadata_of_each_batch_describe_it(spool: Spool) -> None:
-    spool.append([document(1), document(2)], 7)
-    spool.beat(-9)
-    reader = pa.ipc.open_stream(spool.segment(1).path.read_bytes())
-    texts = [reader.read_next_batch_with_custom_metadata()[1][b"xscl"] for _ in range(2)]
-    assert texts[0].startswith(b"number=000000000001 rows=0000000002 arrived=+0000000000000000007 ")
-    assert texts[1].startswith(b"number=000000000002 rows=0000000000 arrived=-0000000000000000009 ")
 
 
 @examples(40)
@@ -737,18 +651,6 @@ def test_nothing_is_appended_to_a_file_that_somebody_has_changed(spool: Spool, h
     reader = Spool(spool.directory, read_only=True)
     assert reader.read(4) == [document(4)]
     assert files_of(spool) == [*([] if harm == "removed" else [1]), 4]
-
-
-def test_readers_see_no_segment_before_it_is_published(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(spool, 2)
-    reader = Spool(spool.directory, read_only=True)
-    seen: list[list[int]] = []
-    monkeypatch.setattr("feeds.spool.reached", lambda _: seen.append(reader.numbers(0)))
-    spool.append([document(3)], 3)
-    assert seen == [[1, 2]] * 3
-    assert reader.numbers(0) == [1, 2, 3]
 
 
 def test_a_spool_of_an_earlier_release_is_refused_with_the_commands(tmp_path: Path) -> None:
@@ -956,16 +858,3 @@ def test_a_spool_that_is_removed_while_it_is_open_says_what_to_do(closed: Path) 
             use(spool)
         (closed.parent / "away").rename(closed)
         assert spool.read(3) == [DOCUMENT]
-
-
-@pytest.mark.parametrize(("name", "mode"), [(".", 0o000), (".", 0o500), ("latest", 0o000)])
-def test_what_may_not_be_appended_leaves_no_gap(closed: Path, name: str, mode: int) -> None:
-    with Spool(closed) as spool:
-        (closed / name).chmod(mode)
-        (closed / "latest.tmp").mkdir()
-        with unprivileged(), pytest.raises(SpoolError, match="segment 4 cannot be written to"):
-            spool.append([DOCUMENT], 1)
-        (closed / name).chmod(0o700)
-        (closed / "latest.tmp").rmdir()
-        assert spool.append([DOCUMENT], 1) == 4
-        assert spool.read(4) == [DOCUMENT]

@@ -15,17 +15,12 @@ import pytest
 from hypothesis import event, given
 
 from cep_core.algebra import (
-    Aggregate,
-    InstanceAggregate,
     Iterate,
     Node,
     Project,
     Select,
     Sequence,
     Stream,
-    Union,
-    WindowAggregate,
-    WindowJoin,
 )
 from cep_core.algebra.expressions import (
     FUNCTIONS,
@@ -35,7 +30,6 @@ from cep_core.algebra.expressions import (
     Call,
     Column,
     Compare,
-    ComparisonOperator,
     Constant,
     Duration,
     Expression,
@@ -87,59 +81,12 @@ def first(place: int) -> Column:
     return Column(1, place)
 
 
-def whole(number: int) -> Parameter:
-    return Parameter(number, int)
-
-
-def filtered(source: Node, *atoms: Expression) -> Select:
-    return Select(source, atoms[0] if len(atoms) == 1 else And(atoms), source.schema)
-
-
 def projected(source: Node, **columns: tuple[type, Expression]) -> Project:
     schema = Schema(tuple(columns), tuple(kind for kind, _ in columns.values()))
     return Project(source, tuple(column for _, column in columns.values()), schema)
 
 
 # -- the extensions ---------------------------------------------------------------------------
-
-
-def test_grouped_attributes_stand_in_any_order_and_under_other_names() -> None:
-    found = node("SELECT COUNT(*) AS n, pid AS process FROM CPU GROUP BY pid WINDOW 5 s")
-    assert isinstance(found, Project)
-    assert found.schema == Schema(("n", "process"), (int, int))
-    assert found.columns == (Column(2, 1), Column(2, 0))
-    below = found.source
-    assert isinstance(below, WindowAggregate)
-    assert (below.group_by, below.aggregates) == ((0,), (Aggregate("COUNT", None),))
-
-
-@pytest.mark.parametrize(
-    ("item", "aggregate", "name", "kind"),
-    [
-        ("MAX(load) AS m", Aggregate("MAX", Column(2, 1)), "m", float),
-        ("MIN(pid)", Aggregate("MIN", Column(2, 0)), "MIN_pid", int),
-        ("COUNT(load)", Aggregate("COUNT", Column(2, 1)), "COUNT_load", int),
-        ("COUNT(*)", Aggregate("COUNT", None), "COUNT", int),
-        ("SUM(pid)", Aggregate("SUM", Column(2, 0)), "SUM_pid", int),
-        ("AVG(pid)", Aggregate("AVG", Column(2, 0)), "AVG_pid", float),
-        ("argmax(pid, load) AS m", Aggregate("ARGMAX", Column(2, 0), Column(2, 1)), "m", int),
-        ("ARGMIN(load, pid) AS m", Aggregate("ARGMIN", Column(2, 1), Column(2, 0)), "m", float),
-    ],
-)
-def test_aggregates_at_an_instant(item: str, aggregate: Aggregate, name: str, kind: type) -> None:
-    expected = InstanceAggregate(CPU, (), (aggregate,), Schema((name,), (kind,)))
-    assert node(f"SELECT {item} FROM CPU AT INSTANT") == expected
-
-
-def test_join_and_union() -> None:
-    joined = node("SELECT * FROM IBMStock JOIN{IBMPrice < $2.load, 5 s} CPU")
-    schema = Schema(("IBMPrice", "pid", "load"), (float, int, float))
-    predicate = Compare("<", first(0), Column(2, 1))
-    assert joined == WindowJoin(IBM_STOCK, CPU, predicate, whole(0), schema)
-    twice = node("SELECT * FROM Stock UNION Stock NEXT CPU")
-    both = Union(STOCK, STOCK, STOCK.schema)
-    pairs = Schema((*STOCK.schema.names, "pid", "load"), (str, float, int, int, float))
-    assert twice == Sequence(both, CPU, TRUE, pairs)
 
 
 # -- forms ------------------------------------------------------------------------------------
@@ -159,24 +106,10 @@ def test_what_changes_nothing_makes_no_node(text: str) -> None:
     assert node(text) == STOCK
 
 
-@pytest.mark.parametrize("braces", ["", "{}", "{TRUE}", "{ true }"])
-def test_a_next_without_predicate(braces: str) -> None:
-    expected = Sequence(STOCK, STOCK, TRUE, Schema(RENAMED, PAIR))
-    assert node(f"SELECT * FROM Stock NEXT{braces} Stock") == expected
-
-
 @pytest.mark.parametrize("parts", [",", ", ,", "TRUE, TRUE", ",TRUE,", " , , "])
 def test_parts_of_a_fold_may_be_empty(parts: str) -> None:
     expected = Iterate(STOCK, STOCK, TRUE, TRUE, (), (0, 1, 2), Schema(RENAMED, PAIR))
     assert node(f"SELECT * FROM Stock FOLD{{{parts}}} Stock") == expected
-
-
-def test_binary_operators_associate_to_the_left() -> None:
-    text = "IBMStock NEXT{IBMPrice < load} CPU JOIN{load > Price, 5 s} Stock"
-    left = node("FROM (" + text.replace(" JOIN", ") JOIN"))
-    assert node(f"FROM {text}") == left
-    assert isinstance(left, WindowJoin)
-    assert isinstance(left.left, Sequence)
 
 
 def test_filter_takes_the_next_operand_only() -> None:
@@ -185,53 +118,11 @@ def test_filter_takes_the_next_operand_only() -> None:
     assert bare != node("FROM FILTER{Price > 1} (Stock NEXT Stock)")
 
 
-def test_names_of_a_fold() -> None:
-    text = """
-    FROM (SELECT *, 0.0 AS total, 'x' AS tag FROM Stock)
-      FOLD{tag = $2.Name, $1.Price < $2.Price AND $.Price < $1.total,
-           total + $2.Price AS total, $2.Volume AS last}
-      Stock
-    """
-    found = node(text)
-    assert isinstance(found, Iterate)
-    assert found.schema.names == (
-        *("Name_1", "Price_1", "Volume_1", "total_1", "tag"),
-        *("Name", "Price", "Volume", "total", "last"),
-    )
-    assert found.schema.types[8:] == (float, int)
-    assert found.initial == (0, 1, 2, 3, None)
-    assert found.filter == Compare("=", first(4), NAME)
-    assert found.rebind == And((Compare("<", first(1), PRICE), Compare("<", first(6), first(3))))
-    assert found.aggregates == (Arithmetic("+", first(8), PRICE), VOLUME)
-
-
-def test_aggregates_of_a_fold_may_have_types_from_later_ones() -> None:
-    found = node("FROM Stock FOLD{,, upper($.last) AS loud, $2.Name AS last} Stock")
-    assert found.schema.names[6:] == ("loud", "last")
-    assert found.schema.types[6:] == (str, str)
-
-
 def test_an_attribute_wins_over_a_renamed_one() -> None:
     renamed = projected(STOCK, Price_1=(float, PRICE))
     found = node("FROM (SELECT Price AS Price_1 FROM Stock) NEXT{Price > Price_1} Stock")
     schema = Schema(("Price_1", "Name", "Price", "Volume"), (float, str, float, int))
     assert found == Sequence(renamed, STOCK, Compare(">", PRICE, first(0)), schema)
-
-
-def test_unnamed_aggregates_of_a_projection_can_be_shown() -> None:
-    found = node("SELECT 2 * sum(load) AS s, COUNT(*), avg(load) FROM CPU WINDOW 5 s")
-    assert isinstance(found, Project)
-    assert found.schema.names == ("s", "COUNT", "AVG_load")
-    assert found.source.schema.names == ("SUM#0", "COUNT#1", "AVG#2")
-
-
-@pytest.mark.parametrize(
-    ("sign", "operator"),
-    [("≥", ">="), ("≤", "<="), ("≠", "!="), ("<>", "!="), ("==", "="), ("!=", "!=")],
-)
-def test_signs_that_say_the_same(sign: str, operator: ComparisonOperator) -> None:
-    expected = filtered(STOCK, Compare(operator, PRICE, whole(0)))
-    assert node(f"FROM FILTER{{Price {sign} 1}} Stock") == expected
 
 
 def test_sub_queries_publish_the_innermost_first() -> None:

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from cep_core import ALL_RULES, Engine, Event, Match
+from cep_core import Engine, Event, Match
 from cep_core.algebra.patterns import MOST_COMPONENTS
 from cep_core.dataflow.mop import MOp
 from cep_core.errors import QueryError, StreamInUse
-from cep_core.languages import LANGUAGES
-from tests.cep_core.engines import engine_of
 
 
 def engine() -> Engine:
@@ -122,57 +120,7 @@ def test_a_sequence_of_too_many_components(component: str) -> None:
 # -- runs and strategies -------------------------------------------------------------------------
 
 
-def test_the_best_of_tuples_is_kept_in_a_snapshot() -> None:
-    """The least and the largest of a run are values as any: also where they are tuples."""
-    core = engine_of(["T"], {"pair": tuple, "n": int})
-    text = """EVENT SEQ(T+ t[], T z) WHERE skip_till_next_match(t[], z) {z.n = 9}
-    RETURN MIN(t[].pair) AS low, MAX(t[].pair) AS high, AVG(t[].n) AS mean"""
-    core.register("q", text, "sase")
-    pairs: list[tuple[Any, ...] | None] = [(2, "b"), None, (1, None), (1, "a"), (3, 0)]
-    found: list[Match] = []
-    for time, pair in enumerate(pairs):
-        found += core.push([Event("T", (pair, time), time)])
-        core = Engine.restore(core.snapshot())
-    found += core.push([Event("T", ((0,), 9), 9)])
-    whole = [event.values for _, event in [*found, *core.close()] if event.t0 == 0]
-    # (1, "a") cannot be compared with (1, None), so it is passed over
-    assert ((1, None), (3, 0), 2.0) in whole
-
-
 # -- shapes, composition, sharing ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("b[i].v > b[i-1].v", "b[i].v > b[1].v"),
-        ("b[1].v > 1", "b[last].v > 1"),
-        ("SUM(b[].v) > 1", "SUM(b[..i-1].v) > 1"),
-    ],
-)
-def test_what_stands_in_the_brackets_of_a_run_belongs_to_the_shape(one: str, other: str) -> None:
-    texts = [f"EVENT SEQ(A a, B+ b[]) WHERE {condition}" for condition in (one, other)]
-    one, other = (LANGUAGES["sase"].split(text, 1)[0] for text in texts)
-    assert one != other
-
-
-def test_a_shape_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    core = engine()
-    asked: list[str] = []
-    schema = core._queries.schema
-
-    def counted(name: str) -> Any:
-        asked.append(name)
-        return schema(name)
-
-    core.register("first", "EVENT SEQ(A a, B b) WHERE [id] AND a.v = 0 WITHIN 5", "sase")
-    monkeypatch.setattr(core._queries, "schema", counted)
-    for number in range(5):
-        text = f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number}.5 WITHIN {number + 3}"
-        core.register(f"q{number}", text, "sase")
-    assert asked.count("A") == 1  # a float is another shape than an int
-    core.push([Event("A", (1, 2.5), 1), Event("B", (1, 0.0), 5)])
-    assert [match.query for match in core.close()] == ["q2"]
 
 
 def test_queries_read_what_others_publish() -> None:
@@ -189,26 +137,6 @@ def test_queries_read_what_others_publish() -> None:
     found = [(match.query, match.event.t0, match.event.t1) for match in core.push(events)]
     found += [(match.query, match.event.t0, match.event.t1) for match in core.close()]
     assert found == [("pairs", 1, 3), ("pairs", 2, 4), ("cel", 2, 4), ("more", 2, 6)]
-
-
-def test_sequences_of_one_shape_share_their_stacks() -> None:
-    """Windows and constants differ; types and conditions do not."""
-    core = engine()
-    core.register("short", "EVENT SEQ(A a, B b) WHERE [id] AND a.v < b.v + 0 WITHIN 3", "sase")
-    core.register("long", "EVENT SEQ(A a, B b) WHERE [id] AND a.v < b.v + 0 WITHIN 9", "sase")
-    core.register("more", "EVENT SEQ(A a, B b) WHERE [id] AND a.v < b.v + 2 WITHIN 9", "sase")
-    core.register("other", "EVENT SEQ(A a, C c) WHERE [id] WITHIN 9", "sase")
-    assert kinds(core) == ["pattern_match", "pattern_match"]
-    events = [Event("A", (1, 1.0), 1), Event("B", (1, 2.0), 3), Event("B", (1, 0.0), 5)]
-    found = [(match.query, match.event.t1) for match in core.push([*events, Event("D", (0,), 6)])]
-    assert found == [("short", 3), ("long", 3), ("more", 3), ("more", 5)]
-    assert core.close() == []
-    core.unregister("long")
-    core.unregister("more")
-    assert kinds(core) == ["pattern_match", "pattern_match"]
-    core.unregister("short")
-    core.unregister("other")
-    assert core.stats()["instances"] == core.stats()["mops"] == 0
 
 
 def narrow(number: int) -> str:
@@ -283,40 +211,9 @@ def test_rows_that_nobody_selects_any_more_are_dropped() -> None:
     ]
 
 
-def test_rows_of_scans_that_are_one_after_a_restore() -> None:
-    """So it is with a snapshot of a release whose queries shared less: one row is kept once."""
-    alone = [
-        rule._replace(key=lambda wanted: None) if rule.name == "share_scans" else rule
-        for rule in ALL_RULES
-    ]
-    core = Engine(1, rules=alone)
-    for name in "AB":
-        core.stream(name, {"id": int, "v": float})
-    text = "EVENT SEQ(A a, A b, B c) WHERE [id, v] AND c.id > {} WITHIN 9 RETURN a.id"
-    for number in (0, 1, -1):
-        core.register(f"q{len(core.queries)}", text.format(number), "sase")
-    nan = Event("A", (3, float("nan")), 0)
-    core.push([nan, *[Event("A", (2, 1.0), t) for t in (1, 1, 2, 3)], Event("B", (0, 0.0), 4)])
-    restored = Engine.restore(core.snapshot(), rules=ALL_RULES)
-    assert restored.stats()["mops"] < core.stats()["mops"]
-    after = [Event("B", (2, 1.0), 5), Event("B", (1, 1.0), 5)]
-    expected = core.push(after) + core.close()
-    assert restored.push(after) + restored.close() == expected
-    assert len(expected) == 3 * 5
-
-
 def kinds(core: Engine) -> list[str]:
     found: list[MOp] = list(core.plan.mops)
     return [mop.kind for mop in found]
-
-
-def test_simple_predicates_lie_in_the_predicate_index() -> None:
-    """Nine queries of one shape: one selection over A has all their constants."""
-    core = engine()
-    for number in range(9):
-        text = f"EVENT SEQ(A a, !C c, B b) WHERE a.id = {number} AND b.v > 0 AND c.w = 1"
-        core.register(f"q{number}", text, "sase")
-    assert kinds(core).count("select") == 3
 
 
 # -- explanations --------------------------------------------------------------------------------
@@ -342,19 +239,6 @@ def test_explain_says_how_a_sequence_is_computed() -> None:
     text = "EVENT SEQ(A a, B b, !C c) WHERE [id] AND a.v > 0.5 WITHIN 1 min RETURN a.id, b.v"
     core.register("q", text, "sase")
     assert core.explain("q") == EXPLAINED
-
-
-@pytest.mark.parametrize(
-    ("where", "shown"),
-    [
-        ("WHERE [id, v] ", "active instance stacks, partitioned by 2 equivalence tests"),
-        ("", "      active instance stacks\n"),
-    ],
-)
-def test_explain_says_which_way_was_chosen(where: str, shown: str) -> None:
-    core = engine()
-    core.register("q", f"EVENT SEQ(A a, B b) {where}WITHIN 5", "sase")
-    assert shown in core.explain("q")
 
 
 def test_explain_of_runs() -> None:

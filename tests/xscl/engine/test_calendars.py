@@ -12,7 +12,6 @@ import pytest
 import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.examples import usually
 from tests.xscl.ingestion.test_heartbeat import Place
 from xscl.delivery.cards import shown
 from xscl.documents.retention import Retention
@@ -70,27 +69,6 @@ def instant(match: Match) -> str:
     return str(match.bindings["at"][0].value)
 
 
-@pytest.mark.parametrize("name", usually(["sase", "eql", "join", "block"], "sase", "block"))
-def test_a_history_has_the_instants_of_its_time(name: str) -> None:
-    """Documents of streams that the query does not read pass instants, too."""
-    language, text = QUERIES[name]
-    documents = [*INVOICES[:4], invoice("23 23:00", "other"), *INVOICES[4:6]]
-    answers = []
-    for late in (False, True):
-        with declared(xscl.Engine(retention=Retention(history=None))) as engine:
-            if not late:
-                engine.subscribe(name, text, language=language)
-            engine.push(documents)
-            if late:
-                engine.subscribe(name, text, language=language, since=1 << 60)
-            for one in INVOICES[6:]:
-                engine.push(one)
-            engine.advance(seconds("30 13:00") * SECOND)
-            answers.append(sorted(one.id for one in engine.matches()))
-    assert answers[0] == answers[1]
-    assert answers[0]
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with declared(xscl.Engine()) as engine, Spool(tmp_path / "spool") as spool:
@@ -130,23 +108,6 @@ def test_a_wrong_calendar_is_refused_with_its_place(text: str, place: int, messa
     assert caught.value.column == place
     if message == "found '9'":
         assert "AT '0 9 * * MON'->t" in str(caught.value.hint)
-
-
-def test_a_calendar_in_xscl_is_shared_and_left() -> None:
-    with declared(xscl.Engine()) as engine:
-        engine.subscribe("cel", QUERIES["published"][1], language="cel")
-        text = "AT '0 9 * * MON'->{} FOLLOWED BY{{2 d}} invoice//n"
-        engine.subscribe("one", text.format("t"))
-        engine.subscribe("two", text.format("u"))
-        dataflow = engine.transactions.state.dataflow
-        assert [one.kind for one in dataflow.core.plan.mops].count("instants") == 1
-        assert "2 equal subscriptions" in str(engine.explain("one"))
-        engine.unsubscribe("cel")
-        engine.unsubscribe("one")
-        assert dataflow.core.next_instant() < 1 << 62
-        engine.unsubscribe("two")
-        assert dataflow.core.next_instant() == 1 << 62
-        assert not list(dataflow.core.plan.mops)
 
 
 def test_two_instants_are_two_matches() -> None:
@@ -209,13 +170,3 @@ def test_a_query_with_a_calendar_is_tried_and_explained() -> None:
         assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in explained
         assert "nothing has come" not in explained
         assert sentence(soon).startswith("Tell me when an instant at 09:00 on Monday, UTC is foll")
-
-
-def test_instants_of_xscl_occur_while_nothing_comes(place: Place) -> None:
-    place.engine.subscribe("block", QUERIES["block"][1])
-    place.send(invoice("22 10:00"))
-    assert place.at(seconds("22 23:00")) == []
-    assert place.at(seconds("23 00:01")) == []
-    assert place.at(seconds("23 08:59")) == []
-    (found,) = (place.at(seconds("23 09:00") + 1), place.engine.matches())[1]
-    assert instant_in(found, "t") == "2026-11-23T00:00:00+00:00"

@@ -74,19 +74,6 @@ def test_a_name_that_is_used_again_begins_a_new_list_of_matches(tmp_path: Path) 
         assert found(engine, "q") == []
 
 
-def test_numbers_of_kept_results_are_not_used_again(tmp_path: Path) -> None:
-    after = "S//a->x[./t->u] NEXT{u=v} S//a->y[./t->v]"
-    for query in (PAIR, after, PAIR, after):
-        with xscl.Engine(tmp_path / "state.sqlite") as engine:
-            engine.subscribe("q", query)
-            engine.push([document(at + 10 * len(engine.matches())) for at in (1, 3, 5)])
-            engine.unsubscribe("q")
-    with xscl.Engine(tmp_path / "state.sqlite") as engine:
-        known = engine.state.subscriptions
-        kept = [one for name in known.removed() for one in known.versions(name)]
-        assert len({one.qid for one in kept}) == len(kept) == 4
-
-
 def test_a_refused_edit_changes_nothing(engine: xscl.Engine) -> None:
     engine.subscribe("published", "SELECT <p>{x}</p> FROM S//a->x PUBLISH P")
     engine.subscribe("reader", "P//p->x")

@@ -9,7 +9,7 @@ import pytest
 
 import xscl
 from templates.state.join_state import PUSHES
-from xscl.errors import SqlError, StoreError, StreamCycle, StreamInUse, StreamsTooDeep
+from xscl.errors import StoreError, StreamCycle, StreamInUse, StreamsTooDeep
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 SHARED = (
@@ -141,16 +141,6 @@ def test_published_streams_above_one_another_have_an_end(engine: xscl.Engine) ->
 # -- Subscribing ---------------------------------------------------------------------------
 
 
-def test_a_filter_keeps_nothing_of_a_join_that_shared_its_variable(engine: xscl.Engine) -> None:
-    engine.subscribe("filter", "S//a")
-    engine.subscribe("join", TWICE.replace("10", "INF"))
-    engine.push([document(1), document(2)])
-    engine.unsubscribe("join")
-    assert (count(engine, "R_bin"), count(engine, "R_doc"), count(engine, "state.value")) == (
-        0,
-    ) * 3
-
-
 def test_windows_free_the_state(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
     for time in range(0, 3_000, 100):
@@ -203,15 +193,6 @@ def test_an_impossible_document_is_recorded_too(
     assert [row["reason"] for row in engine.sql("SELECT * FROM rejected").to_pylist()] == [reason]
 
 
-def test_the_id_of_a_version_is_never_that_of_another_document(engine: xscl.Engine) -> None:
-    engine.subscribe("all", "S//a", updates=True)
-    engine.push([xscl.Document("S", "d@2", 1, b"<a>1</a>"), xscl.Document("S", "d", 2, b"<a/>")])
-    engine.push([xscl.Document("S", "d", 3, b"<a>2</a>")])
-    engine.push([xscl.Document("S", "d@3", 4, b"<a>3</a>")])
-    names = engine.sql("SELECT docid FROM documents")["docid"].to_pylist()
-    assert names == ["d@2@1", "d", "d@2", "d@3@1"]
-
-
 def test_what_is_made_of_an_update_is_an_update(engine: xscl.Engine) -> None:
     engine.subscribe("pub", "S//a PUBLISH P", updates=True)
     engine.subscribe("new", "P//a")
@@ -243,15 +224,3 @@ def test_a_match_whose_documents_are_gone_says_so(engine: xscl.Engine) -> None:
     engine.unsubscribe("q", purge=True)
     with pytest.raises(StoreError, match="no longer kept"):
         matches[0].xml()
-
-
-def test_sql_after_a_failed_change(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    assert count(engine, "R_T_1") == 1
-    bad = xscl.Document("S", "bad", 1, b"<a")
-    with pytest.raises(Exception, match="line 1"):
-        engine.push([bad], strict=True)
-    assert count(engine, "R_T_1") == 1
-    engine.unsubscribe("q")
-    with pytest.raises(SqlError, match="R_T_1"):
-        engine.sql("SELECT * FROM R_T_1")

@@ -11,7 +11,6 @@ import xscl
 from templates import evaluators as queries
 from templates.columns import columns
 from templates.columns.columns import Column, Index
-from templates.model.conjunctive_query import JOINS
 from templates.processor import SMALL_BATCH
 from tests.joining import in_database
 from xscl.errors import EvaluationFailed
@@ -128,42 +127,6 @@ def test_plans_are_kept_up_to_the_limit(most: int, monkeypatch: pytest.MonkeyPat
     assert len(found) == len(SHAPES) * (3 + 4 + 5)
 
 
-def lent_rows(engine: xscl.Engine) -> int:
-    """Return the number of rows that the plans' database can still read."""
-    of_plans = engine.state.processor._queries._planned
-    assert of_plans is not None
-    names = [f"r_t_{n}" for n, _ in enumerate(of_plans._statements)] + [JOINS]
-    counts = (f"(SELECT count(*) FROM {name})" for name in names)
-    (row,) = of_plans._connection.execute(f"SELECT {' + '.join(counts)}").fetchall()
-    return int(row[0])
-
-
-def test_the_rows_of_a_batch_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    execute = queries._PlannedQueries.execute
-
-    def fails_the_second_time(*arguments: Any) -> Any:
-        found = execute(*arguments)
-        read.append(lent_rows(engine))
-        if len(read) == 2:
-            raise RuntimeError("in the middle of a batch")
-        return found
-
-    monkeypatch.setattr(queries._PlannedQueries, "execute", fails_the_second_time)
-    batch = [document("S", n, "<i><k>1</k></i>") for n in range(4)]
-    with xscl.Engine() as engine, in_database():
-        engine.subscribe("q", PAIRS[0])
-        engine.push(batch[:2])
-        assert read[0]
-        assert lent_rows(engine) == 0
-        processor = engine.state.processor
-        with pytest.raises(RuntimeError, match="middle"):
-            engine.push(batch[2:])
-        assert read[1]
-        assert processor._queries.lent == {}
-        assert len(engine.push(batch[2:])) == 2 + 3
-
-
 def test_too_little_memory_for_the_joins_fails_the_push_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -180,8 +143,3 @@ def test_too_little_memory_for_the_joins_fails_the_push_and_nothing_else(
         assert failed.value.hint
         assert len(engine.push(batch)) == 100 * 99 // 2
     assert not list(tmp_path.iterdir())
-
-
-def test_the_database_of_the_queries_makes_no_temporary_files() -> None:
-    settings = "SELECT current_setting('temp_directory')"
-    assert queries._PlannedQueries()._connection.execute(settings).fetchall() == [("",)]

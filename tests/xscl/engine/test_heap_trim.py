@@ -13,8 +13,6 @@ import pytest
 
 import xscl
 from xscl.engine.heap_trim import ARENAS
-from xscl.errors import XsclError
-from xscl.gc_control import paused
 
 THREADS = 12
 COUNT = f"""
@@ -69,28 +67,3 @@ def test_the_state_before_a_failed_change_is_not_frozen(monkeypatch: pytest.Monk
         assert len(found) == 1
         assert gc.get_freeze_count()
         assert old() is None
-
-
-def test_it_is_as_it_was_afterwards() -> None:
-    assert gc.isenabled()
-    with paused():
-        assert not gc.isenabled()
-        with paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_it_runs_again_after_a_push_that_failed() -> None:
-    engine = xscl.Engine(owns_process=True)
-    engine.close()
-    with pytest.raises(XsclError, match="closed"):
-        engine.push(xscl.Document("S", "d", 1, b"<a/>"))
-    assert gc.isenabled()

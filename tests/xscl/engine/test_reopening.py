@@ -19,10 +19,9 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from tests.examples import examples
 from tests.xscl.stored_tables import stored_tables
-from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.engine.transactions import Transactions
-from xscl.errors import DocumentError, StoreError, XsclError
+from xscl.errors import StoreError, XsclError
 from xscl.store.store import Store
 
 QUERIES = {
@@ -179,58 +178,6 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
         assert compared(state(restarted)) == compared(state(steady))
         steady.close()
         restarted.close()
-
-
-@pytest.mark.parametrize(
-    "fail",
-    [
-        lambda engine: engine.subscribe("w", "SELECT nothing FROM S", language="cel"),
-        lambda engine: engine.subscribe("w", "SELECT k FROM Q PUBLISH S", language="cel"),
-        lambda engine: engine.subscribe("w", "SELECT k FROM S PUBLISH Q", language="cel"),
-        lambda engine: engine.subscribe("w", "SELECT <p/> FROM Q//* PUBLISH S"),
-        lambda engine: engine.subscribe("w", "L//a PUBLISH read"),
-        lambda engine: engine.subscribe("w", "SELECT k FROM L PUBLISH read", language="cel"),
-        lambda engine: engine.unsubscribe("cel next"),
-        lambda engine: engine.stream("L", lateness=7),
-        lambda engine: engine.push(Document("S", "x", 1, b"<"), strict=True),
-    ],
-)
-def test_what_is_refused_rebuilds_nothing(
-    fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = prepared(tmp_path / "state.sqlite")
-    for name in ("cel next", "or"):
-        act(engine, ("subscribe", name), 0)
-    engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
-    loads: list[object] = []
-    monkeypatch.setattr(transactions, "EngineState", lambda *given: loads.append(given))
-    before = kept(engine)
-    with pytest.raises((XsclError, MalformedDocument, DocumentError)):
-        fail(engine)
-    assert loads == []
-    assert kept(engine) == before
-    engine.close()
-
-
-def test_only_what_a_push_touches_is_written() -> None:
-    with Engine() as engine:
-        engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//a[./k->y]")
-        engine.push([Document("S", f"d{n}", n, f"<a><k>{n}</k></a>".encode()) for n in range(50)])
-        before = written(engine)
-        engine.push(Document("S", "e", 50, b"<a><k>7</k></a>"))
-        after = written(engine)
-        assert len(before) >= 50
-        assert len(before - after) == 3  # what waited, left and right; the lanes
-        assert len(after - before) == 4  # the same of today, and an instance
-        assert len(engine.push(Document("S", "f", 51, b"<b/>"))) == 1
-        assert len(after - written(engine)) == 4  # and the instance that was met
-        engine.unsubscribe("next")
-        assert written(engine) == set()
-
-
-def written(engine: Engine) -> set[tuple[int, bytes]]:
-    rows = engine.sql("SELECT number, entry FROM state.core").to_pylist()
-    return {(row["number"], row["entry"]) for row in rows}
 
 
 def test_a_component_that_fails_closes_the_store(

@@ -259,15 +259,6 @@ def test_texts_leave_when_they_are_older_than_the_history(cut: int) -> None:
         assert 199 - 40 - 6 <= (told(engine).since or 0) <= 159
 
 
-def test_a_document_is_as_old_as_its_arrival_not_as_its_time() -> None:
-    with pushed(Retention(history=40)) as engine:
-        engine.push([document(1000), document(3)])
-        engine.push(document(1030))
-        assert texts(engine) == ["d1000", "d3", "d1030"]
-        engine.push(document(1045))
-        assert texts(engine) == ["d1030", "d1045"]
-
-
 def test_the_oldest_texts_leave_when_there_are_too_many_bytes() -> None:
     with pushed(Retention(history=None, text_bytes=800), FILTER) as engine:
         for start in range(0, 120, 3):
@@ -278,17 +269,6 @@ def test_the_oldest_texts_leave_when_there_are_too_many_bytes() -> None:
         assert left[0] == "d10"  # of a match
         assert left[1:] == [f"d{t}" for t in range(120 - len(left) + 1, 120)]
         assert 58 <= len(left) <= 66  # of 12 bytes
-
-
-def test_texts_that_are_needed_may_be_more_than_allowed_and_nothing_else_is_kept_then() -> None:
-    with pushed(Retention(history=None, text_bytes=80), FILTER) as engine:
-        for time in range(30):
-            engine.push(document(time, b"<b>%05d</b>" % time))
-            engine.push(document(time, b"<c>%05d</c>" % time, f"c{time}"))
-        left = texts(engine)
-        assert [name for name in left if name.startswith("d")] == [f"d{t}" for t in range(30)]
-        assert len(left) <= 32
-        assert len(engine.matches()) == 30
 
 
 # -- Matches -------------------------------------------------------------------------------
@@ -373,19 +353,6 @@ def test_a_document_that_something_refers_to_is_recognised_for_ever() -> None:
         engine.push(document(2001, b"<m>1</m>"))
         (match,) = engine.flush()
         assert match.documents == (f"{kinds[2]!r}", "d2001")
-
-
-def test_what_an_event_waits_for_keeps_its_document() -> None:
-    found: list[str] = []
-    for retention in (None, Retention(identities=10)):
-        with Engine(retention=retention) as engine:
-            engine.stream("S", attributes=FLAT)
-            engine.subscribe("next", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
-            engine.push(flat(1, 1, "a", 1))
-            engine.push(flat(2, 100, "b", 1))
-            engine.push(flat(3, 200, "a", 2))
-            found += [match.id for match in engine.flush()]
-    assert found == [found[0]] * 2
 
 
 # -- Other tables --------------------------------------------------------------------------

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from itertools import pairwise
@@ -110,38 +106,6 @@ def _grown(engine: xscl.Engine, name: str) -> list[Story]:
         after = page.end
         page = StoryLog(engine.log).grown(name, after, 2)
     return found
-
-
-PUSHED = """
-import sys
-import xscl
-from tests.xscl.engine.test_stories import SHARED, document
-
-with xscl.Engine(sys.argv[1]) as engine:
-    if engine.subscription("s") is None:
-        engine.subscribe("s", SHARED, stories=True)
-    for number in range(1, 9):
-        engine.push(document(number, [1] if number % 4 else [1, 2]))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("passage", [2, 5, 8])
-@pytest.mark.parametrize("point", ["accepted", "joined", "stored", "before_commit", "after_commit"])
-def test_a_kill_leaves_whole_stories(tmp_path: Path, point: str, passage: int) -> None:
-    path, command = tmp_path / "state", [sys.executable, "-c", PUSHED]
-    fault = {**os.environ, "XSCL_FAULT": f"{point}:{passage}"}
-    killed = subprocess.run([*command, path], env=fault, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    with xscl.Engine(path) as engine:
-        if engine.subscription("s") is not None:
-            found = set(shown(engine.stories("s")).values())
-            assert found == components(engine.matches("s"))
-    subprocess.run([*command, path], check=True)
-    with xscl.Engine(path) as engine, xscl.Engine() as plain:
-        plain.subscribe("s", SHARED, stories=True)
-        plain.push(document(number, [1] if number % 4 else [1, 2]) for number in range(1, 9))
-        assert shown(engine.stories("s")) == shown(plain.stories("s"))
 
 
 def test_of_two_stories_the_first_keeps_its_id() -> None:

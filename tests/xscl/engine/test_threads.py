@@ -142,34 +142,6 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         assert len(read_by) == 1
 
 
-def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No change comes between the query and the reading of its rows."""
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        first, *others = engine.push([document(n) for n in range(1, 4)])
-        lock, count_first = engine.transactions.lock, Matches.count_first
-        acquired: list[bool] = []
-
-        def try_lock() -> None:
-            acquired.append(lock.acquire(blocking=False))
-            if acquired[-1]:
-                lock.release()
-
-        here = threading.get_ident()
-
-        def count_while_another_waits(found: Matches) -> int:
-            if threading.get_ident() != here:  # a service of another test may count, too
-                return count_first(found)
-            thread = threading.Thread(target=try_lock)
-            thread.start()
-            thread.join()
-            return count_first(found)
-
-        monkeypatch.setattr(Matches, "count_first", count_while_another_waits)
-        assert engine.matches(after=first) == others
-        assert acquired == [False]
-
-
 def test_matches_are_counted_as_they_are_expanded() -> None:
     """By columns: of those who share a join, came later, want updates, or one for each group."""
     shared = "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]"

@@ -28,16 +28,6 @@ def test_rates_are_averages_of_the_last_minutes() -> None:
     assert (pace.pushes, pace.documents, pace.matches) == (2, 60, 3)
 
 
-def test_counts_of_old_seconds_are_forgotten() -> None:
-    now = 0.0
-    pace = PushThroughput(lambda after, up_to: up_to - after, lambda: now)
-    for number in range(2_000):
-        pace.count(1, number + 1, 1)
-        now += 1
-    assert len(pace._counts) <= 302
-    assert pace.rates().documents_5m == 299 / 300
-
-
 def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -> None:
     laps: list[str] = []
     home = DataDirectory(tmp_path / "data")

@@ -17,7 +17,7 @@ from xscl.polling import hubs
 from xscl.polling.feed import Feed, FeedsError
 from xscl.polling.feed_commands import allow_late, follow, prepare
 from xscl.polling.feed_repository import FeedRepository, FeedRequest, HubLease
-from xscl.polling.new_items import item_hash, new_items
+from xscl.polling.new_items import new_items
 
 
 @pytest.fixture
@@ -67,14 +67,6 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
 
 
 # -- What is new ---------------------------------------------------------------------------
-
-
-def test_dates_do_not_make_a_version() -> None:
-    date = b"<pubDate>Mon, 06 May 2024 06:00:00 GMT</pubDate></item>"
-    dated = rss("one").replace(b"</item>", date)
-    one, other = (parse_feed(xml, seen_at=9).items[0] for xml in (rss("one"), dated))
-    assert one.canonical != other.canonical
-    assert item_hash(one.canonical) == item_hash(other.canonical)
 
 
 # -- Polling -------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import pytest
 
 from feeds.formats.opml import FeedOutline, read_list
 from feeds.http.fetch import Failed, NotModified
-from feeds.http.schedule import PollHints, next_poll
 from tests.corpus import shared_folder
 from tests.examples import usually
 from xscl.engine.facade import Engine
@@ -123,14 +122,3 @@ def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: FeedRepository) -
     assert largest not in {feed.domain for feed in feeds.next_due(LATE, (largest,), 40_000)}
     feeds.record([], holds={largest: LATE})  # its server asks for rest
     assert {feed.domain for feed in feeds.due(LATE - 1)} == set(domains) - {largest}
-
-
-def test_feeds_added_together_do_not_stay_together(outlines: tuple[FeedOutline, ...]) -> None:
-    minutes: Counter[int] = Counter()
-    for outline in outlines:
-        time = 0
-        while time < 11 * HOUR:
-            time = next_poll(outline.url, time, PollHints())
-        minutes[time // (60 * SECOND)] += 1
-    even = len(outlines) / 60
-    assert max(minutes.values()) <= 2 * even

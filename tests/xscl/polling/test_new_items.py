@@ -12,9 +12,8 @@ from feeds.formats.items import FeedItem
 from feeds.formats.parse import parse_feed
 from tests.corpus import OWN
 from tests.examples import examples
-from tests.xscl.polling.scripted import HOUR, placed, reply, rss, serving
+from tests.xscl.polling.scripted import placed, reply, rss, serving
 from xscl.polling.feed import Feed
-from xscl.polling.feed_repository import ItemCounts
 from xscl.polling.new_items import VERSIONS, ItemVersion, NewItems, item_hash, new_items
 
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
@@ -66,20 +65,6 @@ def test_what_a_feed_shows_is_never_new_twice_and_the_rest_is_bounded(
             assert len(seen) <= len(titles) + kept + kept // 10
             gone = [name for name in gone if name not in titles]
             last = set(titles)
-
-
-def test_items_of_long_ago_leave_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.polling.new_items.KEPT", 20)
-    with serving() as server, placed(tmp_path, server) as place:
-        pages = [rss(*(f"i{number}" for number in range(at, at + 10))) for at in range(0, 90, 10)]
-        server.says("/f", *map(reply, pages))
-        feed = place.follow(server.url("/f"))
-        for _ in pages:
-            place.clock.now += HOUR
-            assert place.poll()[0].new == 10
-        items = place.feeds.items_of([feed.key])[feed.key]
-        assert set(items) == {f"i{number}" for number in range(60, 90)}
-        assert place.feeds.counts()[feed.key] == ItemCounts(30, 30, 0, undated=30)
 
 
 def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:

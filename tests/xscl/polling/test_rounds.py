@@ -36,7 +36,6 @@ from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import prepare
 from xscl.polling.feed_poller import PollAnswer, PolledFeed, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.new_items import NewItems, by_time, parts
 
 HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
 QUERIES = {
@@ -334,26 +333,3 @@ def test_a_feed_announced_by_two_pages_is_followed_once(tmp_path: Path, server: 
 
 
 # -- Order and parts -----------------------------------------------------------------------
-
-
-def document(feed: str, at: int, size: int = 1) -> Document:
-    return Document("s", f"{feed}#{at}", at, b"x" * size, origin=feed)
-
-
-def test_by_time_and_where_that_is_equal_by_feed() -> None:
-    one = NewItems("a", (document("a", 1), document("a", 5)))
-    two = NewItems("b", (document("b", 1), document("b", 3)))
-    expected = ["a#1", "b#1", "b#3", "a#5"]
-    assert [each.id for each in by_time([one, two])] == expected
-    assert [each.id for each in by_time([two, one])] == expected
-
-
-def test_parts_are_bounded_and_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.polling.new_items.PART_DOCUMENTS", 3)
-    monkeypatch.setattr("xscl.polling.new_items.PART_BYTES", 10)
-    sizes = [1, 1, 1, 1, 30, 4, 4, 4, 1]
-    documents = [document("a", at, size) for at, size in enumerate(sizes)]
-    cut = list(parts(documents))
-    assert [len(part) for part in cut] == [3, 1, 1, 2, 2]
-    assert [each for part in cut for each in part] == documents
-    assert list(parts([])) == []

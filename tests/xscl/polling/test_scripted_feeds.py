@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -222,15 +221,6 @@ def test_a_page_may_not_lead_to_a_private_address(place: Place) -> None:
 # -- Items ---------------------------------------------------------------------------------
 
 
-def test_f10_items_that_leave_or_change_places_are_neither_lost_nor_doubled(place: Place) -> None:
-    answers = (rss("one", "two"), rss("two", "one"), rss(), rss("three", "one", "two"))
-    place.server.says("/f", *map(reply, answers))
-    feed = place.follow(place.server.url("/f"))
-    place.wait(6 * HOUR)
-    assert sorted(place.titles(feed)) == ["one", "three", "two"]
-    assert place.listed(feed)["state"] == "ok"
-
-
 def test_f10_a_feed_that_is_too_long_says_what_it_left_out(place: Place) -> None:
     place.server.says("/f", reply(rss(*map(str, range(MAX_ITEMS + 7)))))
     feed = place.follow(place.server.url("/f"))
@@ -238,17 +228,6 @@ def test_f10_a_feed_that_is_too_long_says_what_it_left_out(place: Place) -> None
     listed = place.listed(feed)
     assert (listed["state"], listed["items"]) == ("ok", MAX_ITEMS)
     assert listed["note"] == "the last 7 items were left out"
-
-
-def test_f8_edits_are_versions_and_feeds_with_equal_guids_do_not_collide(place: Place) -> None:
-    place.server.says("/1", reply(rss("one first")), reply(rss("one second")))
-    place.server.says("/2", reply(rss("one first")))
-    edited, other = (place.follow(place.server.url(path)) for path in ("/1", "/2"))
-    place.wait(3 * HOUR)
-    assert place.titles(edited) == ["one first", "one second"]
-    assert (place.listed(edited)["items"], place.listed(edited)["versions"]) == (1, 2)
-    assert place.titles(other) == ["one first"]
-    assert len({document.id for document in place.spooled(edited)}) == 1
 
 
 # -- Secrets -------------------------------------------------------------------------------
@@ -302,38 +281,6 @@ def test_l4_a_slow_server_delays_its_own_domain_only(tmp_path: Path) -> None:
         assert server.most_at_once["slow.example"] == 1
         assert len(slow) == 3
         assert place.listed(fast)["state"] == place.listed(also)["state"] == "ok"
-
-
-def test_polling_in_one_run_and_with_restarts_between_bring_the_same(tmp_path: Path) -> None:
-    bodies = [
-        rss("one"),
-        rss("two", "one"),
-        rss("three", "two changed", "one"),
-        rss("four", "three"),
-        rss("five", "four", "three changed"),
-    ]
-    with serving() as server:
-        found = []
-        for restarts in (False, True):
-            directory = tmp_path / str(restarts)
-            directory.mkdir()
-            server.says("/f", *map(reply, bodies))
-            with placed(directory, server) as place:
-                feed = place.follow(server.url("/f"))
-                if not restarts:
-                    for _ in bodies:
-                        place.poll()
-                    found.append(place.titles(feed))
-            if restarts:
-                for _ in bodies:
-                    with placed(directory, server) as place:
-                        place.poll()
-                        titles = place.titles(feed)
-                found.append(titles)
-        assert found[0] == found[1]
-        assert Counter(found[0]) == Counter(
-            ["one", "two", "three", "two changed", "four", "five", "three changed"]
-        )
 
 
 # -- Histories -----------------------------------------------------------------------------

@@ -115,20 +115,3 @@ def test_an_id_of_several_streams_is_an_error_that_lists_them(owner: httpx.Clien
     assert code(owner.get("/v1/documents/18/witness")) == (422, "unknown_document")
     assert owner.get("/document", params={"id": "18"}).status_code == 404
     assert ok(owner.get("/v1/documents/17@2/witness"))["document"] == "orders/17@2"
-
-
-def test_names_in_sql_are_unique(owner: httpx.Client) -> None:
-    asked = "SELECT docid, stream, id, version FROM documents ORDER BY docid"
-    rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
-    assert len({row[0] for row in rows}) == len(rows)
-    own = [row for row in rows if not row[0].startswith("_")]
-    assert sorted(row[0] for row in own) == sorted(NAMES)
-    assert len({tuple(row[1:]) for row in own}) == len(NAMES)
-    asked = "SELECT DISTINCT d.stream, d.id FROM R_bin JOIN documents d USING (docid) ORDER BY ALL"
-    joined = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
-    assert ["invoices", "17"] in joined
-    assert ["orders", "17"] in joined
-    asked = "SELECT docids, documents FROM matches WHERE subscription = 'pairs' ORDER BY position"
-    rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
-    in_api = [[[s["document"] for s in one["sources"]], one["documents"]] for one in matches(owner)]
-    assert sorted(rows) == sorted(in_api)

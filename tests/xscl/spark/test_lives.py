@@ -6,7 +6,7 @@ They are those of `bucket_executors`, in this process; now and then they lose th
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,113 +24,13 @@ from tests.xscl.engine.player import CUTS, Delivered, Player
 from tests.xscl.engine.test_refused_queries import QUERIES, documents, refuse
 from tests.xscl.inspection.drawn_histories import History
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
-from tests.xscl.spark.lives import MS, Step, led, shown
 from xscl.documents.retention import Retention
+from xscl.errors import XsclError
 
 KEPT = Retention.of(history="30000 d")
 """Executors keep documents that an engine alone would not, and so a history has more."""
 BUCKETS = st.sampled_from((1, 4, 64))
-PAIR = "S//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
-OTHER = "P//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
-
-
-def pushed(*times: int, stream: str = "S") -> Step:
-    """Return a push of documents of some times with one key."""
-    text = b"<a><k>a</k><v>1</v></a>"
-    return "push", [xscl.Document(stream, f"d{time}", time * MS, text) for time in times], 99
-
-
-def changed(streams: str | tuple[str, ...], time: int, keys: str) -> Step:
-    """Return a push of a version of one document."""
-    text = f"<a>{''.join(f'<k>{key}</k>' for key in keys)}</a>".encode()
-    return "push", [xscl.Document(streams, "d", time * MS, text)], 99
-
-
-def subscribed(name: str, query: str, since: int | None = None) -> Step:
-    return "subscribe", name, query, "xscl", False, since
-
-
-NEXT = "S//{0}->u NEXT{{u=v}} S//{0}->v"
-MINUTE = 60_000 * MS
-
-STORIES: dict[str, list[Step]] = {
-    "begins in the last batch": [
-        ("retain", Retention(history=None)),
-        subscribed("first", "R//k->u JOIN{u=v, 9 ms} R//k->v"),
-        pushed(1, 2, 3),
-        subscribed("later", PAIR, since=2 * MS),
-        pushed(4),
-    ],
-    "publishes a shared row": [
-        subscribed("pair", PAIR),
-        subscribed("reader", OTHER),
-        pushed(1),
-        subscribed("publisher", f"SELECT <a>{{u}}</a> FROM {PAIR} PUBLISH P"),
-        pushed(2),
-        pushed(3),
-    ],
-    "registers before a batch comes again": [
-        ("retain", Retention(history=None)),
-        subscribed("first", OTHER),
-        pushed(1),
-        ("broken", pushed(2, 3)[1], "stored", 1, 99),
-        subscribed("later", PAIR, since=1 * MS),
-        subscribed("shared", OTHER, since=1 * MS),
-        ("push", [], 99),
-        pushed(4),
-        pushed(5, stream="P"),
-    ],
-    "fails": [
-        subscribed("pair", PAIR),
-        subscribed("other", OTHER),
-        pushed(1),
-        ("broken", pushed(2, 3)[1], "joined", 2, 1),
-        pushed(4),
-        ("open", True),
-        pushed(5),
-    ],
-    "gives a number again": [
-        subscribed("pair", PAIR),
-        subscribed("next", NEXT.format("v")),
-        pushed(1),
-        ("unsubscribe", "next", False, True),
-        ("fail",),
-        subscribed("other", NEXT.format("k")),
-        pushed(3),
-        pushed(4),
-        pushed(5),
-    ],
-    "joins with a version on another stream": [
-        ("subscribe", "pair", "R//k->u JOIN{u=v, 9 ms} S//k->v", "xscl", True, None),
-        changed("R", 1, "a"),
-        changed("S", 2, "bc"),
-        changed(("S", "R"), 3, "c"),
-        changed("S", 4, "ca"),
-        changed(("R", "S"), 5, "ab"),
-    ],
-    "brings on one stream what was known on another": [
-        subscribed("pair", "S//k->u JOIN{u=v, 9 ms} R//k->v"),
-        changed("S", 1, "a"),
-        changed(("R", "S"), 2, "a"),
-        changed("S", 3, "b"),
-        changed("R", 4, "a"),
-    ],
-    "has each pair of one time once": [
-        subscribed("pair", PAIR.replace(" JOIN", " SYMMETRIC JOIN")),
-        pushed(5, 7),
-        ("push", [xscl.Document("S", "same", 7 * MS, b"<a><k>a</k><v>1</v></a>")], 99),
-        pushed(3, 9),
-    ],
-    "publishes instants": [
-        subscribed("reader", "P//i->u JOIN{u=v, 9 min} P//i->v"),
-        pushed(1),
-        subscribed("clock", "SELECT <i>1</i> FROM AT '* * * * *'->i PUBLISH P"),
-        ("beat", 2 * MINUTE),
-        ("push", [], 99),
-        ("beat", 4 * MINUTE),
-        ("push", [], 99),
-    ],
-}
+MS = 1_000
 
 
 @pytest.mark.hypothesis
@@ -159,6 +59,28 @@ def shown_in(number: int, in_file: bool, make: Callable[..., xscl.Engine]) -> li
         return seen
 
 
+def shown(matches: Iterable[xscl.Match]) -> list[tuple[Any, ...]]:
+    """Return all that may be compared of matches."""
+    return [
+        (
+            one.subscription,
+            one.id,
+            one.documents,
+            (one.t0, one.t1, one.version, one.backfilled),
+            _text(one),
+        )
+        for one in matches
+    ]
+
+
+def _text(match: xscl.Match) -> str:
+    """Return the bindings and the output of a match, as far as its documents are kept."""
+    try:
+        return f"{match.bindings} {match.xml()!r}"
+    except XsclError as error:
+        return type(error).__name__
+
+
 @pytest.mark.hypothesis
 @examples(12)
 @given(st.one_of(cases(), KINDS["chains"]), CUTS, BUCKETS, st.sampled_from((1, 3)))
@@ -185,12 +107,6 @@ def test_results_of_several_buckets_are_bounded_together(buckets: int) -> None:
     assert found == [9_800, 10_000, 0]
     assert stopped is not None
     assert (stopped.documents, stopped.latest) == (1, "R/r51")
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_a_story_shows_the_same(story: str) -> None:
-    alone = led(STORIES[story], with_executors=False)
-    assert alone == led(STORIES[story], with_executors=True)
 
 
 def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:

@@ -221,60 +221,62 @@ def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, mar
         assert spool.latest() == 5
 
 
-RESTORE = """
-import os, pathlib, random, shutil, signal, sys
-from xscl.ingestion.data_directory import DataDirectory
-from xscl.service.restore import restore
+KILLED = """
+import os, shutil, signal, sys
+from tests.xscl.commandline import called
 
-def put_back(folder, point):
+CALLS = ("write", "fsync", "rename", "replace", "unlink", "mkdir")
+source, *arguments = sys.argv[1:]
+
+def run(place, point):
     steps = 0
     def count(frame, event, argument):
         nonlocal steps
-        name = getattr(argument, "__name__", "")
-        steps += event == "c_call" and name in ("rename", "replace", "fsync", "unlink", "mkdir")
+        steps += event == "c_call" and getattr(argument, "__name__", "") in CALLS
         if steps == point:
             os.kill(os.getpid(), signal.SIGKILL)
+    shutil.copytree(source, place)
     sys.setprofile(count)
-    restore(pathlib.Path(sys.argv[1]), DataDirectory(pathlib.Path(folder)), force=True)
+    done = called(*(one.format(place) for one in arguments))
     sys.setprofile(None)
+    assert done.exit_code == 0, done.output
     return steps
 
-def killed(folder, point):
+run(f"{source}.first", -1)  # which makes calls that later ones do not
+steps = run(f"{source}.whole", -1)
+for point in sorted({*range(1, steps, max(1, steps // 30)), *range(steps - 12, steps + 1)}):
     child = os.fork()
     if not child:
-        pathlib.Path(folder + ".steps").write_text(str(put_back(folder, point)))
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-source = sys.argv[2]
-shutil.copytree(source, source + ".whole")
-assert not killed(source + ".whole", -1)
-steps = int(pathlib.Path(source + ".whole.steps").read_text())
-for point in sorted({*range(steps - 11, steps + 1, 2), *range(1, steps, 24)}):
-    shutil.copytree(source, f"{source}.{point}")
-    assert killed(f"{source}.{point}", point)
-    print(point)
+        os._exit(run(f"{source}.{point}", point))
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), point
+    print(f"{source}.{point}")
 """
+"""Runs a command in copies of a directory, `{}`, each of which is killed at another call."""
 
 
-@pytest.mark.slow
-def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
-    home: DataDirectory, backup: Path, tmp_path: Path
-) -> None:
-    append(home, *range(4, PUSHES))
-    expected = consumed(home)
-    home.spark.mkdir()
+def killed_in_copies(place: Path, *arguments: str) -> list[Path]:
+    """Return copies of a directory in which a command was killed."""
     done = subprocess.run(
-        [sys.executable, "-c", RESTORE, str(backup), str(home.path)],
+        [sys.executable, "-c", KILLED, str(place), *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
+    return [Path(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
+    home: DataDirectory, backup: Path
+) -> None:
+    append(home, *range(4, PUSHES))
+    expected = consumed(home)
+    home.spark.mkdir()
     refused = whole = 0
-    for point in done.stdout.split():
-        place = DataDirectory(Path(f"{home.path}.{point}"))
+    for copy in killed_in_copies(home.path, "restore", str(backup), "--force", "--data", "{}"):
+        place = DataDirectory(copy)
         seen = marked(place.database)
         assert seen is not None
         if seen.commits == UNFINISHED:
@@ -284,9 +286,25 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
             refused += 1
         assert consumed(place) == expected
         whole += seen.commits != UNFINISHED
-        shutil.rmtree(place.path)
     assert refused > 2
     assert whole > 2
+
+
+@pytest.mark.slow
+def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(backup: Path) -> None:
+    """Other remains are refused or whole, and the next backup removes them."""
+    made, left = read_backup(backup), 0
+    arguments = ("backup", "{}/backup.tar", "--data", "{}/data")
+    for copy in killed_in_copies(backup.parent, *arguments):
+        target = copy / backup.name
+        assert read_backup(target).segments == made.segments
+        for one in copy.glob("backup.tar*.tmp"):
+            error, left = refusal(one), left + 1
+            assert error is None or str(one) in error.message
+        assert called(*(argument.format(copy) for argument in arguments)).exit_code == 0
+        assert read_backup(target).segments == made.segments
+        assert {path.name for path in copy.iterdir()} == {"backup.tar", "data"}, "no leftovers"
+    assert left > 5
 
 
 # -- Accepting what is there ---------------------------------------------------------------
@@ -397,35 +415,10 @@ def test_damage_is_not_accepted(killed: DataDirectory) -> None:
 # -- Cut, changed or interrupted at any place, a backup is refused, or is whole (C18) --------
 
 
-QUERY = "S//a->x FOLLOWED BY{x=y, 9} S//a->y"
-SEGMENTS = 6
-
-
-def document(number: int) -> xscl.Document:
-    return xscl.Document("S", f"d{number}", number, b"<a>the same</a>")
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
-    """A data directory that has consumed two of six segments."""
-    served = DataDirectory(tmp_path_factory.mktemp("backed up") / "data")
-    served.create()
-    with xscl.Engine(served.database) as engine, Spool(served.spool) as spool:
-        engine.subscribe("pair", QUERY)
-        for number in range(SEGMENTS):
-            spool.append([document(number)], number)
-            if number == 1:
-                Consumer(spool, engine.ingest).run_once()
-    return served
-
-
-@pytest.fixture(scope="module")
-def whole(served: DataDirectory) -> Path:
-    """A backup of it."""
-    target = served.path.parent / "whole.xscl"
-    with xscl.Engine(served.database) as engine, closing(engine.connect()) as store:
-        back_up(store, target, served.spool)
-    return target
+@pytest.fixture
+def whole(backed_up: Path) -> Path:
+    """A backup of a directory that has consumed two of four segments."""
+    return backed_up / "backup.tar"
 
 
 def content(backup: Path, place: Path) -> dict[str, bytes]:
@@ -501,80 +494,6 @@ def test_c18_a_backup_without_one_of_its_members_is_refused(whole: Path, tmp_pat
                 rewritten(less, wrong)
             with pytest.raises(BackupError, match="is no backup of xscl, or it is damaged"):
                 read_backup(less)
-
-
-# -- Interrupted ---------------------------------------------------------------------------
-
-BACK_UP = """
-import os, signal, sys
-from tests.xscl.commandline import called
-
-CALLS = ("write", "fsync", "rename", "replace", "unlink")
-target, data = sys.argv[1:]
-
-def back_up(point):
-    steps = began = 0
-    def count(frame, event, argument):
-        nonlocal steps, began
-        began = began or (event == "call" and frame.f_code.co_name == "_replacing")
-        steps += began and event == "c_call" and getattr(argument, "__name__", "") in CALLS
-        if steps == point:
-            os.kill(os.getpid(), signal.SIGKILL)
-    sys.setprofile(count)
-    done = called("backup", target, "--data", data)
-    sys.setprofile(None)
-    sys.stderr.write(done.stderr)
-    return done.exit_code, steps
-
-# at each call since the file was begun, in a copy of this process
-back_up(-1)  # the first one in a process makes calls that later ones do not
-code, steps = back_up(-1)
-assert code == 0
-for point in range(1, steps):
-    child = os.fork()
-    if not child:
-        os._exit(back_up(point)[0] + 100)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status), (point, steps, status)
-    print("killed", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def is_whole(target: Path) -> None:
-    assert read_backup(target).segments == (f"spool/{3:012d}.arrows",)
-
-
-@pytest.mark.slow
-def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
-    served: DataDirectory, tmp_path: Path
-) -> None:
-    """Other remains are refused or whole, and the next backup removes them."""
-    target, killed = tmp_path / "backup.tar", 0
-    with subprocess.Popen(
-        [sys.executable, "-c", BACK_UP, str(target), str(served.path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        while process.stdout.readline():
-            killed += 1
-            is_whole(target)
-            for left in tmp_path.glob("backup.tar*.tmp"):
-                error = refusal(left)
-                assert error is None or str(left) in error.message
-            process.stdin.write("\n")
-            process.stdin.flush()
-        assert process.stderr is not None
-        assert process.wait() == 0, process.stderr.read()
-    assert killed > 30
-    assert called("backup", str(target), "--data", str(served.path)).exit_code == 0
-    is_whole(target)
-    assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"], "leftovers are removed"
 
 
 # -- A backup with a value that no backup has is refused, and the message names it ---------

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
-from xscl.store.queries.tables import ColumnValues
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed
 
@@ -50,20 +48,6 @@ def other(filed: Store) -> Iterator[Store]:
 def add(store: Store, doc: int, size: int = 0) -> None:
     row = {"doc": doc, "missed": "x" * size, "watermark": 0, "lateness": 0}
     store.insert_rows("state.late", [row])
-
-
-def test_columns_of_python_and_of_numpy_become_rows(store: Store) -> None:
-    columns: dict[str, ColumnValues] = {
-        "key": ["a", "b"],
-        "first_name": np.array([1, -1]),
-        "skipped": np.array([2, 3]),
-        "clipped": [True, None],
-    }
-    store.insert("state.feed_item", columns)
-    found = store.fetch("SELECT key, first_name, skipped, clipped FROM state.feed_item")
-    assert found == [("a", 1, 2, True), ("b", -1, 3, None)]
-    store.insert("state.composite", {"doc": [1], "docs": [(2, 3)]})
-    assert store.fetch("SELECT docs FROM state.composite") == [([2, 3],)]
 
 
 def count(store: Store) -> int:
@@ -134,17 +118,6 @@ def test_a_commit_that_ctrl_c_follows_is_counted(store: Store) -> None:
     store.fetch("UPDATE state.late SET missed = 'new'")
     assert store.mirror("late")["missed"].to_pylist() == ["new"]
     assert store.seen().commits == before + 2
-
-
-def test_a_change_outside_of_a_transaction_is_one(store: Store) -> None:
-    before = store.seen()
-    add(store, 1)
-    store.set_meta(a=1, b=2)
-    store.set_meta(a=3)
-    assert store.fetch("UPDATE state.late SET missed = 'y'") == [(1,)]
-    assert store.fetch("DELETE FROM state.late WHERE doc = 5") == [(0,)]
-    assert store.seen() == before._replace(commits=before.commits + 5)
-    assert (store.meta("a"), store.meta("b"), store.meta("c")) == (3, 2, 0)
 
 
 def test_threads_write_one_after_the_other(store: Store) -> None:

@@ -97,43 +97,11 @@ def test_the_gallery_s_same_story_is_grouped_unless_its_reader_says_otherwise(
 COUNTED = "/witnesses?sql=SELECT+id%2C+history+FROM+documents&facet=history"
 
 
-@pytest.fixture
-def tagged(shop: Shop) -> Iterator[str]:
-    """A subscription with tags."""
-    shop.client.patch("/v1/subscriptions/rising", json={"tags": ["daily", "sea"]})
-    yield "rising"
-    shop.client.patch("/v1/subscriptions/rising", json={"tags": []})
-
-
 def not_again(shop: Shop) -> str:
     """Return the address that a match of `same-story` leads to."""
     card = parsed(shop.client.get("/?subscription=same-story").text)
     (link,) = card.xpath("(//article)[1]//a[starts-with(@href, '/not-again?')]/@href")
     return f"{shop.address}{link}"
-
-
-@pytest.mark.slow
-def test_a_subscription_is_tagged_by_keyboard(browser: Browser, shop: Shop, tagged: str) -> None:
-    browser.open(f"{shop.address}/subscriptions?tag=sea")
-    browser.tab_to("[name='names']").send_keys(Keys.SPACE)
-    browser.one("#tags").send_keys("weekly", Keys.ENTER)  # tags them, and pauses nothing
-    browser.until(lambda: "weekly" in browser.text(".list"))
-    found = ok(shop.client.get("/v1/subscriptions/rising"))
-    assert (found["tags"], found["paused"]) == (["daily", "sea", "weekly"], False)
-
-
-@pytest.mark.slow
-def test_a_match_is_excluded_by_keyboard(browser: Browser, shop: Shop) -> None:
-    query = ok(shop.client.get("/v1/subscriptions/same-story"))["query"]
-    browser.open(not_again(shop))
-    browser.tab_to("a.button").send_keys(Keys.ENTER)
-    browser.until(lambda: browser.all("#editor"))
-    assert "nothing changes until you save it" in browser.text(".chosen")
-    browser.tab_to("button[value='save']").send_keys(Keys.ENTER)
-    browser.until(lambda: "Version 2 is on" in browser.text(".chosen"))
-    saved = ok(shop.client.get("/v1/subscriptions/same-story"))
-    assert "not(./title = " in saved["query"]
-    shop.client.patch("/v1/subscriptions/same-story", json={"query": query})
 
 
 @pytest.mark.slow

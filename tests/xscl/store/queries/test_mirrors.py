@@ -163,21 +163,6 @@ def test_rows_go_to_duckdb_as_they_came() -> None:
             assert store.mirror(table) == copied
 
 
-def test_connections_to_duckdb_see_what_they_asked_for() -> None:
-    with closing(Store(None)) as store:
-        late(store, 1)
-        first = store.duck("late")
-        late(store, 2)
-        second = store.duck("late", "value")
-        assert first.sql("SELECT doc FROM state.late").fetchall() == [(1,)]
-        assert second.sql("SELECT doc FROM state.late").fetchall() == [(1,), (2,)]
-        with pytest.raises(duckdb.Error):
-            first.sql("SELECT key FROM state.value")
-        first.close()
-        assert second.sql("SELECT count(*) FROM state.late").fetchall() == [(2,)]
-        second.close()
-
-
 @pytest.mark.parametrize("texts", [['["a"]', None, '["a"]', "[]", '["a"]', '["a"]'], [None] * 3])
 def test_equal_lists_are_what_others_are(texts: list[str | None]) -> None:
     kind = pa.list_(pa.string())

@@ -17,7 +17,6 @@ from xscl.service.names import owner
 from xscl.store import queries
 from xscl.store.queries.analysis import analysed, tables_of
 from xscl.store.queries.owners import own_condition
-from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
@@ -26,7 +25,7 @@ from xscl.store.queries.relations import (
     relations_for,
     relations_of_template,
 )
-from xscl.store.queries.rows import _FEW, found_number
+from xscl.store.queries.rows import _FEW
 from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.queries.tables import TABLES
 from xscl.store.queries.texts import (
@@ -164,28 +163,6 @@ def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None
     assert delete_texts(store, docs) == sum(sizes)
     assert bytes_of_texts(store) == before - sum(sizes)
     assert documents_with_texts(store, before=DOCS.stop).tolist() == list(DOCS[count:])
-
-
-def test_a_list_of_many_numbers_is_that_of_its_statement(store: Store) -> None:
-    for docs in (range(1, 20), range(5, 15), range(1, len(DOCS)), range(7, 30)):
-        assert sorted(texts_of(store, docs)) == list(docs)
-
-
-def test_no_row_and_null_are_no_number(store: Store) -> None:
-    assert found_number(store, "SELECT max(doc) FROM state.document") is None
-    assert found_number(store, "SELECT doc FROM state.document") is None
-    assert found_number(store, "SELECT max(doc) FROM state.text") == DOCS[-1]
-
-
-def test_the_newest_rows_stay_of_too_many(store: Store) -> None:
-    def late() -> list[int]:
-        return [doc for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY doc")]
-
-    store.insert("late", {"doc": range(10), "watermark": range(10)})
-    keep_newest(store, 5, tolerated=10)
-    assert late() == list(range(10))
-    keep_newest(store, 5, tolerated=9)
-    assert late() == list(range(5, 10))
 
 
 # -- Statements that analyse whole tables --------------------------------------------------
