@@ -326,39 +326,6 @@ def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
         assert now(sender, endpoint).failures == 0
 
 
-def test_a_webhook_follows_its_subscription_and_loses_and_repeats_nothing(
-    at_work: Sending, receiver: Receiver
-) -> None:
-    receiver.does("/follows", OK)
-    at_work.engine.subscribe("follows", EACH)
-    hook(at_work, "follows", receiver.url("/follows"))
-
-    def pushed(number: int) -> str:
-        found = at_work.engine.push(item(number))
-        at_work.outbox.notify(found.matches)
-        return next((one.documents[0] for one in found if one.subscription == named), "")
-
-    def received() -> list[str]:
-        return [one.data["sources"][0]["document"] for one in receiver.at("/follows")]
-
-    named = "follows"
-    expected = [pushed(7_001)]
-    eventually(lambda: received() == expected)
-    at_work.outbox.edit(named, f"{EACH} PUBLISH followed")
-    expected.append(pushed(7_002))
-    named = at_work.outbox.edit(named, rename="followed on").name
-    expected.append(pushed(7_003))
-    eventually(lambda: received() == expected)
-    at_work.outbox.edit(named, paused=True)
-    assert pushed(7_004) == ""
-    at_work.outbox.edit(named, paused=False)
-    expected.append(pushed(7_005))
-    eventually(lambda: received() == expected)
-    assert all(expected)
-    at_work.outbox.unsubscribe(named)
-    assert at_work.outbox.endpoints.of(named) == []
-
-
 # -- Slack and ntfy -----------------------------------------------------------------------------
 
 

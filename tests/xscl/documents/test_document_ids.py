@@ -11,7 +11,6 @@ from feeds.documents import Document
 from xscl.documents.document_ids import Hashes, hashes_of
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
-from xscl.store.queries.documents import hashes_of_ids
 
 PAIRS = "orders//order->n FOLLOWED BY{n = m, 30 d} invoices//invoice->m"
 EITHER = "S//a->x FOLLOWED BY{x = y, 30 d} T//a->y"
@@ -100,15 +99,6 @@ def test_ids_whose_hashes_collide_are_different(
     assert (again.accepted, again.unchanged) == (2, 1)
     names = ["orders/17", "orders/18", "orders/19", "orders/17@2"]
     assert [row[0] for row in listed(engine)] == names
-
-
-def test_the_database_hashes_ids_as_a_push_does(engine: Engine) -> None:
-    given = [order(id, "a") for id in ("17", "ä", "a" * 100)]
-    engine.push(given)
-    with engine.transactions.lock:
-        docs, hashes = hashes_of_ids(engine.transactions.store)
-    assert docs.tolist() == [1, 2, 3]
-    assert hashes.astype("u4").tolist() == hashes_of([one.id for one in given]).tolist()
 
 
 SHARED = [  # the third has the id as a name that is like that of the last

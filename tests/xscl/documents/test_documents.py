@@ -95,22 +95,6 @@ def test_documents_have_names_versions_and_clocks() -> None:
     assert rejected == [("b", "no_stream", 6), ("b", "xml_syntax", 6), ("c", "timestamp", 20)]
 
 
-def test_columns_are_a_sequence_of_documents() -> None:
-    documents = [
-        Document("S", "a", 1, b"<x/>"),
-        Document(("S", "T"), "b", 2, b"<y/>", history=True, origin="o"),
-        Document("T", "c", 3, b"<z/>"),
-    ]
-    columns = DocumentColumns.of(documents)
-    assert list(columns) == documents
-    assert list(columns[1:]) == documents[1:]
-    assert list(DocumentColumns.united([columns, columns[:0], columns[:1]])) == [
-        *documents,
-        documents[0],
-    ]
-    assert not DocumentColumns.united([])
-
-
 @pytest.mark.parametrize("together", [False, True], ids=["documents", "columns"])
 @pytest.mark.parametrize(
     "time",

@@ -115,10 +115,3 @@ def test_the_core_alone_checks_first() -> None:
     core.stream("S", {"k": str})
     with pytest.raises(cep_core.QueryError, match="does not end"):
         core.register("q", "SELECT k FROM S " + "\u201c" * 50_000)
-
-
-def test_a_text_is_checked_once() -> None:
-    limits.admit.cache_clear()
-    with closing(Engine()) as engine:
-        engine.subscribe("q", "S//k[. = 'something that is checked']->x")
-    assert limits.admit.cache_info().misses <= 2

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
-
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -12,12 +9,10 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.oracle.queries import Case
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
-from xscl.engine.facade import Engine
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, split
 from xscl.language.parser import parse_block
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
-from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
     'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
@@ -111,12 +106,6 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert shapes.prepare(query) == plan_of(compile_query(query))
 
 
-def test_what_is_refused_is_refused_for_its_own_reason() -> None:
-    with pytest.raises(QueryError) as refused:
-        QueryPlans(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
-    assert refused.value.__context__ is None
-
-
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
 def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str) -> None:
     counting, counts = Counting(), []
@@ -157,54 +146,3 @@ def test_of_more_shapes_than_are_kept_the_oldest_leaves() -> None:
     assert counting.compiled == []
     shapes.prepare(texts("a")[1])
     assert counting.compiled[0] == texts("a")[1]
-
-
-def test_threads_may_ask_at_once() -> None:
-    queries = [f"S//a[./k = {n}]->x JOIN{{x = y, 3}} S//b->y" for n in range(3)]
-    counting = Counting()
-
-    class Meanwhile(dict[Any, Any]):
-        """Has another thread learn a shape that this one is about to learn."""
-
-        def get(self, *key: Any) -> Any:
-            found = super().get(*key)
-            if not asked:
-                asked.append(pool.submit(shapes.prepare, queries[2]))
-                wait(asked, 5)
-            return found
-
-    asked: list[Future[QueryPlan]] = []
-    shapes = QueryPlans(counting)
-    shapes.prepare(queries[0])
-    known = len(counting.compiled)
-    shapes._parts._known = Meanwhile(shapes._parts._known)
-    with ThreadPoolExecutor(1) as pool:
-        assert shapes.prepare(queries[1]).source == queries[1]
-        assert asked[0].result().source == queries[2]
-    assert len(counting.compiled) == known + 2  # one text with either marks
-
-
-def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None:
-    made = "S//a[./k = {n}]->x {by} T//b->y PUBLISH P"
-    forms = ("FOLLOWED BY{x = y, 3}", "NOT FOLLOWED BY{x = y, 7}", "NEXT{x = y}")
-    with Engine() as engine:
-        engine.stream("S", lateness=5)
-        engine.stream("T", lateness=2)
-        prepared: list[str] = []
-
-        def prepare(query: str) -> QueryPlan:
-            prepared.append(query)
-            return plan_of(compile_query(query))
-
-        streams = StreamDefinitions(
-            engine.transactions.store, engine.state.subscriptions, compile_query, prepare
-        )
-        found = []
-        for n, by in enumerate(forms):
-            engine.subscribe(f"q{n}", made.format(n=n, by=by))
-            found.append((streams_lateness(streams), len(prepared)))
-        assert found == [(5, 1), (12, 2), (12, 3)]
-
-
-def streams_lateness(streams: StreamDefinitions) -> int:
-    return max(streams.lateness("P") for _ in range(3))

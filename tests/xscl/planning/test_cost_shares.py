@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import xscl
-from tests.examples import examples
 
 PAIR = "S//a[./t->t] FOLLOWED BY{t = u, 1 h} S//b[./t->u]"
 QUERIES = {
@@ -23,12 +17,6 @@ QUERIES = {
     "over results": "pairs//*->x NEXT S//b->y",
     "absent": "S//a[./t->t] NOT FOLLOWED BY{t = u, 1 min} S//b[./t->u]",
     "quiet": "Q//d->d",
-}
-CHANGES: dict[str, Callable[[xscl.Engine, str], object]] = {
-    "pause": lambda engine, name: engine.edit(name, paused=True),
-    "resume": lambda engine, name: engine.edit(name, paused=False),
-    "edit": lambda engine, name: engine.edit(name, "S//a[./z->z]"),
-    "remove": lambda engine, name: engine.unsubscribe(name, cascade=True),
 }
 
 
@@ -59,16 +47,6 @@ def shares(engine: xscl.Engine) -> dict[str, float]:
     return engine.queries.cost_shares([one.name for one in engine.subscriptions])
 
 
-def expect_counted(engine: xscl.Engine) -> None:
-    """Compare the counts of users with those of all subscriptions, one by one."""
-    state = engine.state
-    plan = state.dataflow.subscribed
-    operators = [one for each in state.subscriptions for one in plan.operators(each)]
-    assert plan.users == Counter(operators)
-    templates = [one for each in state.subscriptions for one in plan.templates(each)]
-    assert plan.template_users == Counter(templates)
-
-
 def test_shares_add_up_to_one_and_what_is_shared_is_divided() -> None:
     with xscl.Engine() as engine:
         subscribed(engine)
@@ -83,25 +61,3 @@ def test_shares_add_up_to_one_and_what_is_shared_is_divided() -> None:
         seconds = {node.name: node.seconds for node in engine.plan().nodes}
         assert sum(seconds.values()) > 0
         assert seconds["S"] == 0
-
-
-@examples(16)
-@given(st.lists(st.tuples(st.sampled_from([*CHANGES]), st.sampled_from([*QUERIES])), max_size=5))
-@pytest.mark.hypothesis
-def test_users_are_counted_through_every_change(changes: list[tuple[str, str]]) -> None:
-    with xscl.Engine() as engine:
-        subscribed(engine)
-        for number, (change, name) in enumerate(changes):
-            if name not in [one.name for one in engine.subscriptions]:
-                continue
-            if change == "edit" and name == "publisher":  # its readers would be orphans
-                continue
-            CHANGES[change](engine, name)
-            expect_counted(engine)
-            push(engine, 100 * number)
-        assert sum(shares(engine).values()) == pytest.approx(1 if changes else 0, abs=1)
-        for one in list(engine.subscriptions):
-            if one.name in [each.name for each in engine.subscriptions]:
-                engine.unsubscribe(one.name, cascade=True)
-        expect_counted(engine)
-        assert not engine.state.dataflow.subscribed.users

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -20,11 +19,8 @@ from xscl.shredding.batch import shape_batch
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.conditions import substrings
-from xscl.shredding.conditions.atoms import plan
 from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 from xscl.shredding.conditions.navigate import holds
-from xscl.shredding.conditions.substrings import SubstringIndex
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
@@ -38,12 +34,6 @@ def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
     columns.add(0, ("S",), ReadDocument(b"", etree.fromstring(xml)))
     rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
     return sorted(zip(*rows.values(), strict=True))
-
-
-def test_the_sharpest_comes_first() -> None:
-    text = "[./price > 3][./isbn][contains(./t, 'w')][./c = 'x'][starts-with(./t, 'v')]"
-    kinds = [lookup.atoms[0].question.kind for lookup in plan(conditions(text))]
-    assert kinds == ["=", "starts-with", "contains", "child", ">"]
 
 
 # -- What is tried -------------------------------------------------------------------------
@@ -76,48 +66,6 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
 def block(number: int) -> tuple[Block, Block]:
     parsed = parse_block(f"S//a[./b = 'v{number}'][contains(./c, 'w{number}')]/c")
     return Block(parsed.stream, parsed.steps[:1]), parsed
-
-
-def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    automaton = Automaton()
-    for number in range(100):
-        install(automaton, number, *block(number), valued=True)
-    xml = "<r><a><b>v100</b><c>w100</c></a></r>"
-    for _ in range(2):
-        assert found(automaton, xml) == []
-
-    def again(*_: object) -> None:
-        raise AssertionError("the structure is known")
-
-    monkeypatch.setattr("xscl.shredding.batch.shape.Structure", again)
-    monkeypatch.setattr(SubstringIndex, "_build", again)
-    install(automaton, 100, *block(100), valued=True)
-    install(automaton, 101, parse_block("S//b"), parse_block("S//b"), valued=True)
-    assert found(automaton, xml) == [(100, 1, 3), (101, 2, 2)]
-    automaton.remove(100)
-    automaton.remove(101)
-    assert found(automaton, xml) == []
-
-
-def _walks() -> Iterator[object]:
-    """Yield the live objects of documents that are being shredded."""
-    for one in gc.get_objects():
-        if isinstance(one, (shape_batch.ShapeBatch, shape_batch.DocumentWalk)):
-            yield one
-
-
-def test_what_documents_have_in_common_is_let_go() -> None:
-    automaton = Automaton()
-    upper = parse_block("S//a[./b = 'x' or ./c = 'y']")
-    install(automaton, 0, upper, parse_block("S//a[./b = 'x' or ./c = 'y']/b"), valued=True)
-    earlier = list(_walks())  # what other tests of this process have left
-    gc.disable()  # as where documents are shredded
-    try:
-        for _ in range(3):
-            assert found(automaton, "<r><a><b>x</b><c>y</c></a><a><b>x</b></a></r>") != []
-        assert [one for one in _walks() if not any(one is each for each in earlier)] == []
-    finally:
-        gc.enable()
 
 
 MANY = shape_batch.TOO_MANY + 4
@@ -188,24 +136,6 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
 
 
 # -- Words and intervals -------------------------------------------------------------------
-
-
-def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[int] = []
-    original = SubstringIndex._build
-
-    def counted(self: SubstringIndex, growth: float) -> None:
-        original(self, growth)
-        built.append(len(self._built[-1]))
-
-    monkeypatch.setattr(SubstringIndex, "_build", counted)
-    words = SubstringIndex()
-    for number in range(5_000):
-        words.add(f"w{number}")
-        words.within("")
-    assert len(words._built) <= 6
-    assert sum(built) <= 5_000 * 16
-    assert len(built) <= 5_000 / substrings.RECENT
 
 
 def test_intervals_are_those_that_numbers_keep() -> None:
