@@ -96,8 +96,7 @@ print(json.dumps([one for one in seen if one != [True, before["interpreter"][1],
 """
 
 
-@pytest.mark.parametrize("ends", ["closed", "left"])
-@pytest.mark.parametrize("place", ["memory", "file"])
+@pytest.mark.parametrize(("place", "ends"), [("memory", "left"), ("file", "closed")])
 def test_an_engine_leaves_its_host_alone(place: str, ends: str, tmp_path: Path) -> None:
     """Settings of the process are as they were, before it is closed too; nothing is reported."""
     path = "" if place == "memory" else str(tmp_path / "state.sqlite")
