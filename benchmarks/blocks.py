@@ -28,7 +28,7 @@ from benchmarks.feed_items import (
 )
 from feeds.documents import Document
 from xscl.language.parser import parse_block
-from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Path, Step, TextMatch
+from xscl.language.syntax import Block, Condition, Exists, NameTest, Path, Step, ValueTest
 
 PREFIXES = MappingProxyType(
     {"dc": "http://purl.org/dc/elements/1.1/", "atom": "http://www.w3.org/2005/Atom"}
@@ -87,13 +87,11 @@ class Test:
         match self.operator:
             case "":
                 return Exists(path)
-            case "contains" | "starts-with":
-                return TextMatch(self.operator, path, str(self.constant))
             case "contains folded" | "matches":
                 (condition,) = parse_block(f"S/item[{self.text()}]").steps[0].conditions
                 return condition
             case _:
-                return Compare(path, self.operator, self.constant)
+                return ValueTest(path, self.operator, self.constant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.language.scope import shortest, walk
-from xscl.language.syntax import Block, Compare, Condition, Residual, Step, TextMatch
+from xscl.language.syntax import Block, Condition, Residual, Step, ValueTest
 from xscl.language.unparse import unparse
 from xscl.planning.compile import compile_query
 from xscl.planning.dataflow import Dataflow
@@ -69,7 +69,7 @@ def expressions(blocks: Iterable[Block]) -> Iterator[str]:
     for one in walk(tuple(blocks)):
         if isinstance(one, Residual):
             yield one.text
-        elif isinstance(one, Compare | TextMatch) and one.through is not None:
+        elif isinstance(one, ValueTest) and one.through is not None:
             yield unparse(one.through.operand)
 
 

@@ -18,7 +18,6 @@ from xscl.language.syntax import (
     Arithmetic,
     Block,
     Call,
-    Compare,
     Comparison,
     ComparisonSign,
     Constant,
@@ -30,8 +29,8 @@ from xscl.language.syntax import (
     Predicate,
     Step,
     TextFunction,
-    TextMatch,
     Through,
+    ValueTest,
     VariablePath,
 )
 from xscl.language.unparse import unparse
@@ -39,7 +38,7 @@ from xscl.language.unparse import unparse
 # -- On one node ---------------------------------------------------------------------------
 
 
-def as_condition(predicate: Predicate) -> Compare | TextMatch | None:
+def as_condition(predicate: Predicate) -> ValueTest | None:
     """Return a predicate over the node `.` as a condition.
 
     None if it is no comparison of a path, or of functions of one, with constants.
@@ -54,19 +53,20 @@ def as_condition(predicate: Predicate) -> Compare | TextMatch | None:
             if tested is None or (tested[1] is not None and _is_number(tested[1].operand)):
                 return None
             set_flags = "".join(str(one.value) for one in flags if isinstance(one, Constant))
-            return TextMatch(cast(TextFunction, function), tested[0], value, tested[1], set_flags)
+            named = cast(TextFunction, function)
+            return ValueTest(tested[0], named, value, tested[1], set_flags)
         case _:
             return None
 
 
-def _compare(operand: Operand, operator: ComparisonSign, value: str | float) -> Compare | None:
+def _compare(operand: Operand, operator: ComparisonSign, value: str | float) -> ValueTest | None:
     tested = _tested(operand)
     if tested is None:
         return None
     path, through = tested
     if through is not None and operator == "!=" and _may_be_absent(through.operand):
         return None
-    return Compare(path, operator, value, through)
+    return ValueTest(path, operator, value, through)
 
 
 def _tested(operand: Operand) -> tuple[Path, Through | None] | None:

@@ -116,8 +116,8 @@ def _shorter(node: Any) -> Any:
         case syntax.Exists(syntax.Path((syntax.Step(conditions=(only,)) as step,), None)):
             bare = replace(step, conditions=())
             match only:
-                case syntax.Compare(path, operator, value, None):
-                    return syntax.Compare(below((bare,), path), operator, value)
+                case syntax.ValueTest(path, operator, value, None) if only.is_comparison:
+                    return syntax.ValueTest(below((bare,), path), operator, value)
                 case syntax.Exists(path):
                     return syntax.Exists(below((bare,), path))
                 case _:

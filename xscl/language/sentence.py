@@ -18,13 +18,17 @@ _ORDINALS = (
     *("sixth", "seventh", "eighth", "ninth", "tenth"),
 )
 _UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
-_VERBS: dict[syntax.ComparisonSign, str] = {
+_VERBS: Mapping[str, str] = {
     "=": "is",
     "!=": "is not",
     "<": "is less than",
     "<=": "is at most",
     ">": "is more than",
     ">=": "is at least",
+    "contains": "contains",
+    "starts-with": "starts with",
+    "ends-with": "ends with",
+    "matches": "matches",
 }
 _SHARED: dict[syntax.ComparisonSign, str] = {"=": "the same", "!=": "another"}
 _NAMES = syntax.VariablePath | syntax.Decorated
@@ -35,12 +39,6 @@ _ALONE: Mapping[tuple[bool, bool], str] = {
     (True, True): ", or either comes alone",
     (True, False): ", or the first comes alone",
     (False, True): ", or the second comes alone",
-}
-_TESTS = {
-    "contains": "contains",
-    "starts-with": "starts with",
-    "ends-with": "ends with",
-    "matches": "matches",
 }
 
 
@@ -183,10 +181,8 @@ class _Reading:
     def _said(self, predicate: syntax.Predicate, last: int) -> str:
         """Return the words of a predicate; `last` is the block that is called `its`."""
         match predicate:
-            case syntax.Comparison(operator, left, right):
-                return f"{self._value(left, last)} {_VERBS[operator]} {self._value(right, last)}"
-            case syntax.Call(function, (left, right)) if function in _TESTS:
-                return f"{self._value(left, last)} {_TESTS[function]} {self._value(right, last)}"
+            case syntax.Comparison(word, left, right) | syntax.Call(word, (left, right)):
+                return f"{self._value(left, last)} {_VERBS[word]} {self._value(right, last)}"
             case syntax.Call():
                 return unparse(predicate)
             case syntax.And(parts):
@@ -222,17 +218,15 @@ def _tested(condition: syntax.Condition) -> str:
     match condition:
         case syntax.Exists(path):
             return "" if binds(path) else f"with {_words(path)}"
-        case syntax.Compare(path, operator, value, None):
+        case syntax.ValueTest(path, operator, value, None, ""):
             return f"whose {_words(path)} {_VERBS[operator]} {literal(value)}"
-        case syntax.TextMatch(function, path, value, None, ""):
-            return f"whose {_words(path)} {_TESTS[function]} {literal(value)}"
-        case syntax.Compare() | syntax.TextMatch() | syntax.Residual():
+        case syntax.ValueTest() | syntax.Residual():
             return f"where {unparse(condition)}"
         case syntax.And(parts):
             return " and ".join(_each(parts))
         case syntax.Or(parts):
             return " or ".join(_each(parts))
-        case syntax.Not(syntax.Compare(path, "=", value, None)):
+        case syntax.Not(syntax.ValueTest(path, "=", value, None)):
             return f"without the {_words(path)} {literal(value)}"
         case syntax.Not(syntax.Exists(path)) if not binds(path):
             return f"without {_words(path)}"

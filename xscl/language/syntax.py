@@ -128,34 +128,27 @@ class Through:
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """Some value of the path compares with a constant; numeric if that is a number.
-
-    No string holds both kinds of quotes: literals are raw.
-    """
-
-    path: Path
-    operator: ComparisonSign
-    value: str | float
-    through: Through | None = None
-
-
 TextFunction: TypeAlias = Literal["contains", "starts-with", "ends-with", "matches"]
 
 
 @dataclass(frozen=True, slots=True)
-class TextMatch:
-    """A string function of the first node's string value and a constant.
+class ValueTest:
+    """Some value of the path compares with a constant, or a function of the first text holds.
 
-    The constant of `matches` is a regular expression of XPath, with its `flags`.
+    A comparison is numeric if the constant is a number.  The constant of `matches` is a regular
+    expression of XPath, with its `flags`.  No string holds both kinds of quotes: literals are raw.
     """
 
-    function: TextFunction
     path: Path
-    value: str
+    operator: ComparisonSign | TextFunction
+    value: str | float
     through: Through | None = None
     flags: str = ""
+
+    @property
+    def is_comparison(self) -> bool:
+        """False for a function of the string value of the first node."""
+        return self.operator in MIRRORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +164,7 @@ class Residual:
 
 
 Condition: TypeAlias = (
-    "Exists | Compare | TextMatch | Residual | And[Condition] | Or[Condition] | Not[Condition]"
+    "Exists | ValueTest | Residual | And[Condition] | Or[Condition] | Not[Condition]"
 )
 
 

@@ -46,11 +46,12 @@ def unparse(node: Printable) -> str:
             return _element(node, {})
         case syntax.Exists(path):
             return _path(path)
-        case syntax.Compare(path, operator, value, through):
-            return f"{_through(path, through)} {operator} {literal(value)}"
-        case syntax.TextMatch(function, path, value, through, flags):
-            last = f", {literal(flags)}" if flags else ""
-            return f"{function}({_through(path, through)}, {literal(value)}{last})"
+        case syntax.ValueTest(path, operator, value, through, flags):
+            tested, constant = _through(path, through), literal(value)
+            if node.is_comparison:
+                return f"{tested} {operator} {constant}"
+            constants = f"{constant}, {literal(flags)}" if flags else constant
+            return f"{operator}({tested}, {constants})"
         case syntax.Residual(text, selects):
             return f"{MEMBER}{text})" if selects else text
         case syntax.And(parts):

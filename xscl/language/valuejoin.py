@@ -40,7 +40,6 @@ from xscl.language.syntax import (
     Arithmetic,
     Block,
     Call,
-    Compare,
     Comparison,
     Condition,
     Constant,
@@ -54,7 +53,7 @@ from xscl.language.syntax import (
     Predicate,
     Span,
     Step,
-    TextMatch,
+    ValueTest,
     VariablePath,
 )
 from xscl.language.unparse import literal
@@ -379,9 +378,9 @@ class _Conjunction:
             return False
         variable = named[0].variable
         match as_condition(rewritten(literal.atom, here)):
-            case Compare(_, ("<" | "<=" | ">" | ">="), str()):
+            case ValueTest(_, ("<" | "<=" | ">" | ">="), str()):
                 return False
-            case (Compare(through=None) | TextMatch(through=None)) as condition:
+            case ValueTest(through=None) as condition:
                 side = next(n for n, s in enumerate(self._sides) if variable in s.variables)
             case _:
                 return False

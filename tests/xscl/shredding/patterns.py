@@ -17,7 +17,6 @@ from xscl.language.syntax import (
     And,
     Block,
     Call,
-    Compare,
     ComparisonSign,
     Condition,
     Constant,
@@ -29,8 +28,8 @@ from xscl.language.syntax import (
     Path,
     Step,
     TextFunction,
-    TextMatch,
     Through,
+    ValueTest,
     VariablePath,
 )
 from xscl.language.unparse import unparse
@@ -135,23 +134,23 @@ def condition_of(source: Random, depth: int) -> Condition:
     if chance < 0.3:
         path, bounds = path_of(source, 0), sorted(source.sample(NUMBERS, 2))
         lower, upper = source.choice(LOWER), source.choice(UPPER)
-        return And((Compare(path, lower, bounds[0]), Compare(path, upper, bounds[1])))
+        return And((ValueTest(path, lower, bounds[0]), ValueTest(path, upper, bounds[1])))
     if chance < 0.45:
         path = path_of(source, depth)
         return Exists(path if path.steps else Path((step_of(source, depth),)))
     if chance < 0.5:
         flags = source.choice(("", "i"))
         pattern = source.choice(EXPRESSIONS)
-        return TextMatch("matches", path_of(source, depth), pattern, through_of(source), flags)
+        return ValueTest(path_of(source, depth), "matches", pattern, through_of(source), flags)
     if chance < 0.65:
         path, word = path_of(source, depth), source.choice(WORDS)
-        return TextMatch(source.choice(FUNCTIONS), path, word, through_of(source))
+        return ValueTest(path, source.choice(FUNCTIONS), word, through_of(source))
     value = source.choice(TEXTS) if source.random() < 0.5 else source.choice(NUMBERS)
     path = path_of(source, depth)
     if source.random() < 0.08:
         counted = Through("count", HERE)
-        return Compare(path, source.choice(OPERATORS), source.choice((0.0, 1.0, 2.0)), counted)
-    return Compare(path, source.choice(OPERATORS), value, through_of(source))
+        return ValueTest(path, source.choice(OPERATORS), source.choice((0.0, 1.0, 2.0)), counted)
+    return ValueTest(path, source.choice(OPERATORS), value, through_of(source))
 
 
 def through_of(source: Random) -> Through | None:

@@ -21,7 +21,7 @@ from xscl.inspection.vocabulary import (
 from xscl.inspection.why.values import nearest_to
 from xscl.language.functions import values_through
 from xscl.language.names import PREFIXES
-from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch
+from xscl.language.syntax import Block, Condition, Exists, Step, ValueTest
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.bind import bind
@@ -141,7 +141,7 @@ class _Reading:
         match condition:
             case Exists(path) if path.steps and path.text is None:
                 return self.along(steps, path.steps)
-            case Compare(path, _, value) | TextMatch(_, path, value):
+            case ValueTest(path, _, value):
                 selected = [list(select(path, item)) for item in self._found(steps)]
                 if path.steps and path.text is None and not any(selected):
                     return self.along(steps, path.steps)

@@ -25,7 +25,6 @@ from xscl.language.scope import binds, shortest
 from xscl.language.syntax import (
     And,
     Block,
-    Compare,
     Condition,
     Exists,
     Not,
@@ -34,7 +33,7 @@ from xscl.language.syntax import (
     Path,
     Residual,
     Step,
-    TextMatch,
+    ValueTest,
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
@@ -136,10 +135,10 @@ def _canonical(condition: Condition) -> Condition:
     match condition:
         case Exists(path):
             return _nested(path, None)
-        case Compare(path, operator, value, None):
+        case ValueTest(path, operator, value, None) if condition.is_comparison:
             tail = Path((), path.text)
-            return _nested(replace(path, text=None), Compare(tail, operator, value))
-        case Compare(path) | TextMatch(_, path):
+            return _nested(replace(path, text=None), ValueTest(tail, operator, value))
+        case ValueTest(path):
             return replace(condition, path=_canonical_path(path))
         case Residual():
             return condition

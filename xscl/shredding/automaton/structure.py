@@ -19,7 +19,6 @@ from lxml import etree
 
 from xscl.language.syntax import (
     And,
-    Compare,
     Condition,
     Exists,
     Not,
@@ -27,7 +26,7 @@ from xscl.language.syntax import (
     Path,
     Residual,
     Step,
-    TextMatch,
+    ValueTest,
 )
 from xscl.shredding.conditions.atoms import QuestionKind
 from xscl.shredding.nodes.names import Key, Steps, Symbol, key_of, keys_of
@@ -74,7 +73,7 @@ class Subtree:
                 return any(map(self.holds, parts))
             case Not(part):
                 return not self.holds(part)
-            case Compare() | TextMatch() | Residual():
+            case ValueTest() | Residual():
                 raise AssertionError("a condition on the structure asks for no values")
             case _:
                 assert_never(condition)
@@ -118,7 +117,7 @@ def is_structural(condition: Condition) -> bool:
             return all(map(is_structural, parts))
         case Not(part):
             return is_structural(part)
-        case Compare() | TextMatch() | Residual():
+        case ValueTest() | Residual():
             return False
         case _:
             assert_never(condition)

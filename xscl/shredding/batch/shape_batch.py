@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lxml import etree
 
 from cep_core.algebra.function_bounds import Budget, spending
-from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, TextMatch
+from xscl.language.syntax import Condition, Operand, Path, Residual, ValueTest
 from xscl.shredding.automaton.automaton_states import IndexedPlaces, PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import Packed, bindings
 from xscl.shredding.automaton.structure import is_structural
@@ -265,7 +265,7 @@ class DocumentWalk:
     def _tried(self, condition: Condition, node: int) -> bool | NotEvaluated:
         """Evaluate a condition at a node."""
         try:
-            if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
+            if isinstance(condition, ValueTest) and is_plain(condition.path):
                 return text_holds(condition, self._texts(condition.path, node))
             if isinstance(condition, Residual):
                 return self._residual(condition, self.item(node))

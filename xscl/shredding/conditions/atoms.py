@@ -30,7 +30,6 @@ from cep_core.algebra import DecimalOrDouble
 from xscl.language.scope import below, walk
 from xscl.language.syntax import (
     And,
-    Compare,
     Condition,
     Exists,
     Not,
@@ -38,8 +37,8 @@ from xscl.language.syntax import (
     Path,
     Residual,
     Step,
-    TextMatch,
     Through,
+    ValueTest,
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.intervals import FARTHEST, Interval
@@ -87,7 +86,7 @@ class NodeQuestion:
     rank: Rank = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        text = unparse(Compare(self.path, "=", self.flags, self.through))
+        text = unparse(ValueTest(self.path, "=", self.flags, self.through))
         rank = _RANKS[self.kind], self.kind, text, self.first, self.numeric
         object.__setattr__(self, "rank", rank)
 
@@ -205,26 +204,24 @@ def _number(atom: Atom) -> float:
 def demanded(condition: Condition) -> Demand:
     """Return the demands of a condition."""
     match condition:
-        case Compare(path, through=Through()) | TextMatch(_, path) if _is_partial(path):
+        case ValueTest(path, through=through) if (
+            through is not None or not condition.is_comparison
+        ) and _is_partial(path):
             return Demand((), proof=False)
-        case Compare(path, "=", value, through):
+        case ValueTest(path, "=", value, through):
             kind: QuestionKind = "=" if isinstance(value, str) else "number"
             return Demand((Atom(_question(kind, path, through=through), value),), proof=True)
-        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
+        case ValueTest(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
             numeric = not isinstance(value, str)
             asked = _question(operator, path, numeric=numeric, through=through)
             return Demand((Atom(asked, value),), proof=True)
-        case Compare(path, _, _, None):
-            return Demand(demanded(Exists(path)).atoms, proof=False)
-        case Compare():
-            return Demand((), proof=False)
-        case TextMatch("matches", path, value, through, flags):
-            asked = _question("matches", path, first=True, through=through, flags=flags)
-            return Demand((Atom(asked, value),), proof=True)
-        case TextMatch(_, _, ""):
+        case ValueTest(path, "!=", _, through):
+            atoms = demanded(Exists(path)).atoms if through is None else ()
+            return Demand(atoms, proof=False)
+        case ValueTest(_, "contains" | "starts-with" | "ends-with", ""):
             return Demand((), proof=True)
-        case TextMatch(function, path, value, through):
-            asked = _question(function, path, first=True, through=through)
+        case ValueTest(path, function, value, through, flags):
+            asked = _question(function, path, first=True, through=through, flags=flags)
             return Demand((Atom(asked, value),), proof=True)
         case Exists(path):
             return _exists(path)

@@ -16,7 +16,6 @@ from cep_core.algebra.function_bounds import BeyondBounds
 from xscl.language.functions import TESTS, values_through
 from xscl.language.syntax import (
     And,
-    Compare,
     Condition,
     Exists,
     NameTest,
@@ -25,7 +24,7 @@ from xscl.language.syntax import (
     Path,
     Residual,
     Step,
-    TextMatch,
+    ValueTest,
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.unevaluated import NotEvaluated
@@ -69,10 +68,10 @@ def evaluate(
         case Exists(path):
             failed: list[NotEvaluated] = []
             return _known(next(select(path, item, failed), None) is not None, failed)
-        case Compare(path) | TextMatch(_, path):
+        case ValueTest(path):
             failed = []
             texts = [string_value(found) for found in select(path, item, failed)]
-            if failed and (isinstance(condition, TextMatch) or condition.through is not None):
+            if failed and not (condition.is_comparison and condition.through is None):
                 raise failed[0]
             return _known(text_holds(condition, texts), failed)
         case Residual():
@@ -112,18 +111,18 @@ def _some(
     return _known(False, failed)
 
 
-def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
+def text_holds(condition: ValueTest, texts: Iterable[str]) -> bool:
     """Evaluate a condition on the texts of the nodes that its path selects; raises NotEvaluated."""
     if condition.through is not None:
         try:
             texts = values_through(condition.through)([*texts])
         except BeyondBounds as error:
             raise NotEvaluated(unparse(condition.through.operand), str(error)) from None
-    if isinstance(condition, Compare):
-        operator, constant = condition.operator, condition.value
+    operator, constant = condition.operator, condition.value
+    if condition.is_comparison:
         return any(compares(text, operator, constant) for text in texts)
-    constants = (condition.value, condition.flags) if condition.flags else (condition.value,)
-    return bool(TESTS[condition.function].apply(next(iter(texts), ""), *constants))
+    constants = (constant, condition.flags) if condition.flags else (constant,)
+    return bool(TESTS[operator].apply(next(iter(texts), ""), *constants))
 
 
 def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:

@@ -435,27 +435,27 @@ def _of_time(kind: str, value: Any) -> Any:
 def compare(sign: str, one: Any, other: Any, work: Work | None = None) -> bool:
     """Compare two atomic values, as the operators of sequences do; raises one of ERRORS."""
     if type(one) is type(other) is int:
-        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
+        return bool(COMPARISONS[sign](one, other))
     if isinstance(one, str) and isinstance(other, str):
         if sign not in ("=", "!=") and isinstance(one, Untyped) and isinstance(other, Untyped):
             pair = comparands(one, other)
             if pair is None and work is not None:
                 work.one_sided = True
-            return pair is not None and COMPARISONS[sign](*pair)  # type: ignore[index]
-        return bool(COMPARISONS[sign](str(one), str(other)))  # type: ignore[index]
+            return pair is not None and COMPARISONS[sign](*pair)
+        return bool(COMPARISONS[sign](str(one), str(other)))
     if is_number(one) or is_number(other):
         one, other = _compared(one), _compared(other)
-        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
+        return bool(COMPARISONS[sign](one, other))
     if isinstance(one, Untyped):
         one = cast(_type_beside(other), one)
     elif isinstance(other, Untyped):
         other = cast(_type_beside(one), other)
     if isinstance(one, bool) and isinstance(other, bool):
-        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
+        return bool(COMPARISONS[sign](one, other))
     if isinstance(one, Duration) and isinstance(other, Duration):
         return _compare_durations(sign, one, other)
     if isinstance(one, AbstractDateTime) and type(one) is type(other):
-        return bool(COMPARISONS[sign](instant(one), instant(other)))  # type: ignore[index]
+        return bool(COMPARISONS[sign](instant(one), instant(other)))
     raise Failure(f"{kind_of(one)} is not compared with {kind_of(other)}")
 
 
@@ -470,7 +470,7 @@ def _compare_durations(sign: str, one: Duration, other: Duration) -> bool:
     if type(one) is not type(other) or type(one) is Duration:
         raise Failure(f"{kind_of(one)} has no order with {kind_of(other)}")
     sizes = (one.months, one.seconds), (other.months, other.seconds)
-    return bool(COMPARISONS[sign](*sizes))  # type: ignore[index]
+    return bool(COMPARISONS[sign](*sizes))
 
 
 def key_of(value: Any) -> Any:

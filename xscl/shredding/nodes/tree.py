@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from xscl.language.functions import compared, seconds
-from xscl.language.syntax import ComparisonSign, Step
+from xscl.language.syntax import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,13 @@ def time_of(item: Item) -> float | None:
     return None if time is None else int(time) / 1_000_000
 
 
-COMPARISONS: Mapping[ComparisonSign, Callable[[Any, Any], bool]] = MappingProxyType(
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
     {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 )
 """The function of each comparison, of two strings or of two numbers."""
 
 
-def compares(text: str, comparison: ComparisonSign, constant: str | float) -> bool:
+def compares(text: str, comparison: str, constant: str | float) -> bool:
     """Compare a string value with a constant, as numbers if the constant is one.
 
     Strings are ordered by code point; XPath 1.0 would convert both to numbers.
