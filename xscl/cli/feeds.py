@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -302,16 +303,23 @@ def remove(call: Call, feed: Name) -> None:
     answer({"removed": found.url}, [f"no longer following {found.url}"], as_json=call.as_json)
 
 
+@dataclass(frozen=True, slots=True)
+class Polling:
+    """The options of commands that poll feeds and print the matches."""
+
+    allow_address: AllowAddress = None
+    contact: Contact = CONTACT
+    verbose: Verbose = False
+    quiet: Quiet = False
+
+
 @app.command()
 def poll(
+    polling: Polling,
     call: Call,
     feed: list[str] | None = argument("These feeds, due or not.", "[URL|STREAM]..."),
     everything: bool = option("All feeds, due or not.", flags="--all"),
     notify_history: NotifyHistory = False,
-    allow_address: AllowAddress = None,
-    contact: Contact = CONTACT,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
 ) -> None:
     """Poll each feed that is due, ingest new items, and print the matches.
 
@@ -323,8 +331,8 @@ def poll(
     """
     from xscl.polling.feed_poller import PollSettings
 
-    report = MatchReport(call.as_json, notify_history, verbose)
-    fetching = PollSettings(tuple(allow_address or ()), contact=contact)
+    report = MatchReport(call.as_json, notify_history, polling.verbose)
+    fetching = PollSettings(tuple(polling.allow_address or ()), contact=polling.contact)
     with opened("feeds poll", call) as service:
         followed = service.feeds_by_age()
         chosen = _chosen(followed, feed or (), everything)
@@ -342,14 +350,11 @@ def poll(
 
 @app.command()
 def refresh(
+    polling: Polling,
     call: Call,
     feed: list[str] | None = argument(
         "These feeds only.", "[URL|STREAM]...", autocompletion=feeds_like
     ),
-    allow_address: AllowAddress = None,
-    contact: Contact = CONTACT,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
 ) -> None:
     """Poll all feeds or some now, due or not, and print the matches of their new items.
 
@@ -359,15 +364,7 @@ def refresh(
     Example:
       xscl feeds refresh news
     """
-    poll(
-        call=call,
-        feed=feed,
-        everything=not feed,
-        allow_address=allow_address,
-        contact=contact,
-        verbose=verbose,
-        quiet=quiet,
-    )
+    poll(polling, call, feed, everything=not feed, notify_history=False)
 
 
 def _chosen(feeds: Sequence[Feed], names: Sequence[str], everything: bool) -> list[Feed]:

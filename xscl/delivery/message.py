@@ -17,20 +17,19 @@ from typing import Any
 from lxml import etree
 
 from feeds.formats.display import plain_text
-from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import (
     DOT,
     UNTOLD,
+    built_values,
     is_text,
     name_of,
     repeated_elements,
-    rows_of,
     shortened,
     within,
 )
 from xscl.delivery.entry_html import entry_html
 from xscl.language.names import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
+from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
 from xscl.subscriptions.story import Growth, Story
@@ -277,8 +276,9 @@ def message_of(matches: Sequence[Match]) -> Message:
         if not cut and (xml is None or left < 0):
             cut, rows = True, list(map(_cut, rows))
         rows.append(_cut(row) if cut else row)
-        built = built_lines(xml) if match.constructed and xml else []
-        lines += islice(built or bound_lines(match), LINES - len(lines))
+        built = built_values(xml.encode()) if match.constructed and xml else []
+        told = [f"{value.name}: {value.text}" for value in built] or bound_lines(match)
+        lines += islice(told, LINES - len(lines))
         match.forget()
     return Message(
         first.id,
@@ -361,12 +361,6 @@ def bound_lines(match: Match) -> Iterator[str]:
                 continue
             yield name
             yield from (f"  {leaf}: {shortened(text, CUT)}" for leaf, text in leaves)
-
-
-def built_lines(xml: str) -> list[str]:
-    """Return the values of a document that SELECT constructs."""
-    values = rows_of(number_nodes(parse(xml.encode())), {})
-    return [f"{value.name}: {value.text}" for value in values]
 
 
 def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:

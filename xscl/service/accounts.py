@@ -129,7 +129,6 @@ class Accounts:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._mutex = threading.Lock()
-        self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
         self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
         for row in rows_of(store, "account"):
@@ -141,14 +140,13 @@ class Accounts:
         streams = self._streams.setdefault(account.number, set())
         account = replace(account, streams=streams)
         self._by_number[account.number] = account
-        self._by_name[account.name] = account
 
-    def __iter__(self) -> Any:
-        return iter(list(self._by_name.values()))
+    def __iter__(self) -> Iterator[Account]:
+        return iter(list(self._by_number.values()))
 
     def __getitem__(self, name: str) -> Account:
         """Return an account by name; raises AccountError."""
-        found = self._by_name.get(name)
+        found = self.get(name)
         if found is None:
             raise AccountError(
                 f"there is no user {name!r}", hint="'xscl token create --user NAME' makes one"
@@ -157,7 +155,7 @@ class Accounts:
 
     def get(self, name: str) -> Account | None:
         """Return an account by name, or None."""
-        return self._by_name.get(name)
+        return next((one for one in self if one.name == name), None)
 
     def numbered(self, number: int) -> Account | None:
         """Return an account by number, or None."""
@@ -177,7 +175,7 @@ class Accounts:
     def make(self, name: str, quota: Quota | None = None) -> Account:
         """Create an account, or return the existing one unchanged."""
         with self._mutex:
-            if (found := self._by_name.get(name)) is not None:
+            if (found := self.get(name)) is not None:
                 return found
             _refuse_bad(name)
             # The store decides: it may have an account whose creation was reported as failed.
@@ -204,7 +202,6 @@ class Accounts:
                 last = max(account.number, self._store.meta(ERASED))
                 self._store.set_meta(**{ERASED: last})
                 delete_rows_of(self._store, account.number)
-            self._by_name.pop(account.name, None)
             self._by_number.pop(account.number, None)
             self._streams.pop(account.number, None)
 

@@ -468,11 +468,12 @@ def _webhooks(
     endpoints: Endpoints, accounts: Accounts, home: DataDirectory
 ) -> Iterator[WithoutSecret]:
     """Yield the webhooks that lack a secret."""
-    for one in endpoints.all():
+    known = endpoints.all()
+    hooks = Counter(one.subscription for one in known if one.channel.kind == "webhook")
+    for one in known:
         if isinstance(one.channel, Webhook) and (lost := endpoints.lacking(one)):
-            hooks = [e for e in endpoints.of(one.subscription) if e.channel.kind == "webhook"]
             words = ["xscl", "rotate", one.subscription]
-            if len(hooks) > 1:
+            if hooks[one.subscription] > 1:
                 words += ["--endpoint", one.id]
             if NO_ADDRESS in lost:
                 words += ["--webhook", "URL"]

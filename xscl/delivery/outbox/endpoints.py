@@ -80,7 +80,6 @@ class Endpoints:
         self._mutex = threading.RLock()
         self._writing = threading.RLock()
         self._by_id: dict[str, Endpoint] = {}
-        self._of: dict[str, dict[str, None]] = {}
         self._letters: dict[str, dict[str, Letter]] = {}
         self._changed: set[str] = set()
         self._failed: list[str] = []  # endpoints whose rows the next save deletes
@@ -92,16 +91,12 @@ class Endpoints:
         for row in rows_of(self._store, "endpoint", order="created, id"):
             channel = read(row.pop("kind"), row.pop("config"))
             endpoint = Endpoint(channel=channel, **row)
-            self._know(found := self._after_restore(endpoint))
+            self._by_id[endpoint.id] = found = self._after_restore(endpoint)
             if found != endpoint:
                 self._changed.add(found.id)
         for row in rows_of(self._store, "dead_letter", order="position"):
             letter = Letter(**row)
             self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
-
-    def _know(self, endpoint: Endpoint) -> None:
-        self._by_id[endpoint.id] = endpoint
-        self._of.setdefault(endpoint.subscription, {})[endpoint.id] = None
 
     def close(self) -> None:
         """Save changes and close the connection."""
@@ -115,15 +110,13 @@ class Endpoints:
         with self._mutex:
             return list(self._by_id.values())
 
-    def of(self, subscription: str) -> list[Endpoint]:
-        """Return the endpoints of a subscription in order of creation."""
-        with self._mutex:
-            return [self._by_id[id] for id in self._of.get(subscription, ())]
+    def of(self, *subscriptions: str) -> list[Endpoint]:
+        """Return the endpoints of subscriptions in order of creation."""
+        return [one for one in self.all() if one.subscription in subscriptions]
 
     def count(self, wanted: Callable[[str], bool]) -> int:
         """Count the endpoints of all subscriptions whose name satisfies a predicate."""
-        with self._mutex:
-            return sum(len(ids) for name, ids in self._of.items() if wanted(name))
+        return sum(wanted(one.subscription) for one in self.all())
 
     def get(self, id: str) -> Endpoint | None:
         """Return an endpoint by id, or None."""
@@ -183,7 +176,7 @@ class Endpoints:
         """
         with self._writing:
             with self._mutex:
-                if len(self._of.get(subscription, ())) >= MOST:
+                if len(self.of(subscription)) >= MOST:
                     raise TooManyEndpoints(
                         f"a subscription has at most {MOST} endpoints", hint="delete one first"
                     )
@@ -195,7 +188,7 @@ class Endpoints:
                     self._secrets.change({secrets_key(id): kept})
                     channel = channel.redacted()
                 endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
-                self._know(endpoint)
+                self._by_id[id] = endpoint
                 self._changed.add(id)
             try:
                 self.save()
@@ -269,25 +262,19 @@ class Endpoints:
 
     def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
         """Return whether a subscription that satisfies a predicate has confirmed a mail address."""
-        with self._mutex:
-            return any(
-                isinstance(one.channel, Mail)
-                and one.channel.to == to
-                and one.state != "unconfirmed"
-                and wanted(one.subscription)
-                for one in self._by_id.values()
-            )
+        return any(
+            isinstance(one.channel, Mail)
+            and one.channel.to == to
+            and one.state != "unconfirmed"
+            and wanted(one.subscription)
+            for one in self.all()
+        )
 
     def rename(self, subscription: str, name: str) -> None:
         """Follow the subscription to its new name, which the store has already."""
-        if subscription == name:
-            return
         with self._mutex:
-            ids = self._of.pop(subscription, {})
-            for id in ids:
-                self._by_id[id] = replace(self._by_id[id], subscription=name)
-            if ids:
-                self._of[name] = ids
+            for one in self.of(subscription):
+                self._by_id[one.id] = replace(one, subscription=name)
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove endpoints with their letters and secrets; if that fails, all are as before."""
@@ -302,10 +289,7 @@ class Endpoints:
         """Forget endpoints that the store lacks, and their secrets."""
         with self._mutex:
             for id in gone:
-                subscription = self._by_id.pop(id).subscription
-                del self._of[subscription][id]
-                if not self._of[subscription]:
-                    del self._of[subscription]
+                del self._by_id[id]
                 self._letters.pop(id, None)
                 self._changed.discard(id)
         for id in gone:
@@ -318,9 +302,7 @@ class Endpoints:
 
     def follow_removal(self, subscriptions: Iterable[str]) -> None:
         """Forget all endpoints of removed subscriptions, whose rows are gone."""
-        with self._mutex:
-            ids = [id for name in subscriptions for id in self._of.get(name, ())]
-        self._forget(ids)
+        self._forget([one.id for one in self.of(*subscriptions)])
 
     # -- Letters ---------------------------------------------------------------------------
 

@@ -158,9 +158,7 @@ class Outbox:
 
         Endpoints whose cursor is behind their stream go on.
         """
-        self.addresses.remove_of(
-            [name for name in self.addresses.subscriptions() if self.stream_of(name) is None]
-        )
+        self.addresses.revoke_lost(lambda name: self.stream_of(name) is not None)
         self.loop.start()
         self._saving = self.loop.submit(self._keep_saving())
         last = self.pages.last_positions()

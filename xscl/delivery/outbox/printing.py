@@ -47,12 +47,11 @@ class Printing:
         skipped: Callable[[int], None] = _ignore,
         behind: int = BEHIND,
     ) -> None:
-        self._cursor = engine.log
         self._pages = engine.log
         self._listen = listen
         self._skipped = skipped
         self._behind = behind
-        self._place: MatchPlace = (self._cursor.begin_delivery(), LAST)
+        self._place: MatchPlace = (self._pages.begin_delivery(), LAST)
         # The end of the process does not wait for a listener that does not return.
         self._thread = DaemonPool("printing", 1)
         self._is_closed = False
@@ -68,7 +67,7 @@ class Printing:
     def close(self) -> None:
         """Read no further page, and store the cursor."""
         self._is_closed = True
-        self._cursor.save_acknowledged()
+        self._pages.save_acknowledged()
 
     def _deliver(self) -> bool:
         try:
@@ -85,9 +84,9 @@ class Printing:
         """Set the engine's cursor, unless a push is in progress; return whether it is there."""
         position, number = self._place
         passed = position if number == LAST else position - 1
-        if self._cursor.acknowledged < passed:
-            self._cursor.try_acknowledge(passed)
-        return self._cursor.acknowledged >= passed
+        if self._pages.acknowledged < passed:
+            self._pages.try_acknowledge(passed)
+        return self._pages.acknowledged >= passed
 
     def _read_new(self) -> None:
         """Pass all matches after the cursor to the listener."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 
 from xscl.errors import XsclError
@@ -54,7 +54,7 @@ class SecretAddresses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
 
     def close(self) -> None:
         """Close the connection."""
@@ -66,7 +66,7 @@ class SecretAddresses:
         secret = secrets.token_urlsafe(32)
         made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
         with self._mutex, self._store.transaction():
-            if len(self._of(subscription)) >= MOST:
+            if len(self.of(subscription)) >= MOST:
                 raise TooManyAddresses(
                     f"a feed has at most {MOST} secret addresses", hint="revoke one first"
                 )
@@ -82,31 +82,26 @@ class SecretAddresses:
 
     def of(self, subscription: str) -> list[Address]:
         """Return the addresses of a subscription in order of creation."""
+        wanted = {"order": "created, id", "subscription": subscription}
         with self._mutex:
-            return self._of(subscription)
-
-    def _of(self, subscription: str) -> list[Address]:
-        rows = rows_of(
-            self._store, "secret_address", *_SHOWN, order="created, id", subscription=subscription
-        )
-        return [Address(**row) for row in rows]
-
-    def subscriptions(self) -> set[str]:
-        """Return the names of all subscriptions with addresses of their own."""
-        with self._mutex:
-            rows = rows_of(self._store, "secret_address", "subscription")
-            return {row["subscription"] for row in rows if owner_name(row["subscription"])}
+            rows = rows_of(self._store, "secret_address", *_SHOWN, **wanted)
+            return [Address(**row) for row in rows]
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""
         with self._mutex:
             delete_rows(self._store, "secret_address", id=id)
 
-    def remove_of(self, subscriptions: Collection[str]) -> None:
-        """Revoke all addresses of subscriptions."""
-        if subscriptions:
-            with self._mutex:
-                delete_rows(self._store, "secret_address", subscription=subscriptions)
+    def revoke_lost(self, exists: Callable[[str], bool]) -> None:
+        """Revoke the addresses of subscriptions that do not exist."""
+        with self._mutex:
+            rows = rows_of(self._store, "secret_address", "subscription")
+            named = {row["subscription"] for row in rows if owner_name(row["subscription"])}
+            delete_rows(
+                self._store,
+                "secret_address",
+                subscription=[name for name in named if not exists(name)],
+            )
 
 
 def _hash(secret: str) -> bytes:
