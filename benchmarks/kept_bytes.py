@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.feed_items import BETWEEN, SECOND, START, items, wishes
 from feeds.documents import Document
 from xscl.engine.facade import Engine
-from xscl.store.queries.texts import bytes_of_texts
+from xscl.store.queries.documents import bytes_of_texts
 
 SEED = 2009
 BATCH = 500

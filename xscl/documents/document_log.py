@@ -39,10 +39,9 @@ from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.shredding.remote_bindings import Numbers, RemoteBindings
-from xscl.store.queries.documents import latest_arrival, stored_documents
+from xscl.store.queries.documents import latest_arrival, stored_documents, text_of, texts_of
 from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
-from xscl.store.queries.texts import text_of, texts_of
 from xscl.store.store import Store
 
 _OF_MATCHES = tuple(one.name for one in fields(StoredDocument))

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 from templates.model.join_graph import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
+from xscl.store.queries.documents import count_texts
 from xscl.store.queries.rows import rows_of
-from xscl.store.queries.texts import count_texts
 from xscl.store.store import Store
 from xscl.time_format import duration
 

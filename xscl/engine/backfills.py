@@ -42,8 +42,7 @@ from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.replay import kept_documents, witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.store.queries.documents import earliest_time
-from xscl.store.queries.past import has_history
+from xscl.store.queries.documents import earliest_time, has_history
 from xscl.store.queries.results import results_of
 from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.queries.witnesses import documents_of_pairs, pairs_from

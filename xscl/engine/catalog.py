@@ -19,8 +19,7 @@ from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.replay import beginning
 from xscl.planning.compile import QueryPlan
 from xscl.planning.event_queries import StreamAttributes, schema_of
-from xscl.store.queries.documents import has_documents
-from xscl.store.queries.past import first_after
+from xscl.store.queries.documents import first_after, has_documents
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
 from xscl.subscriptions.registration import PreparedQuery
 from xscl.subscriptions.subscriptions import Beginning

@@ -39,21 +39,19 @@ from xscl.store.queries.composites import (
     relational_composites,
 )
 from xscl.store.queries.documents import (
+    bytes_of_texts,
+    delete_texts,
     documents_from,
     documents_of_streams,
+    documents_with_texts,
     expired_documents,
     first_arrived_since,
+    sizes_of_texts,
 )
 from xscl.store.queries.rejected import keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
 from xscl.store.queries.rows import RowNumbers, delete_prefixed, delete_rows
 from xscl.store.queries.stories import delete_past_stories
-from xscl.store.queries.texts import (
-    bytes_of_texts,
-    delete_texts,
-    documents_with_texts,
-    sizes_of_texts,
-)
 from xscl.store.queries.witnesses import documents_of_joins
 from xscl.store.store import Store
 

@@ -37,6 +37,7 @@ from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
 from xscl.errors import UnknownSubscription
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.store.queries.documents import TimedText, text_of, texts_of
 from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.results import (
@@ -46,7 +47,6 @@ from xscl.store.queries.results import (
     results_of_pair,
 )
 from xscl.store.queries.stories import heads_between
-from xscl.store.queries.texts import TimedText, text_of, texts_of
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreClosed
 from xscl.subscriptions.match import Match, MatchSource

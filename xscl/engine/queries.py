@@ -54,8 +54,7 @@ from xscl.planning.operators.events import instances
 from xscl.planning.plan_graph import CostShares, PlanGraph, PlanNode, plan_graph
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.queries import relations
-from xscl.store.queries.stream_documents import document_named, documents_by_stream
-from xscl.store.queries.texts import text_named
+from xscl.store.queries.documents import document_named, documents_by_stream, text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import VALUES, values_table

@@ -33,9 +33,8 @@ from xscl.engine.transactions import Transactions
 from xscl.errors import Stopping, TooLong
 from xscl.inspection.replay import BATCH, TrialScope, first, past
 from xscl.shredding.arrivals import Arrivals
-from xscl.store.queries.documents import clock_from
+from xscl.store.queries.documents import clock_from, kept_rows
 from xscl.store.queries.lateness import count_late
-from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
 from xscl.store.queries.rows import RowNumbers
 from xscl.store.store import Store

@@ -30,9 +30,8 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.operators.events import instances
 from xscl.planning.plan_graph import STREAM, TEMPLATE, PlanNode, template_name
 from xscl.plurals import counted
-from xscl.store.queries.documents import has_documents
+from xscl.store.queries.documents import count_texts_of, has_documents
 from xscl.store.queries.rows import rows_of
-from xscl.store.queries.stream_documents import count_texts
 from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions
@@ -476,7 +475,7 @@ def _user_test(dataflow: Dataflow, node: PlanNode) -> Callable[[Subscription], b
 def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode) -> str:
     """Return the size of a node's state in words."""
     if node.kind == STREAM:
-        return counted(count_texts(store, node.name), "document")
+        return counted(count_texts_of(store, node.name), "document")
     if node.kind == TEMPLATE:
         members = next(m for n, m in registry.members.items() if template_name(n) == node.name)
         pairs = list({pair for column in members.columns for pair in column})

@@ -37,8 +37,8 @@ from xscl.documents.results import Subscription
 from xscl.errors import SqlError
 from xscl.inspection.replay import witnesses
 from xscl.shredding.automaton.pattern import form_of
+from xscl.store.queries.documents import documents_of_past
 from xscl.store.queries.join_storage import JoinStorage, designated_rows
-from xscl.store.queries.past import documents_of_past
 from xscl.store.store import Store
 
 Key = TypeVar("Key", int, str)

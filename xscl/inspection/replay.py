@@ -28,8 +28,7 @@ from xscl.language.parser import parse_window
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import form_of
-from xscl.store.queries.documents import earliest_time
-from xscl.store.queries.past import documents_of_past, kept_rows, places_of_kept
+from xscl.store.queries.documents import documents_of_past, earliest_time, kept_rows, places_of_kept
 from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.queries.tables import LEVELS
 from xscl.store.queries.witnesses import last_nodes

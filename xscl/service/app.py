@@ -35,8 +35,8 @@ from xscl.service.resolving import RegistrationWarnings, Resolver
 from xscl.service.sql import UserSql
 from xscl.service.status import StatusSeries
 from xscl.service.tokens import Tokens
+from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.owners import OPERATOR
-from xscl.store.queries.stream_documents import documents_by_stream
 from xscl.store.store import Store
 
 

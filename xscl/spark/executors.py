@@ -49,8 +49,7 @@ from xscl.spark.session import (
     start_session,
 )
 from xscl.spark.streaming import StreamSettings
-from xscl.store.queries.documents import documents_from
-from xscl.store.queries.past import kept_rows
+from xscl.store.queries.documents import documents_from, kept_rows
 
 _log = logging.getLogger(__name__)
 

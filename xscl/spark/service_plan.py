@@ -20,9 +20,7 @@ from xscl.shredding.automaton.pattern import form_of
 from xscl.shredding.remote_bindings import Text
 from xscl.spark.designation import designated, reason_against_row
 from xscl.spark.plan_files import PlanFiles
-from xscl.store.queries.documents import latest_document
-from xscl.store.queries.past import kept_rows
-from xscl.store.queries.texts import documents_with_texts
+from xscl.store.queries.documents import documents_with_texts, kept_rows, latest_document
 
 SAMPLE = 500
 """The newest documents, from which the designated equality of a join is chosen."""

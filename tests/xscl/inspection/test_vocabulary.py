@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xscl import Document, Engine, Retention
 from xscl.inspection.vocabulary import DOCUMENTS, PATHS, SeenPath, vocabulary
-from xscl.store.queries.stream_documents import documents_by_stream
+from xscl.store.queries.documents import documents_by_stream
 
 
 def engine_with(*documents: str, streams: tuple[str, ...] = ("S",)) -> Engine:

@@ -19,7 +19,7 @@ from tests.examples import examples
 from xscl.engine import match_log
 from xscl.engine.match_log import LAST
 from xscl.errors import StoreError, UnknownSubscription
-from xscl.store.queries.texts import TimedText, texts_of
+from xscl.store.queries.documents import TimedText, texts_of
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 

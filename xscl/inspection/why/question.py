@@ -17,8 +17,8 @@ from xscl.language.normalform import AbsenceForm, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.documents import document_named
 from xscl.store.queries.kept_matches import match_among
-from xscl.store.queries.stream_documents import document_named
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 

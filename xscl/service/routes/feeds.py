@@ -38,8 +38,8 @@ from xscl.service.app import App
 from xscl.service.bodies import FROM_NEXT, After, Limit, ListPage, RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
+from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
-from xscl.store.queries.stream_documents import documents_by_stream
 
 router = APIRouter(tags=["feeds"])
 

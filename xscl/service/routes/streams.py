@@ -20,7 +20,7 @@ from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import not_found, refuse_bare
-from xscl.store.queries.stream_documents import documents_by_stream
+from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.subscriptions import names_of
 
 router = APIRouter(tags=["streams"])

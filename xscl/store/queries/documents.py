@@ -1,25 +1,32 @@
-"""The table of documents: identity, order of arrival, times."""
+"""The tables of documents and of their texts: identity, arrival, times, and the kept past."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import md5
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from templates.model.join_graph import INFINITE
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.rows import (
+    LISTED,
     RowNumbers,
     among,
     any_of,
+    contains,
     first_of,
     found_number,
     found_numbers,
     has_any,
     is_empty,
 )
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 _STORED = (
@@ -116,5 +123,236 @@ def has_documents(store: Store, streams: Sequence[str]) -> bool:
         store.fetch(
             f"SELECT 1 FROM state.document WHERE {has_any('streams')} LIMIT 1",
             [list(streams)],
+        )
+    )
+
+
+# -- Of a stream ---------------------------------------------------------------------------
+
+_BY_STREAM = (
+    "SELECT name, count(*) AS documents"
+    " FROM (SELECT unnest(streams) AS name FROM state.document) GROUP BY name"
+)
+
+_TEXTS = (
+    "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
+    " d.given, d.streams, d.hash, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+)
+
+
+def documents_by_stream(store: Store) -> dict[str, int]:
+    """Return the number of known documents of each stream that has some; 13 ms for 200,000."""
+    return {row["name"]: row["documents"] for row in analysed(store, _BY_STREAM)}
+
+
+def document_named(store: Store, name: str) -> dict[str, Any]:
+    """Return the columns of a document that is known, with its streams and its text `xml`.
+
+    That is None if it is not kept.
+    """
+    (row,) = store.rows(f"{_TEXTS} WHERE d.id = ?", [name])
+    return row
+
+
+def newest_documents(
+    store: Store, stream: str, *, begin: int, updates: bool, limit: int
+) -> Iterator[dict[str, Any]]:
+    """Return the newest documents of a stream that have a text, as `document_named` does.
+
+    They have at least the timestamp `begin`; later versions are among them if `updates`.
+    """
+    return store.rows(
+        f"{_TEXTS} WHERE {contains('d.streams')} AND d.ts >= ? AND (d.version = 1 OR ?)"
+        " AND t.doc IS NOT NULL ORDER BY d.doc DESC LIMIT ?",
+        [stream, begin, updates, limit],
+    )
+
+
+def count_documents(store: Store, stream: str, *, begin: int, updates: bool) -> int:
+    """Return the number of those documents, with texts or without."""
+    ((count,),) = store.fetch(
+        "SELECT count(*) FROM state.document"
+        f" WHERE {contains('streams')} AND ts >= ? AND (version = 1 OR ?)",
+        [stream, begin, updates],
+    )
+    return int(count)
+
+
+def count_texts_of(store: Store, stream: str) -> int:
+    """Return the number of texts of a stream that are kept."""
+    ((count,),) = store.fetch(
+        "SELECT count(*) FROM state.document JOIN state.text USING (doc)"
+        f" WHERE {contains('streams')}",
+        [stream],
+    )
+    return int(count)
+
+
+# -- Texts ---------------------------------------------------------------------------------
+
+
+class TimedText(NamedTuple):
+    """The text of a document, and its time in ticks."""
+
+    xml: bytes
+    ts: int | None
+
+
+_LONGEST = 1 << 62
+
+
+def text_of(store: Store, doc: int) -> TimedText | None:
+    """Return the text of a document, None if it is not kept."""
+    return texts_of(store, [doc]).get(doc)
+
+
+def texts_of(store: Store, docs: Collection[int], most: int = _LONGEST) -> dict[int, TimedText]:
+    """Return the kept texts of some documents, by number, that have at most so many bytes."""
+    listed, parameters = among(docs)
+    rows = store.rows(
+        "SELECT doc, xml, ts FROM state.text LEFT JOIN state.document USING (doc)"
+        f" WHERE doc IN ({listed}) AND octet_length(xml) <= ?",
+        [*parameters, most],
+    )
+    return {row["doc"]: TimedText(bytes(row["xml"]), row["ts"]) for row in rows}
+
+
+def text_named(store: Store, name: str) -> bytes | None:
+    """Return the text of the document of a name, None if it is not kept."""
+    rows = store.fetch(
+        "SELECT xml FROM state.text WHERE doc IN (SELECT doc FROM state.document WHERE id = ?)",
+        [name],
+    )
+    return bytes(rows[0][0]) if rows else None
+
+
+class CountedTexts(NamedTuple):
+    """The number of texts, that of known documents, and the arrival of the first one in age."""
+
+    texts: int
+    documents: int
+    since: int | None
+
+
+def count_texts(store: Store, first: int) -> CountedTexts:
+    """Count texts and documents; `first` is the first document in age."""
+    (counts,) = store.rows(
+        "SELECT (SELECT count(*) FROM state.text) AS texts,"
+        " (SELECT count(*) FROM state.document) AS documents, (SELECT arrived FROM state.document"
+        " WHERE doc >= ? ORDER BY doc LIMIT 1) AS since",
+        [first],
+    )
+    return CountedTexts(**counts)
+
+
+def documents_with_texts(store: Store, *, first: int = 0, before: int) -> RowNumbers:
+    """Return the documents with kept texts, from a number to before another one, in order."""
+    return found_numbers(
+        store, "SELECT doc FROM state.text WHERE doc >= ? AND doc < ? ORDER BY doc", [first, before]
+    )
+
+
+def sizes_of_texts(store: Store, docs: RowNumbers) -> list[int]:
+    """Return the bytes of the texts of some documents, in the order of these."""
+    listed, parameters = among(docs)
+    sizes = store.fetch(
+        f"SELECT octet_length(xml) FROM state.text WHERE doc IN ({listed}) ORDER BY doc", parameters
+    )
+    return [size for (size,) in sizes]
+
+
+def bytes_of_texts(store: Store) -> int:
+    """Return the bytes of all texts."""
+    return found_number(store, "SELECT sum(octet_length(xml)) FROM state.text") or 0
+
+
+def delete_texts(store: Store, docs: RowNumbers) -> int:
+    """Delete the texts of some documents, and return how many bytes they had."""
+    if not len(docs):
+        return 0
+    listed, parameters = among(docs)
+    deleted = store.fetch(
+        f"DELETE FROM state.text WHERE doc IN ({listed}) RETURNING octet_length(xml)", parameters
+    )
+    return sum(size for (size,) in deleted)
+
+
+# -- The kept past, for trials, histories and backfills ------------------------------------
+
+_PLACES = pa.schema([(name, pa.int64()) for name in ("doc", "rank", "ts", "clock")])
+
+
+def documents_of_past(
+    store: Store,
+    streams: Sequence[str],
+    *,
+    begin: int,
+    end: int,
+    first: int,
+    updates: bool,
+    besides: Collection[int],
+) -> RowNumbers:
+    """Return the documents of streams in their order, by number.
+
+    They are those with `begin` <= timestamp <= `end` and with `first` at least that given that have
+    a text, and those of the numbers `besides`; new versions if `updates`.
+    """
+    return found_numbers(
+        store,
+        f"SELECT doc FROM state.document WHERE {has_any('streams')} AND ts BETWEEN ? AND ?"
+        " AND first >= ? AND (version = 1 OR ?)"
+        f" AND (doc IN (SELECT doc FROM state.text) OR doc IN {LISTED}) ORDER BY doc",
+        [list(streams), begin, end, first, updates, list(besides)],
+    )
+
+
+def places_of_kept(
+    store: Store, streams: Collection[str], *, since: int, first: int, end: int
+) -> pa.Table:
+    """Return doc, rank, ts and clock of the documents of streams that have a text, in their order.
+
+    Their numbers are from `first` to before `end`; what they were made of came from document
+    `since` on.  The clock is not before the document's time.
+    """
+    query = (
+        "SELECT doc, rank, ts, CASE WHEN ts > clock THEN ts ELSE clock END AS clock"
+        f" FROM state.document WHERE {has_any('streams')} AND doc >= ? AND doc < ? AND first >= ?"
+        " AND doc IN (SELECT doc FROM state.text) ORDER BY doc"
+    )
+    return store.arrow(query, [list(streams), first, end, since]).cast(_PLACES)
+
+
+def kept_rows(
+    store: Store, docs: RowNumbers, texts: Mapping[int, bytes] = MappingProxyType({})
+) -> pa.Table:
+    """Return the whole rows of the documents of some numbers that have a text, with it as `xml`.
+
+    `texts` are those of documents (by number) that are not kept.
+    """
+    listed, parameters = among(docs)
+    rows = store.arrow(
+        f"SELECT {named(TABLES['document'].names)}, xml FROM state.document"
+        f" LEFT JOIN state.text USING (doc) WHERE doc IN ({listed}) ORDER BY doc",
+        parameters,
+    )
+    if texts:
+        found = zip(rows["doc"].to_pylist(), rows["xml"].to_pylist(), strict=True)
+        filled = [texts.get(doc) if xml is None else xml for doc, xml in found]
+        rows = rows.set_column(rows.num_columns - 1, "xml", pa.array(filled, pa.binary()))
+    return rows.filter(pc.is_valid(rows["xml"]))
+
+
+def first_after(store: Store, begin: int) -> int | None:
+    """Return the least `first` of the documents with at least a timestamp, None without one."""
+    return found_number(store, "SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
+
+
+def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
+    """Return True if documents from `first` on are from before their feeds were followed."""
+    return bool(
+        store.fetch(
+            "SELECT 1 FROM state.document"
+            f" WHERE history AND first >= ? AND {has_any('streams')} LIMIT 1",
+            [first, list(streams)],
         )
     )

@@ -43,8 +43,8 @@ from xscl.service.routes.inspection import DiagnoseAsked, WhyAsked, diagnose, sh
 from xscl.service.subscribing import existing
 from xscl.shredding.nodes.tree import number_nodes
 from xscl.store.queries.browsing import BrowsedDocument, documents_seen
+from xscl.store.queries.documents import document_named, documents_by_stream
 from xscl.store.queries.feeds import given_titles
-from xscl.store.queries.stream_documents import document_named, documents_by_stream
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable

@@ -16,6 +16,13 @@ from xscl import Engine
 from xscl.service.names import owner
 from xscl.store import queries
 from xscl.store.queries.analysis import analysed, tables_of
+from xscl.store.queries.documents import (
+    bytes_of_texts,
+    delete_texts,
+    documents_with_texts,
+    sizes_of_texts,
+    texts_of,
+)
 from xscl.store.queries.owners import own_condition
 from xscl.store.queries.relations import (
     LENT,
@@ -28,13 +35,6 @@ from xscl.store.queries.relations import (
 from xscl.store.queries.rows import _FEW
 from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.queries.tables import TABLES
-from xscl.store.queries.texts import (
-    bytes_of_texts,
-    delete_texts,
-    documents_with_texts,
-    sizes_of_texts,
-    texts_of,
-)
 from xscl.store.store import Store
 
 
