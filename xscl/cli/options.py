@@ -121,7 +121,9 @@ Verbose: TypeAlias = Annotated[
     bool, option("Show ids and bound variables of matches, too.", flags="--verbose -v")
 ]
 
-At: TypeAlias = Annotated[str | None, option("The time of documents without a date.", "TIME")]
+At: TypeAlias = Annotated[
+    str | None, option("The time of documents without a date; else that of their files.", "TIME")
+]
 
 Native: TypeAlias = Annotated[bool, option("Feed items as published, not in canonical form.")]
 

@@ -51,7 +51,9 @@ def push(
     if not inputs:
         raise UsageError("there is nothing to read", hint="name files, directories or archives")
     if not stream or not all(stream):
-        raise UsageError("the documents need a stream", hint="name it with --stream")
+        first = inputs[0]
+        named = f"--stream {first} FILE" if not first.exists() else "--stream"
+        raise UsageError("the documents need a stream", hint=f"name it with {named}")
     found = [DocumentInput(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
     read, refused = load(found, moment, native=native, qualified=True)
@@ -101,7 +103,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Reje
             if document.timestamp > latest:
                 raise DocumentError(
                     f"it is dated {written(document.timestamp)}: the clock of this machine says"
-                    f" {written(latest - DAY)}, and a document may be 24 h ahead of it,"
+                    f" {written(latest - DAY)}, and a document may be 1 d ahead of it,"
                     " since the latest document closes windows",
                     reason_code="future",
                 )

@@ -29,7 +29,7 @@ from xscl.delivery.cards import (
 )
 from xscl.delivery.entry_html import entry_html
 from xscl.language.names import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
 from xscl.subscriptions.story import Growth, Story
@@ -85,6 +85,12 @@ class Message:
             what = f"{what} \N{EM DASH} {self.absence}" if what else self.absence
         line = f"{self.subscription}: {what}" if what else self.subscription
         return shortened(line, 200)
+
+    @property
+    def page(self) -> str:
+        """The path of the page of its first match; empty for a story whose matches are gone."""
+        first = self if self.story is None else next(iter(self.story), None)
+        return "" if first is None else f"/matches/{first.id}?at={first.position}.{first.number}"
 
     def lines(self) -> Iterator[str]:
         """Yield the message as lines of text: the documents, then the bindings."""
@@ -351,11 +357,17 @@ LEAVES = 50
 
 
 def bound_lines(match: Match) -> Iterator[str]:
-    """Yield the bindings of a match, in the order of the query."""
+    """Yield the bindings of a match, in the order of the query.
+
+    Of feed items those are left out that are told by title and address, or say how they came.
+    """
     trees = dict(match.trees)
     for name, nodes in match.bindings.items():
         for node in nodes:
-            leaves = _leaves(node, trees.get(node.document))
+            tree = trees.get(node.document)
+            if tree and _is_of_feed(tree.items[0]) and name_of(tree.items[node.node]) in UNTOLD:
+                continue
+            leaves = _leaves(node, tree)
             if not leaves:
                 yield f"{name} = {shortened(node.value, CUT)}"
                 continue
@@ -372,7 +384,7 @@ def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
     item = None if tree is None or node.node >= len(tree.items) else tree.items[node.node]
     if tree is None or not isinstance(item, etree._Element) or (item.text or "").strip():
         return []  # mixed content is one value
-    of_feed = item.find("channel_url") is not None
+    of_feed = _is_of_feed(item)
     rows = repeated_elements(tree)
     found: dict[tuple[str, int | None], list[str]] = {}
     for number in range(node.node + 1, len(tree.items)):
@@ -394,3 +406,8 @@ def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
     return [
         (name, (", " if row is None else DOT).join(texts)) for (name, row), texts in found.items()
     ]
+
+
+def _is_of_feed(item: Item) -> bool:
+    """Return True for the element of an item of a feed."""
+    return isinstance(item, etree._Element) and item.find("channel_url") is not None

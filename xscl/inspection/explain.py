@@ -333,13 +333,15 @@ def silent_streams(streams: StreamDefinitions, compiled: CompiledQuery) -> list[
 
 def absence_warning(streams: StreamDefinitions, compiled: CompiledQuery) -> str | None:
     """Return why the wall clock does not report the absences of a query, None if it does."""
-    silent = [repr(one) for one in silent_streams(streams, compiled)]
+    silent = silent_streams(streams, compiled)
     if not silent:
         return None
+    is_one = len(silent) == 1
+    live = " and ".join(f"'xscl stream set {one} --live'" for one in silent)
     return (
         "an absence is reported only when a later document arrives:"
-        f" {', '.join(silent)} {'is' if len(silent) == 1 else 'are'} not live; if documents arrive"
-        " as they happen, 'xscl stream set NAME --live' lets a service report it by the clock"
+        f" {', '.join(map(repr, silent))} {'is' if is_one else 'are'} not live; if documents arrive"
+        f" as they happen, {live} {'lets' if is_one else 'let'} a service report it by the clock"
     )
 
 

@@ -41,6 +41,13 @@ class PageProblem:
     column: int = 0
 
 
+def _hint(problem: Problem) -> str | None:
+    """Return the parts of a hint that are for readers of pages: no commands, no address of docs."""
+    parts = (problem.hint or "").split("; ")
+    kept = [one for one in parts if "'xscl " not in one and not one.startswith("/docs")]
+    return "; ".join(kept) or None
+
+
 def problem_text(error: Exception, reader: Account, source: str = "") -> PageProblem:
     """Return the text of an error in a query, with names as the reader may see them."""
     problem = of_error(error, reader.number)
@@ -49,11 +56,11 @@ def problem_text(error: Exception, reader: Account, source: str = "") -> PagePro
     if isinstance(error, QueryError):
         source = error.source
     if line is None or column is None or not source:
-        return PageProblem(title, problem.detail, problem.hint)
+        return PageProblem(title, problem.detail, _hint(problem))
     _, text, caret, *_ = str(QueryError("", source, line, column)).split("\n")
     excerpt = f"{reader.shown(text).removeprefix('  ')}\n{caret.removeprefix('  ')}"
     where = f"Line {line}, column {column}: {problem.detail}"
-    return PageProblem(title, where, problem.hint, excerpt, line, column)
+    return PageProblem(title, where, _hint(problem), excerpt, line, column)
 
 
 class PageRoute(APIRoute):
@@ -65,7 +72,7 @@ def error_page(request: Request, problem: Problem) -> Response | None:
 
     Requests without authentication are redirected to the sign-in page.
     """
-    path, hint = request.url.path, problem.hint
+    path = request.url.path
     detail = re.sub(r"^(query|path|body)\.", "", problem.detail)
     is_route = isinstance(request.scope.get("route"), PageRoute)
     if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # no form sends another
@@ -78,8 +85,7 @@ def error_page(request: Request, problem: Problem) -> Response | None:
         asked = path + (f"?{request.url.query}" if request.url.query else "")
         back = asked if request.method == "GET" else "/"
         return RedirectResponse(f"/sign-in?{urlencode({'next': back})}", HTTPStatus.SEE_OTHER)
-    is_for_people = hint is not None and not hint.startswith("/docs")
-    shown = PageProblem(problem.status.phrase, detail, hint if is_for_people else None)
+    shown = PageProblem(problem.status.phrase, detail, _hint(problem))
     return page(
         request, "problem.html", None, status=problem.status, headers=problem.headers, error=shown
     )

@@ -152,7 +152,7 @@ def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
     Path("a.xml").write_text("<blog><t>X</t></blog>")
     done = called("push", "a.xml", "--stream", "blogs", "--at", "2999-01-01")
     assert done.exit_code == 1
-    assert "may be 24 h ahead" in done.stderr
+    assert "may be 1 d ahead" in done.stderr
     assert pairs(answer("a.xml", "--stream", "blogs", "--at", "2026-01-05"))
 
 

@@ -266,18 +266,22 @@ def test_w9_no_title_is_a_header() -> None:
 
 
 def test_html_of_a_mail_is_escaped_and_loads_nothing() -> None:
-    links = MailLinks("https://x.example/subscriptions/a", 'https://x.example/u/"1"')
+    links = MailLinks(
+        "https://x.example", "https://x.example/subscriptions/a", 'https://x.example/u/"1"'
+    )
     trick = message("<script>alert(1)</script>", "<img src=x>")
     html = content(mail_of([trick], "a@example.org", "b@example.org", links), "html")
     assert "<script" not in html
     assert "<img" not in html
     assert "src=" not in html.replace("&lt;img src=x&gt;", "")
     assert 'href="https://x.example/u/&quot;1&quot;"' in html
+    assert f'href="https://x.example/matches/{"0" * 32}?at=1.1"' in html
 
 
 def test_an_end_of_mails_is_an_address_in_one_line() -> None:
     end = f"https://service.example.org/unsubscribe/ep_{'a' * 24}/{'0' * 64}"
-    links = MailLinks("https://service.example.org/subscriptions/q", end)
+    service = "https://service.example.org"
+    links = MailLinks(service, f"{service}/subscriptions/q", end)
     mail = mail_of([message("title")], "a@example.org", "b@example.org", links)
     assert f"List-Unsubscribe: <{end}>".encode() in mail.as_bytes().splitlines()
     assert f"List-Unsubscribe: <{end}>" in mail.as_string().splitlines()

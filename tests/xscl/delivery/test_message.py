@@ -423,3 +423,11 @@ def test_a_text_of_an_item_has_no_ids_and_no_times_of_its_transport() -> None:
         told = message(match)
         assert told.text == ("a", "  category: sea", "  description: From noon")
         assert next(told.lines()) == "Ferry stops (News)"
+
+
+@pytest.mark.parametrize("leaf", ["title", "feed", "channel_url", "seen_at", "id", "category"])
+def test_a_leaf_of_an_item_is_told_where_title_and_address_do_not_tell_it(leaf: str) -> None:
+    (match,) = matches(f"S//item[./{leaf}->x]", ITEM)
+    assert message_of([match]).text == (("x = sea",) if leaf == "category" else ())
+    (plain,) = matches("S//b[./title->x]", "<b><title>T</title></b>")
+    assert message_of([plain]).text == ("x = T",)

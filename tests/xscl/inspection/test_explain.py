@@ -69,7 +69,8 @@ def test_absences_on_streams_that_are_not_live_are_warned_of(no: str) -> None:
         published = query.replace("S//", "P//")
         assert _warnings_of_time(engine, published) == [warning], "the input of P is not live"
         both = query.replace("L//", "T//")
-        assert "'T', 'S' are not live" in _warnings_of_time(engine, both)[0]
+        assert "'T', 'S' are not live" in (told := _warnings_of_time(engine, both)[0])
+        assert "'xscl stream set T --live' and 'xscl stream set S --live' let a service" in told
         assert not _warnings_of_time(engine, EQUAL), "it waits for no time"
         engine.stream("S", live=True)
         assert not _warnings_of_time(engine, query)

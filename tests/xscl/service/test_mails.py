@@ -133,6 +133,26 @@ def test_a_stranger_has_few_codes_a_day(alice: httpx.Client, bob: httpx.Client, 
     assert "nothing more" not in post.mails[-1][1].get_content()
 
 
+@pytest.mark.parametrize("stories", [False, True])
+def test_a_mail_leads_to_its_match(operator: httpx.Client, post: Post, stories: bool) -> None:
+    name = f"shown-{stories}"
+    query = f"{name}//item->a[./title->t] FOLLOWED BY{{t = u, 1 d}} {name}//item->b[./title->u]"
+    ok(operator.put(f"/v1/subscriptions/{name}", json={"query": query, "stories": stories}))
+    at = f"/v1/subscriptions/{name}/endpoints"
+    ok(operator.post(at, json={"kind": "mail", "to": TO}))
+    for number in (1, 2):
+        item = f"<item><title>Item 1</title><number>{number}</number></item>"
+        ok(operator.post(f"/v1/documents/{name}?id={name}-{number}", content=item))
+    eventually(lambda: post.mails)
+    mail = post.mails[0][1]
+    (path,) = re.findall(rf"{PUBLIC}(/matches/\S+)", content(mail, "plain"))
+    assert f'href="{PUBLIC}{path}"' in content(mail, "html")
+    page = operator.get(path)
+    assert page.status_code == 200
+    assert page.text.count("Item 1") >= 2
+    ok(operator.delete(f"/v1/subscriptions/{name}", params={"purge": True}))
+
+
 def test_a_mail_leads_to_its_end(operator: httpx.Client, running: Running, post: Post) -> None:
     """One click of a mail program is enough; looking at the address changes nothing."""
     ok(operator.put("/v1/subscriptions/left", json={"query": "left//item->i"}))

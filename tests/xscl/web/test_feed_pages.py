@@ -36,6 +36,16 @@ def test_the_list_leads_to_the_page_of_a_feed(shop: Shop, feed: str) -> None:
     assert shop.client.get("/feeds/nothing").status_code == 404
 
 
+def test_a_page_names_no_command_where_a_feed_is_refused(shop: Shop, deaf: str) -> None:
+    for url in (f"http://{deaf}/none.xml", "http://[", "http://10.0.0.1/private"):
+        refused = parsed(shop.client.post("/feeds/add", data={"url": url}).text)
+        told = refused.xpath("string(//*[@id='problem'])")
+        assert told.strip()
+        assert "'xscl" not in told
+        assert refused.xpath("//input[@id='url']/@value") == [url]
+    assert refused.xpath("//input[@name='keep']")
+
+
 def test_a_feed_is_changed_on_its_page(shop: Shop, feed: str) -> None:
     form = {"feed": feed, "tags": "sea, land", "every": "2 h"}
     assert shop.client.post("/feeds/edit", data=form).headers["location"] == f"/feeds/{feed}"

@@ -22,6 +22,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.topics import PAGES as HELP
 from xscl.service.dependencies import COOKIE
 from xscl.web.facets import counting, narrowed
+from xscl.web.gallery import cases
 from xscl.web.rendering import POLICY, VIEWS
 from xscl.web.views import editing
 
@@ -113,6 +114,12 @@ def test_w10_an_error_shows_what_was_asked_as_text(shop: Shop, path: str) -> Non
     page = parsed(answer.text)
     assert not page.xpath("//script[not(@src)]")
     assert "<script>x</script>" in page.text_content()
+
+
+def test_help_leads_to_each_use_case_and_to_each_view_of_readers(shop: Shop) -> None:
+    links = set(parsed(shop.client.get("/help").text).xpath("//main//li/a/@href"))
+    assert {f"/subscribe?example={case.slug}" for case in cases()} <= links
+    assert {path for path, _ in VIEWS} - {"/", "/help"} <= links
 
 
 def test_news_is_what_came_after_a_place(shop: Shop) -> None:

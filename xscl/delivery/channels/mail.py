@@ -69,8 +69,9 @@ class _MailPolicy(EmailPolicy):
 
 
 class MailLinks(NamedTuple):
-    """Addresses of the service in a mail: the page of the subscription, and the end of mails."""
+    """Addresses in a mail: of the service, the page of the subscription, and the end of mails."""
 
+    service: str
     subscription: str
     unsubscribe: str
 
@@ -166,7 +167,7 @@ def mail_of(
     id = f"<{first.id}@{sender.rpartition('@')[2]}>"
     mail = _headed(sender, to, header_text(first.title) + more, id)
     mail["X-Xscl-Subscription"] = header_text(first.subscription)
-    text = "\n\n".join(map(text_of, messages)) + "\n"
+    text = "\n\n".join(text_of(message, links) for message in messages) + "\n"
     if links is not None:
         # RFC 8058: the mail program asks by itself, so that no reader has to open a page.
         mail[_UNSUBSCRIBE] = f"<{links.unsubscribe}>"
@@ -191,7 +192,11 @@ def _headed(sender: str, to: str, subject: str, id: str) -> EmailMessage:
 
 def html_of(messages: Sequence[Message], links: MailLinks | None = None) -> str:
     """Render messages as HTML that loads nothing."""
-    shown = [message.html or f"<pre>{escape(text_of(message))}</pre>" for message in messages]
+    shown = []
+    for message in messages:
+        shown.append(message.html or f"<pre>{escape(text_of(message))}</pre>")
+        if links is not None and message.page:
+            shown[-1] += f'<p><a href="{escape(links.service + message.page)}">This match</a></p>'
     if links is not None:
         matches, end = escape(links.subscription), escape(links.unsubscribe)
         shown.append(
@@ -205,11 +210,14 @@ def html_of(messages: Sequence[Message], links: MailLinks | None = None) -> str:
     )
 
 
-def text_of(message: Message) -> str:
-    """Render a message as plain text."""
+def text_of(message: Message, links: MailLinks | None = None) -> str:
+    """Render a message as plain text, with the address of its match at the end."""
     lines = [plain(line) for line in message.lines()]
     left_out = [f"... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
-    return "\n".join([plain(message.title), *(f"  {line}" for line in lines[:LINES]), *left_out])
+    shown = [plain(message.title), *(f"  {line}" for line in lines[:LINES]), *left_out]
+    if links is not None and message.page:
+        shown.append(f"  {links.service}{message.page}")
+    return "\n".join(shown)
 
 
 def plain(text: str) -> str:

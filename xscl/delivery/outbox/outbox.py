@@ -307,6 +307,7 @@ class Outbox:
             return None
         public, token = self.settings.public.rstrip("/"), self._token(endpoint.id)
         return MailLinks(
+            public,
             f"{public}/subscriptions/{quote(owner_name(endpoint.subscription))}",
             f"{public}{UNSUBSCRIBE}{endpoint.id}/{token}",
         )

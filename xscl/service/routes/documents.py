@@ -42,7 +42,7 @@ from xscl.service.problems import (
 )
 from xscl.store.queries.browsing import BrowsedDocument, DocumentPlace, documents_seen
 from xscl.subscriptions.match import source_of
-from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
+from xscl.time_format import duration, other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])
 
@@ -375,7 +375,7 @@ def _moment(app: App, account: Account, id: str, time: str | None) -> tuple[int,
     if found > now + ahead:
         raise DocumentError(
             f"the document {in_short(id)} is dated {written(found)}: the clock of the service says"
-            f" {written(now)}, and a document may be {ahead // 60_000_000:,} min ahead of it,"
+            f" {written(now)}, and a document may be {duration(ahead)} ahead of it,"
             " since windows are counted from the latest document",
             reason_code="future",
         )

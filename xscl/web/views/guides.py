@@ -46,7 +46,7 @@ def examples() -> dict[str, MatchView]:
 @router.get("/help")
 def contents(asked: Asked) -> Response:
     """Show the pages and their sections."""
-    return asked.page("help.html", topics=topics(), text=None)
+    return asked.page("help.html", topics=topics(), text=None, cases=cases())
 
 
 @router.get("/help/{page}")
