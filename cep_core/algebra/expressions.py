@@ -37,14 +37,14 @@ def is_same(one: object, other: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Spanned:
+class SpannedNode:
     """A node with its place in the query's text, which does not count for equality."""
 
     span: Extent | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Spanned):
+class Column(SpannedNode):
     """An attribute by side and position."""
 
     side: RowSide
@@ -52,7 +52,7 @@ class Column(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Spanned):
+class Constant(SpannedNode):
     """A value that is part of the query's shape; 1, 1.0 and True are three."""
 
     value: str | int | float | bool | None
@@ -62,7 +62,7 @@ class Constant(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Spanned):
+class Parameter(SpannedNode):
     """The value of a literal of the query's text, by its number; queries of one shape share it."""
 
     index: int
@@ -70,12 +70,12 @@ class Parameter(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Duration(Spanned):
+class Duration(SpannedNode):
     """DUR: t1 - t0 of a row, or from the first row's t0 to the newcomer's t1; in ticks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Time(Spanned):
+class Time(SpannedNode):
     """When a row begins or ends, in ticks: of the row of a side."""
 
     side: RowSide
@@ -83,12 +83,12 @@ class Time(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing(Spanned):
+class Missing(SpannedNode):
     """An attribute that the stream lacks: its atom is false (Hong 2009, section 3.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic(Spanned):
+class Arithmetic(SpannedNode):
     """left op right on numbers; + also joins strings and tuples; / yields a float."""
 
     operator: Literal["+", "-", "*", "/", "%"]
@@ -97,14 +97,14 @@ class Arithmetic(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Negative(Spanned):
+class Negative(SpannedNode):
     """- operand."""
 
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Spanned):
+class Call(SpannedNode):
     """A function by name."""
 
     function: str
@@ -112,7 +112,7 @@ class Call(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class TupleItem(Spanned):
+class TupleItem(SpannedNode):
     """One item of a tuple, inside the `Every` that gives it its name."""
 
     name: int
@@ -120,28 +120,28 @@ class TupleItem(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Spanned):
+class Case(SpannedNode):
     """CASE WHEN .. THEN .. ELSE: condition and value in turns, then the value without condition."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Coalesce(Spanned):
+class Coalesce(SpannedNode):
     """The first of the items that is not null."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Spanned):
+class IsNull(SpannedNode):
     """The operand is null, missing or fails."""
 
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(Spanned):
+class Compare(SpannedNode):
     """An atom: left op right."""
 
     operator: ComparisonOperator
@@ -150,28 +150,28 @@ class Compare(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class And(Spanned):
+class And(SpannedNode):
     """All of the items."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Spanned):
+class Or(SpannedNode):
     """One of the items."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Spanned):
+class Not(SpannedNode):
     """The complement of the item."""
 
     item: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Every(Spanned):
+class Every(SpannedNode):
     """An atom: the condition holds for all items of some tuples, taken side by side.
 
     ``names`` are those of the `TupleItem`s that stand for them in the condition, an atom, too:
@@ -184,7 +184,7 @@ class Every(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Each(Spanned):
+class Each(SpannedNode):
     """The sequence of what an expression is for every choice of items, one of each sequence.
 
     ``names`` are those of the `TupleItem`s that stand for them.  A sequence may read items of an

@@ -35,7 +35,7 @@ def duration_in_words(ticks: int, ticks_per_second: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LiteralValues:
     """The values of a query's literals, and the unit of its times."""
 
     literals: Sequence[Any]
@@ -45,7 +45,7 @@ class Said:
 class Words:
     """Writes expressions: columns by the names of each side, parameters by their values."""
 
-    def __init__(self, said: Said, older: Names, newer: Names, paired: bool) -> None:
+    def __init__(self, said: LiteralValues, older: Names, newer: Names, paired: bool) -> None:
         self._literals = said.literals
         self._ticks_per_second = said.ticks_per_second
         self._names = {1: older, 2: newer}
@@ -126,7 +126,7 @@ class Words:
         return f"({self(node)})" if compound else self(node)
 
 
-def operator_in_words(node: Node, said: Said) -> str:
+def operator_in_words(node: Node, said: LiteralValues) -> str:
     """Return an operator of the algebra on one line, without its inputs."""
     say = _words_over(sources_of(node)[:2], said)
     match node:
@@ -191,7 +191,7 @@ def part_in_words(part: algebra.Part, node: algebra.PatternMatch) -> str:
             return f"{role}({run}{'.' if name else ''}{name})"
 
 
-def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
+def _tree(node: algebra.PatternMatch, tree: PatternTree, said: LiteralValues) -> str:
     """Return a tree of a pattern, whose components are written as what they read."""
 
     def read(component: int) -> str:
@@ -225,7 +225,7 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
             assert_never(tree)
 
 
-def pattern_in_words(node: algebra.PatternMatch, said: Said) -> str:
+def pattern_in_words(node: algebra.PatternMatch, said: LiteralValues) -> str:
     """Return a pattern on one line: its tree, conditions, window and policy."""
     rules, names = node.rules, [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
@@ -247,7 +247,7 @@ def read_in_words(node: Node) -> str:
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
 
 
-def _iterate(node: algebra.Iterate, said: Said) -> str:
+def _iterate(node: algebra.Iterate, said: LiteralValues) -> str:
     later = node.schema.names[len(node.left.schema) :]
     shown = [*(f"$1.{name}" for name in node.left.schema.names), *(f"$.{name}" for name in later)]
     say = Words(said, shown, node.right.schema.names, True)
@@ -266,7 +266,7 @@ def _aggregates(node: algebra.InstanceAggregate | algebra.WindowAggregate, say: 
     return ", ".join(texts) + (f" GROUP BY {', '.join(groups)}" if groups else "")
 
 
-def _words_over(sources: Sequence[Node], said: Said) -> Words:
+def _words_over(sources: Sequence[Node], said: LiteralValues) -> Words:
     """Return the words for expressions over the rows of one source, or over pairs of two."""
     *older, newer = [source.schema.names for source in sources] or [()]
     return Words(said, older[0] if older else (), newer, paired=bool(older))

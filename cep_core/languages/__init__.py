@@ -18,15 +18,15 @@ from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
 from cep_core.languages.cel import cel
 from cep_core.languages.eql import eql
-from cep_core.languages.names import Prepared, StreamCatalog, unknown
+from cep_core.languages.names import AlgebraQuery, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
 from cep_core.languages.tokens import COMMON, Lexis, split, tokens
 
 __all__ = [
     "LANGUAGES",
+    "AlgebraQuery",
     "EventLanguage",
-    "Prepared",
     "StreamCatalog",
     "prepare_node",
     "refuse_bare_windows",
@@ -45,7 +45,7 @@ class EventLanguage(NamedTuple):
 
     lexis: Lexis
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
-    prepare: Callable[[str, StreamCatalog, int, Mapping[str, Function]], Prepared]
+    prepare: Callable[[str, StreamCatalog, int, Mapping[str, Function]], AlgebraQuery]
 
 
 def require_name(name: object, what: str) -> None:
@@ -79,18 +79,18 @@ def refuse_bare_windows(text: str, language: str) -> None:
         two, last = last, one
 
 
-def prepare_node(node: Node, catalog: StreamCatalog) -> Prepared:
+def prepare_node(node: Node, catalog: StreamCatalog) -> AlgebraQuery:
     """Return a well-formed expression of the algebra as a query, if its streams are known so."""
     reads = streams_of(node)
     for stream in reads.values():
         if catalog.schema(stream.name) != stream.schema:
             message = f"there is no stream {stream.name}{stream.schema}"
             raise unknown(stream.name, catalog.names(), None, message)
-    return Prepared(node, None, {}, tuple(reads))
+    return AlgebraQuery(node, None, {}, tuple(reads))
 
 
 def _textual(
-    read: Callable[[TokenReader, StreamCatalog, Mapping[str, Function]], Prepared],
+    read: Callable[[TokenReader, StreamCatalog, Mapping[str, Function]], AlgebraQuery],
     keywords: Collection[str],
     lexis: Lexis = COMMON,
 ) -> EventLanguage:
@@ -98,7 +98,7 @@ def _textual(
 
     def prepare(
         text: str, catalog: StreamCatalog, ticks_per_second: int, functions: Mapping[str, Function]
-    ) -> Prepared:
+    ) -> AlgebraQuery:
         reader = TokenReader(text, tokens(text, ticks_per_second, lexis), keywords)
         try:
             return read(reader, catalog, functions)

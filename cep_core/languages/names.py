@@ -54,7 +54,7 @@ def known_schema(catalog: StreamCatalog, what: str, name: str, span: Extent) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class AlgebraQuery:
     """A query as algebra, its literals as parameters.
 
     ``inner`` are sub-queries by what they publish, innermost first: they are parts of the node.
@@ -144,7 +144,7 @@ class Iterations:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedColumns:
     """The names beside aggregates: grouped attributes, by their place in the output."""
 
     schema: Schema

@@ -19,14 +19,14 @@ from cep_core.dataflow.mop import MOp, Operator, SlotWiseMOp, SoleMOp, Wanted, W
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.outer_join import OuterJoinMOp
 from cep_core.operators.cayuga.state import StateMOp
-from cep_core.plan.pending_work import Awaited
+from cep_core.plan.pending_work import AwaitedTimes
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.steps import PlanStep as Step
 from cep_core.plan.steps import Reference, steps_of, wanted
 
 __all__ = [
     "VALUES",
-    "Awaited",
+    "AwaitedTimes",
     "Batch",
     "Builder",
     "Channel",

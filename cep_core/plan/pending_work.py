@@ -14,7 +14,7 @@ from cep_core.dataflow.mop import Operator
 from cep_core.operators.cayuga.active import ActiveIndex
 
 
-class Awaited:
+class AwaitedTimes:
     """When lanes are awaited by some operators: gone through again only if a lane has changed."""
 
     def __init__(self, operators: Iterable[Operator]) -> None:

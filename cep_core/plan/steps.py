@@ -28,7 +28,7 @@ from cep_core.errors import CepError
 from cep_core.events import Schema
 from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.outer_join import OuterPairs
-from cep_core.operators.cayuga.state import Iteration, Ranked
+from cep_core.operators.cayuga.state import Iteration, RankedFilter
 from cep_core.operators.pattern.conditions import MatchShape
 
 Literals: TypeAlias = Sequence[Any]
@@ -225,7 +225,7 @@ class _Writer:
 
     def _sequence(self, node: algebra.Sequence) -> Define:
         filter, rank = self._predicate(node.predicate, True), node.rank
-        return lambda p: Ranked(filter(p), rank)
+        return lambda p: RankedFilter(filter(p), rank)
 
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)

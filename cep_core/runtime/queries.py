@@ -32,7 +32,7 @@ from cep_core.errors import (
     near_miss,
 )
 from cep_core.events import CALENDAR_SCHEMA, Schema, is_calendar, shown
-from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
+from cep_core.languages import LANGUAGES, AlgebraQuery, prepare_node, require_name
 from cep_core.plan.fanout import Fanout, FoundRow, QueryReader
 from cep_core.plan.plan import Plan
 from cep_core.plan.predicate_pushdown import push_down
@@ -44,7 +44,7 @@ MOST_LEVELS = 100  # of published streams that are read above one another
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Compiled:
+class CompiledShape:
     """All queries of one shape: what they read, and the steps to plan."""
 
     reads: tuple[str, ...]
@@ -74,7 +74,7 @@ class RegisteredQuery:
     number: int  # in order of registration
     text: str | Node
     language: str
-    compiled: Compiled
+    compiled: CompiledShape
     literals: tuple[Any, ...]
     publishes: str | None
     since: int
@@ -123,7 +123,7 @@ class RegisteredQueries:
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
         # by language and shape
-        self._compiled: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
+        self._compiled: WeakValueDictionary[tuple[str, str], CompiledShape] = WeakValueDictionary()
         self._fanouts: dict[Channel, Fanout] = {}
 
     # -- names -----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class RegisteredQueries:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _prepare(self, text: str | Node, language: str) -> Prepared:
+    def _prepare(self, text: str | Node, language: str) -> AlgebraQuery:
         """Return a query as algebra."""
         if not isinstance(text, str):
             return prepare_node(text, self)
@@ -248,7 +248,7 @@ class RegisteredQueries:
 
     def _compile(
         self, query: str | Node, language: str
-    ) -> tuple[Compiled, tuple[Any, ...], str | None]:
+    ) -> tuple[CompiledShape, tuple[Any, ...], str | None]:
         """Return the shape of a query, its literals, and the name that it publishes."""
         if not isinstance(language, str) or language not in LANGUAGES:
             hint = near_miss(str(language), LANGUAGES)
@@ -265,16 +265,16 @@ class RegisteredQueries:
         typed = compiled.typed(literals) if compiled.doubles else literals
         return compiled, typed, publishes
 
-    def _compiled_of(self, prepared: Prepared, literals: tuple[Any, ...] = ()) -> Compiled:
+    def _compiled_of(self, prepared: AlgebraQuery, literals: tuple[Any, ...] = ()) -> CompiledShape:
         inner = list(prepared.inner.values())
         nodes = [*inner, prepared.node]
         steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
         schemas = [one.schema for one in nodes]
         decimals = BoundedDecimal in map(type, literals)
         doubles = frozenset(_doubles(nodes) if decimals else ())
-        return Compiled(prepared.reads, (*prepared.inner,), steps, outputs, schemas, doubles)
+        return CompiledShape(prepared.reads, (*prepared.inner,), steps, outputs, schemas, doubles)
 
-    def _pushed(self, prepared: Prepared) -> Node:
+    def _pushed(self, prepared: AlgebraQuery) -> Node:
         """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
 
         Predicates are pushed down in what is left as a pattern.
@@ -289,7 +289,7 @@ class RegisteredQueries:
         name: str,
         text: str | Node,
         language: str,
-        compiled: Compiled,
+        compiled: CompiledShape,
         literals: tuple[Any, ...],
         publishes: str | None,
     ) -> None:
@@ -334,7 +334,7 @@ class RegisteredQueries:
         for stream in compiled.reads:
             self._readers.setdefault(stream, set()).add(name)
 
-    def _lateness(self, compiled: Compiled) -> int:
+    def _lateness(self, compiled: CompiledShape) -> int:
         """Return the largest lateness of the base streams that a query reads."""
         found = 0
         for name in compiled.reads:

@@ -36,7 +36,7 @@ Entry: TypeAlias = tuple[int, bytes]
 HeldReference: TypeAlias = int | str  # the number of an operator, or the name of a base stream
 
 
-class Held(NamedTuple):
+class HeldOperators(NamedTuple):
     """The operators that a query holds."""
 
     holder: str
@@ -47,7 +47,7 @@ class Lanes:
     """The thing whose entry says how far the lanes had come when it was written."""
 
 
-class Dumped(NamedTuple):
+class DumpedRow(NamedTuple):
     """A row of an m-op that is compared, as it was dumped."""
 
     row: Row
@@ -237,10 +237,10 @@ class StateLog:
         self._journal = journal
         self._codec = codec
         self._writer = StateWriter(plan, codec, _number)
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldOperators] = {}
         self._lanes = Lanes()
         self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
-        self._compared: dict[MOp, dict[Any, Dumped]] = {}
+        self._compared: dict[MOp, dict[Any, DumpedRow]] = {}
         self._replanned = False  # since m-ops were compared
         self._last = 0  # the number of an operator
 
@@ -253,8 +253,8 @@ class StateLog:
 
     def hold(self, holder: str, operators: Iterable[Operator]) -> None:
         """Number the operators of a query, so that entries can name them."""
-        held = Held(holder, tuple(operators))
-        if self._held.get(holder, Held(holder, ())) != held:
+        held = HeldOperators(holder, tuple(operators))
+        if self._held.get(holder, HeldOperators(holder, ())) != held:
             self.release(holder)
         if held.operators and holder not in self._held:
             self._held[holder] = held
@@ -272,7 +272,7 @@ class StateLog:
                 if not operator.uses:
                     self._rewrite(operator)
 
-    def _number_all(self, held: Held) -> None:
+    def _number_all(self, held: HeldOperators) -> None:
         for operator in held.operators:
             if not operator.number:
                 self._last += 1
@@ -324,9 +324,9 @@ class StateLog:
             if replanned or self._has_changed(mop.lane):
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
-    def _compared_with(self, before: dict[Any, Dumped], mop: MOp) -> dict[Any, Dumped]:
+    def _compared_with(self, before: dict[Any, DumpedRow], mop: MOp) -> dict[Any, DumpedRow]:
         """Return the rows that an m-op keeps now; those equal to earlier rows are not new."""
-        found: dict[Any, Dumped] = {}
+        found: dict[Any, DumpedRow] = {}
         times: Counter[Any] = Counter()  # some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(_number):
             same = (row, *numbers, *rest)
@@ -334,7 +334,7 @@ class StateLog:
             key = same, times[same]
             saved = before.pop(key, None)
             if saved is None:
-                saved = Dumped(row, [numbers, *rest])
+                saved = DumpedRow(row, [numbers, *rest])
                 self._journal.keep(self, saved)
             found[key] = saved
         self._journal.drop(before.values())
@@ -345,11 +345,11 @@ class StateLog:
         keeper, thing = note
         writer = self._writer
         match thing:
-            case Held():
+            case HeldOperators():
                 return writer.held(*thing)
             case Lanes():
                 return writer.lanes()
-            case Dumped():
+            case DumpedRow():
                 return writer.kept(*thing)
             case _ if isinstance(keeper, Lane):
                 return writer.waiting(keeper, thing)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from cep_core.algebra import Absence, Absent, Iterate, Node, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
-from cep_core.algebra.text import Said, counted, operator_in_words
+from cep_core.algebra.text import LiteralValues, counted, operator_in_words
 from cep_core.dataflow.mop import Operator
 from cep_core.dataflow.predicates import BoundPredicate, PredicateShape
 
@@ -43,7 +43,7 @@ def in_words(
     name = (lambda operator: own.get(operator) or name_of(operator)) if alone else name_of
     lines, edges = [head], dict[str, None]()
     for node, literals, operator in steps:
-        said = Said(literals, ticks_per_second)
+        said = LiteralValues(literals, ticks_per_second)
         lines.append(f"  {name(operator)}  {operator_in_words(node, said)}")
         below = ", ".join(
             f"{published[source]} ({name(source)})" if source in published else name(source)

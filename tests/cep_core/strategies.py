@@ -38,7 +38,7 @@ from cep_core.algebra.expressions import (
     Time,
     rewrite,
 )
-from cep_core.algebra.text import Said, operator_in_words
+from cep_core.algebra.text import LiteralValues, operator_in_words
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
@@ -777,5 +777,5 @@ def programs(draw: st.DrawFn, *, latenesses: Sequence[int] = (0,), late: int = 0
 def written(node: Node) -> str:
     """Return an expression of the algebra as text, the inputs of an operator in parentheses."""
     inputs = ", ".join(map(written, sources_of(node)))
-    said = operator_in_words(node, Said((), 1))
+    said = operator_in_words(node, LiteralValues((), 1))
     return f"{said}({inputs})" if inputs else said

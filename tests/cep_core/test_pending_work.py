@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cep_core import Engine, Event
 from cep_core.dataflow.clock import END, Lane
-from cep_core.plan.pending_work import Awaited
+from cep_core.plan.pending_work import AwaitedTimes
 from tests.cep_core.engines import engine_of
 from tests.examples import demand, examples
 
@@ -57,7 +57,7 @@ def test_it_is_as_if_nobody_else_had_a_query() -> None:
         for name in QUERIES:
             for engine in (core, alone) if name in ours else (core,):
                 engine.register(name, *QUERIES[name])
-        awaited = Awaited(operator for name in ours for operator in core.query(name).held)
+        awaited = AwaitedTimes(operator for name in ours for operator in core.query(name).held)
         found: set[str] = set()
         for time, (kind, what) in enumerate(actions):
             match kind:

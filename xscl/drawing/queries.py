@@ -88,12 +88,12 @@ def _bands(part: nf.NormalForm, compiled: CompiledQuery) -> Iterator[_Band]:
         case nf.CalendarForm(component):
             block = compiled.normal.blocks[component]
             yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
-        case nf.Joined(left, right, joins=numbers):
+        case nf.JoinForm(left, right, joins=numbers):
             yield from _bands(left, compiled)
             yield from _bands(right, compiled)
             for number in numbers:
                 yield _join(compiled.joins[number], "or " if number > numbers[0] else "")
-        case nf.Following(left, right) | nf.Folded(left, right) | nf.AbsenceForm(left, right):
+        case nf.NextForm(left, right) | nf.FoldForm(left, right) | nf.AbsenceForm(left, right):
             both = [one.join for one in (left, right) if isinstance(one, nf.Scan)]
             joins = [compiled.joins[number] for number in both if number is not None]
             if len(joins) == 2:
@@ -253,9 +253,9 @@ def _alone(title: str, words: str) -> _Band:
 def _operator(form: nf.OverTime) -> tuple[str, str, str]:
     """Return the name of a temporal operator, its window, and its predicates."""
     match form:
-        case nf.Following(predicate=predicate):
+        case nf.NextForm(predicate=predicate):
             return "NEXT", "", _predicate(predicate)
-        case nf.Folded(folding=folding):
+        case nf.FoldForm(folding=folding):
             name = "LONGEST FOLD" if folding.longest else "FOLD"
             return name, "", shortened("; ".join(_folded(folding)), WIDEST)
         case nf.AbsenceForm():

@@ -32,7 +32,7 @@ Leaf = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedValue:
     """Leaves of two documents with the same value, in any capitals unless it `is_exact`.
 
     Two that are `nearly` the same share most of their words; `value` is that on the left.
@@ -58,20 +58,20 @@ class ExampleSide:
     root: str
 
 
-def shared(left: DocumentTree, right: DocumentTree) -> list[Shared]:
+def shared(left: DocumentTree, right: DocumentTree) -> list[SharedValue]:
     """Return the values that both documents have, same names and long values first."""
     by_text: dict[str, list[tuple[Leaf, str]]] = {}
     for path, value in leaves(right):
         by_text.setdefault(value.lower(), []).append((path, value))
-    found: dict[tuple[Leaf, Leaf], Shared] = {}
+    found: dict[tuple[Leaf, Leaf], SharedValue] = {}
     for path, value in leaves(left):
         for other, text in by_text.get(value.lower(), ()):
-            pair = Shared(path, other, value, value == text)
+            pair = SharedValue(path, other, value, value == text)
             known = found.setdefault((path, other), pair)
             if pair.is_exact and not known.is_exact:
                 found[path, other] = pair
     near = (
-        Shared(path, path, one, is_exact=False, nearly=True)
+        SharedValue(path, path, one, is_exact=False, nearly=True)
         for path, one, other in _single_in_both(left, right)
         if (path, path) not in found and _is_near(one, other)
     )
@@ -102,7 +102,7 @@ def _single_in_both(left: DocumentTree, right: DocumentTree) -> Iterator[tuple[L
 def query_of(
     left: ExampleSide,
     right: ExampleSide,
-    pairs: Sequence[Shared],
+    pairs: Sequence[SharedValue],
     others: Sequence[Leaf] = (),
     *,
     window: str,
@@ -189,7 +189,7 @@ def _single(tree: DocumentTree) -> dict[Leaf, str]:
     return {path: found[0] for path, found in values.items() if len(found) == 1}
 
 
-def _rank(pair: Shared) -> tuple[bool, bool, bool, int]:
+def _rank(pair: SharedValue) -> tuple[bool, bool, bool, int]:
     length = -min(len(pair.value), LONGEST)
     return pair.left[-1] != pair.right[-1], pair.nearly, not pair.is_exact, length
 

@@ -16,7 +16,7 @@ from xscl.errors import TooLong
 from xscl.inspection.reasons import Diagnosis, ExaminedBlock, Why
 from xscl.inspection.why import NONE, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
-from xscl.inspection.why.question import Known, known_document, needed_blocks
+from xscl.inspection.why.question import KnownDocument, known_document, needed_blocks
 from xscl.inspection.why.values import Choices
 from xscl.language.functions import number
 from xscl.language.parser import parse
@@ -99,12 +99,12 @@ class _Diagnosis:
             closest = self._closest({place: matching[place] for place in wanted})
         return Diagnosis(self._asked.label, tuple(blocks), closest)
 
-    def _documents(self, stream: str) -> list[Known]:
+    def _documents(self, stream: str) -> list[KnownDocument]:
         """Return the newest documents of a stream, within the bounds."""
         rows = newest_documents(
             self._store, stream, begin=self._begin, updates=self._updates, limit=DOCUMENTS
         )
-        found: list[Known] = []
+        found: list[KnownDocument] = []
         size = 0
         for row in rows:
             size += len(row["xml"])
@@ -113,7 +113,7 @@ class _Diagnosis:
             found.append(known_document(row, bytes(row["xml"])))
         return found
 
-    def _closest(self, matching: Mapping[int, Sequence[Known]]) -> Why | None:
+    def _closest(self, matching: Mapping[int, Sequence[KnownDocument]]) -> Why | None:
         """Explain the combination of documents with the fewest failing conditions."""
         best: tuple[tuple[int, int], WhyQuestion] | None = None
         closeness = Closeness(self._asked.query)
@@ -134,7 +134,7 @@ class _Diagnosis:
         except TooLong:
             return None
 
-    def _question(self, chosen: Mapping[int, Known]) -> WhyQuestion:
+    def _question(self, chosen: Mapping[int, KnownDocument]) -> WhyQuestion:
         documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
         names = [NONE if one is None else one.stored.id for one in documents]
         return self._asked.about(names, documents, False, self._lost())
@@ -173,7 +173,7 @@ class _Values(NamedTuple):
 class _Combination:
     distance: float
     span: int
-    chosen: dict[int, Known] = field(compare=False)
+    chosen: dict[int, KnownDocument] = field(compare=False)
 
 
 class Closeness:
@@ -193,8 +193,8 @@ class Closeness:
                     self._between.setdefault(max(known), []).append((min(known), one))
 
     def combinations(
-        self, documents: Mapping[int, Sequence[Known]]
-    ) -> Iterator[Mapping[int, Known]]:
+        self, documents: Mapping[int, Sequence[KnownDocument]]
+    ) -> Iterator[Mapping[int, KnownDocument]]:
         """Yield combinations of one document for each block, the closest ones first."""
         beam = [_Combination(0.0, 0, {})]
         for place, candidates in documents.items():
@@ -212,7 +212,9 @@ class Closeness:
         names = variables(operand)
         return self._query.normal.places.get(names[0]) if len(names) == 1 else None
 
-    def _extended(self, before: _Combination, place: int, known: Known) -> _Combination | None:
+    def _extended(
+        self, before: _Combination, place: int, known: KnownDocument
+    ) -> _Combination | None:
         """Return a combination with one document more, None if it is there already."""
         if any(one.stored.base == known.stored.base for one in before.chosen.values()):
             return None
@@ -225,7 +227,7 @@ class Closeness:
         times = [one.stored.ts for one in chosen.values()]
         return _Combination(distance, max(times) - min(times), chosen)
 
-    def _values(self, chosen: Mapping[int, Known], operand: Operand) -> _Values:
+    def _values(self, chosen: Mapping[int, KnownDocument], operand: Operand) -> _Values:
         place = self._place(operand)
         assert place is not None, "only operands of one block are compared"
         key = place, chosen[place].stored.doc, operand

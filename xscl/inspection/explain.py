@@ -231,7 +231,7 @@ def _time(
                 yield "evaluated by: core: Stream"
             case nf.CalendarForm():
                 pass  # an input of the operator above it
-            case nf.Joined(relation=relation, joins=numbers):
+            case nf.JoinForm(relation=relation, joins=numbers):
                 operator = relation.operator
                 yield str(EdgeRule(operator.name, relation.condition, operator.meaning))
                 yield f"window {window(relation.least, relation.window)}"
@@ -239,16 +239,16 @@ def _time(
                 joins = [compiled.joins[number] for number in numbers]
                 yield f"evaluated by: {evaluators(registry, joins, own)}"
                 yield from reasons(own)
-            case nf.Following() | nf.Folded() | nf.AbsenceForm():
+            case nf.NextForm() | nf.FoldForm() | nf.AbsenceForm():
                 yield from _over_time(part)
 
 
 def _over_time(form: nf.OverTime) -> Iterator[str]:
     match form:
-        case nf.Following():
+        case nf.NextForm():
             yield str(EDGE_RULES["NEXT"])
             yield "evaluated by: core: Sequence"
-        case nf.Folded(folding=folding):
+        case nf.FoldForm(folding=folding):
             yield str(EDGE_RULES["LONGEST FOLD" if folding.longest else "FOLD"])
             yield "evaluated by: core: Iterate"
         case nf.AbsenceForm():

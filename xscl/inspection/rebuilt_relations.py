@@ -91,7 +91,7 @@ class _RowsInMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuiltRelations:
     """The relations of all joins: those of the last push, and the join state by its relations."""
 
     pushed: Pushed
@@ -106,7 +106,7 @@ def rebuilt(
     *,
     qids: Collection[int] | None = None,
     docs: Numbers | None = None,
-) -> Rebuilt | None:
+) -> RebuiltRelations | None:
     """Return the relations with the rows of joins that are evaluated elsewhere; None without any.
 
     `store` sees the commit of the last push, `pushed`; `documents_seen` returns the first one that
@@ -153,7 +153,7 @@ def rebuilt(
     bindings = bindings.filter(reach.alive(bindings, times, clock))
     known = scan(storage, "times")
     new = pc.and_not(pc.is_in(times["doc"], bindings["doc"]), pc.is_in(times["doc"], known["doc"]))
-    return Rebuilt(
+    return RebuiltRelations(
         Pushed(
             _united(pushed.bindings, [part.bindings for part in parts[1:]]),
             pushed.times,

@@ -231,7 +231,7 @@ def _paths_seen(
     match operand:
         case syntax.VariablePath(name, syntax.Path(steps, None)):
             below = steps
-        case syntax.Decorated(_, name):
+        case syntax.DecoratedName(_, name):
             below = ()
         case _:
             return []

@@ -14,11 +14,11 @@ from html import unescape
 
 from xscl.language.faults import fault, near_miss
 from xscl.language.names import PREDECLARED
-from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded, Span
+from xscl.language.syntax import ConstructorPart, Element, EmbeddedOperand, EmbeddedPath, Span
 
 PLACEHOLDER = "\x01"
 
-ReadEmbedded = Callable[[Mapping[str, str], str, Span], Embedded | Computed]
+ReadEmbedded = Callable[[Mapping[str, str], str, Span], EmbeddedPath | EmbeddedOperand]
 """Reads the expression at a span of a text, given the declared prefixes."""
 Parts = tuple[ConstructorPart, ...]
 
@@ -55,7 +55,7 @@ class _Scanner:
     """Reads one element from a place of the text."""
 
     def __init__(
-        self, text: str, at: int, embedded: Callable[[str, Span], Embedded | Computed]
+        self, text: str, at: int, embedded: Callable[[str, Span], EmbeddedPath | EmbeddedOperand]
     ) -> None:
         self.text = text
         self.at = at
@@ -156,7 +156,7 @@ class _Scanner:
         self.at = entity.end()
         return unescape(entity[0])
 
-    def _braces(self) -> Embedded | Computed:
+    def _braces(self) -> EmbeddedPath | EmbeddedOperand:
         start = self.at + 1
         end = self.text.find("}", start)
         if end < 0:

@@ -48,7 +48,7 @@ from xscl.language.valuejoin import is_numeric, is_untyped
 
 ColumnKind: TypeAlias = Literal["text", "number", "decimal", "time"]
 """A text, the number that it is compared as, the number that it is in arithmetic, or a time."""
-NamedLeaf: TypeAlias = "syntax.VariablePath | syntax.Decorated"
+NamedLeaf: TypeAlias = "syntax.VariablePath | syntax.DecoratedName"
 
 
 @dataclass(eq=False, slots=True)
@@ -124,7 +124,7 @@ class Lowering:
 
     def is_number(self, operand: syntax.Operand) -> bool:
         """Return True if an operand is compared as a number."""
-        if isinstance(operand, syntax.Decorated) and operand.input == 0:
+        if isinstance(operand, syntax.DecoratedName) and operand.input == 0:
             return self._kinds.get(operand.name) == "number"
         return is_numeric(operand)
 
@@ -135,7 +135,9 @@ class Lowering:
 
     def number(self, operand: syntax.Operand) -> Expression:
         """Return the number of an operand."""
-        if isinstance(operand, syntax.VariablePath | syntax.Decorated) and not has_path(operand):
+        if isinstance(operand, syntax.VariablePath | syntax.DecoratedName) and not has_path(
+            operand
+        ):
             return self._column(operand, "number")
         value = self._value(operand)
         return value if self.is_number(operand) else ex.Call(NUMBER, (value,))
@@ -151,9 +153,9 @@ class Lowering:
                 return self.literal(value, str)
             case syntax.Constant(value):
                 return self.literal(float(value), float)
-            case syntax.Call(function, (syntax.VariablePath() | syntax.Decorated() as leaf,)) if (
-                function == TIME
-            ):
+            case syntax.Call(
+                function, (syntax.VariablePath() | syntax.DecoratedName() as leaf,)
+            ) if function == TIME:
                 return self._column(leaf, "time")
             case syntax.Call(function, arguments):
                 called = ex.Call(name_of(function), tuple(map(self._value, arguments)))
@@ -163,7 +165,7 @@ class Lowering:
                 return ex.Arithmetic(sign, self._operand(left), self._operand(right))
             case syntax.Arithmetic(sign, left, right):
                 return ex.Call(name_of(sign), (self._operand(left), self._operand(right)))
-            case syntax.VariablePath() | syntax.Decorated():
+            case syntax.VariablePath() | syntax.DecoratedName():
                 if self.is_number(operand):
                     return self._column(operand, "number")
                 column = self._column(operand, "text")
@@ -178,7 +180,7 @@ class Lowering:
                 return self.literal(operand_of(text_of(value) or ""), float)
             case syntax.Arithmetic():
                 return self._value(operand)
-            case syntax.VariablePath() | syntax.Decorated() if not has_path(operand):
+            case syntax.VariablePath() | syntax.DecoratedName() if not has_path(operand):
                 return self._column(operand, "number" if self.is_number(operand) else "decimal")
             case _:
                 return ex.Call(OPERAND, (self._value(operand),))
@@ -209,7 +211,7 @@ class Lowering:
 
     def _is_untyped(self, operand: syntax.Operand) -> bool:
         if (
-            isinstance(operand, syntax.Decorated)
+            isinstance(operand, syntax.DecoratedName)
             and operand.input == 0
             and operand.name in self._kinds
         ):

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.language import syntax
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import TIME
-from xscl.language.predicates import expect_symmetry
 from xscl.language.scope import (
     JoinScope,
     bound_names,
@@ -26,6 +25,7 @@ from xscl.language.scope import (
     variables,
     walk,
 )
+from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
 
 LONGEST = 1 << 60
@@ -52,7 +52,7 @@ class CalendarForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinForm:
     """A JOIN or FOLLOWED BY; `joins` are the numbers of its disjuncts."""
 
     left: NormalForm
@@ -63,7 +63,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class NextForm:
     """NEXT."""
 
     left: NormalForm
@@ -72,7 +72,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldForm:
     """FOLD."""
 
     left: NormalForm
@@ -106,9 +106,9 @@ class AbsenceForm:
         return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 
-OverTime: TypeAlias = "Following | Folded | AbsenceForm"
+OverTime: TypeAlias = "NextForm | FoldForm | AbsenceForm"
 """An operator over time."""
-NormalForm: TypeAlias = "Scan | CalendarForm | Joined | OverTime"
+NormalForm: TypeAlias = "Scan | CalendarForm | JoinForm | OverTime"
 """An expression; its joins have numbers, in the order of `forms`."""
 
 
@@ -214,7 +214,7 @@ def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
         match one:
             case CalendarForm(_, variable):
                 yield variable, one
-            case Folded(folding=folding):
+            case FoldForm(folding=folding):
                 yield from ((name, one) for name, _ in folding.aggregates)
             case _:
                 pass
@@ -258,12 +258,12 @@ class _Reader:
             case syntax.Next():
                 left, right, scope = self._inputs(expression)
                 predicate = self._resolved(expression.predicate, scope)
-                return Following(left, right, predicate)
+                return NextForm(left, right, predicate)
             case syntax.Fold():
                 left, right, scope = self._inputs(expression)
                 found = folding(expression, scope)
                 self.mentioned.extend(found.mentioned)
-                return Folded(left, right, found)
+                return FoldForm(left, right, found)
             case _:
                 assert_never(expression)
 
@@ -271,9 +271,9 @@ class _Reader:
         """Raise for a variable in a constructor that nothing binds."""
         for embedded in walk(select):
             match embedded:
-                case syntax.Embedded(variable):
+                case syntax.EmbeddedPath(variable):
                     names = [variable]
-                case syntax.Computed(operand):
+                case syntax.EmbeddedOperand(operand):
                     names = variables(operand)
                 case _:
                     continue
@@ -323,10 +323,10 @@ class _Reader:
         left, right, scope = self._inputs(expression, are_joined=True)
         predicate = self._resolved(expression.predicate, scope, paths=True)
         if expression.operator is SYMMETRIC_JOIN:
-            expect_symmetry(expression, predicate, self.source)
+            _expect_symmetry(expression, predicate, self.source)
         sides, relation = (self._side(left), self._side(right)), expression.relation
         found = value_joins(predicate, sides, relation, self.source, expression.span)
-        return Joined(left, right, predicate, relation, tuple(map(self._numbered, found)))
+        return JoinForm(left, right, predicate, relation, tuple(map(self._numbered, found)))
 
     def _side(self, form: NormalForm) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
@@ -393,7 +393,7 @@ def folding(fold: syntax.Fold, scope: JoinScope) -> Folding:
     used = [
         leaf
         for leaf in leaves((predicate, again, aggregates))
-        if isinstance(leaf, syntax.Decorated)
+        if isinstance(leaf, syntax.DecoratedName)
     ]
     read = {leaf.name for leaf in used if leaf.input == 0} | set(names.aggregates)
     begins = {name: first for name in read if (first := names.first(name)) is not None}
@@ -404,7 +404,7 @@ def folding(fold: syntax.Fold, scope: JoinScope) -> Folding:
             raise fault(scope.source, leaf.span, message, hint)
     for one in walk((predicate, again, aggregates)):
         match one:
-            case syntax.Call(function, (syntax.Decorated(0, name) as leaf,)) if (
+            case syntax.Call(function, (syntax.DecoratedName(0, name) as leaf,)) if (
                 function == TIME and name in names.aggregates
             ):
                 message = f"the aggregate {name!r} is of no document, and has no time"
@@ -435,16 +435,89 @@ class _FoldNames:
                 if path != syntax.Path():
                     raise self.scope.unsupported_path(leaf.span)
                 if name in self.aggregates:
-                    return syntax.Decorated(0, name, leaf.span)
-                return syntax.Decorated(self.scope.side(name, leaf.span), name, leaf.span)
-            case syntax.Decorated(0, name):
+                    return syntax.DecoratedName(0, name, leaf.span)
+                return syntax.DecoratedName(self.scope.side(name, leaf.span), name, leaf.span)
+            case syntax.DecoratedName(0, name):
                 if name not in self.aggregates and name not in self.scope.right:
                     known = (*self.aggregates, *self.scope.right)
                     hint = near_miss(name, known)
                     message = f"'$.{name}' is neither an aggregate nor a variable on the right"
                     raise fault(self.scope.source, leaf.span, message, hint)
                 return leaf
-            case syntax.Decorated(side, name):
+            case syntax.DecoratedName(side, name):
                 return replace(leaf, name=self.scope.own_name(side, name, leaf.span))
             case _:
                 return leaf
+
+
+# -- Symmetric joins -------------------------------------------------------------------------
+
+# A symmetric join has one block on both sides.  If its predicate says the same of either order, a
+# pair and the exchanged pair are results together, and one of them is enough.
+
+_COMMUTATIVE = ("+", "*", "jaccard")
+
+
+def _expect_symmetry(join: syntax.Join, predicate: syntax.Predicate | None, source: str) -> None:
+    """Raise QueryError for a symmetric join whose sides cannot be exchanged.
+
+    `predicate` is that of the join, its variables by their own names.
+    """
+    sides = join.left, join.right
+    left, right = rewritten(sides, _without_variable)
+    blocks = all(isinstance(side, syntax.Block) and not side.is_calendar for side in sides)
+    if not blocks or left != right:
+        message = "the sides of SYMMETRIC JOIN are not one block"
+        hint = "write the same block on both sides, with other variables; or JOIN"
+        raise fault(source, join.span, message, hint)
+    names: dict[str, str] = {}
+    for one, other in zip(*map(_variables, sides), strict=True):
+        names |= {one: other, other: one}
+
+    def exchanged(leaf: Any) -> Any:
+        if isinstance(leaf, syntax.VariablePath):
+            return replace(leaf, variable=names[leaf.variable])
+        return leaf
+
+    parts = (
+        predicate.parts if isinstance(predicate, syntax.And) else (predicate,) if predicate else ()
+    )
+    known = set(map(_canonical, parts))
+    for part in parts:
+        if _canonical(rewritten(part, exchanged)) not in known:
+            message = f"{unparse(part)} is not the same when the sides are exchanged"
+            hint = "compare both sides alike, as in t1 = t2; or write JOIN"
+            raise fault(source, join.span, f"in SYMMETRIC JOIN {message}", hint)
+
+
+def _variables(side: object) -> list[str]:
+    """Return the variable of each step, "" where it has none."""
+    return [step.variable or "" for step in walk(side) if isinstance(step, syntax.Step)]
+
+
+def _without_variable(node: Any) -> Any:
+    return replace(node, variable=None) if isinstance(node, syntax.Step) else node
+
+
+def _canonical(node: syntax.Predicate | syntax.Operand) -> str:
+    """Return the text of a predicate or an operand, the same for both orders of equal meaning."""
+    match node:
+        case syntax.And(parts) | syntax.Or(parts):
+            return f"{type(node).__name__}({sorted(map(_canonical, parts))})"
+        case syntax.Not(part):
+            return f"not({_canonical(part)})"
+        case syntax.Comparison(operator, left, right):
+            one, other = _canonical(left), _canonical(right)
+            return min(f"{one} {operator} {other}", f"{other} {syntax.MIRRORED[operator]} {one}")
+        case syntax.Call("abs", (syntax.Arithmetic("-", left, right),)):
+            return f"distance({sorted([_canonical(left), _canonical(right)])})"
+        case syntax.Call(function, operands):
+            return _applied(function, [_canonical(one) for one in operands])
+        case syntax.Arithmetic(operator, left, right):
+            return _applied(operator, [_canonical(left), _canonical(right)])
+        case _:
+            return unparse(node)
+
+
+def _applied(function: str, operands: list[str]) -> str:
+    return f"{function}({sorted(operands) if function in _COMMUTATIVE else operands})"

@@ -87,16 +87,16 @@ def parse_operand(text: str) -> syntax.Operand:
 
 def _embedded(
     declared: Mapping[str, str], source: str, span: syntax.Span
-) -> syntax.Embedded | syntax.Computed:
+) -> syntax.EmbeddedPath | syntax.EmbeddedOperand:
     """Return the expression in braces of a constructor: a variable, a path, string() of it."""
     operand = Formulas(source, declared).operand(read(source, "formula_start", span).children[0])
     match operand:
         case syntax.VariablePath(variable, path):
-            return syntax.Embedded(variable, path, False, operand.span)
+            return syntax.EmbeddedPath(variable, path, False, operand.span)
         case syntax.Call("string", (syntax.VariablePath(variable, path),)):
-            return syntax.Embedded(variable, path, True, operand.span)
+            return syntax.EmbeddedPath(variable, path, True, operand.span)
         case _ if any(True for _ in variables(operand)) and not _decorated(operand):
-            return syntax.Computed(operand, operand.span)
+            return syntax.EmbeddedOperand(operand, operand.span)
         case _:
             raise fault(
                 source,
@@ -107,7 +107,7 @@ def _embedded(
 
 
 def _decorated(operand: syntax.Operand) -> bool:
-    return any(isinstance(leaf, syntax.Decorated) for leaf in leaves(operand))
+    return any(isinstance(leaf, syntax.DecoratedName) for leaf in leaves(operand))
 
 
 def parse_window(text: str) -> int:

@@ -19,6 +19,7 @@ from cep_core.algebra.expressions import Function
 from xscl.errors import NotSupported, QueryError
 from xscl.language import syntax
 from xscl.language.calendars import calendar_block
+from xscl.language.conditions import as_condition
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import (
     DATE_TIME,
@@ -33,7 +34,6 @@ from xscl.language.functions import (
 )
 from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
-from xscl.language.predicates import as_condition
 from xscl.language.scope import binds, walk
 
 LarkNode: TypeAlias = "Tree[Token] | Token"
@@ -422,7 +422,7 @@ class Formulas:
             case "decorated":
                 text = str(tree.children[0])
                 number, _, name = text[1:].partition(".")
-                return syntax.Decorated(int(number or 0), name, span)
+                return syntax.DecoratedName(int(number or 0), name, span)
             case "arithmetic":
                 left, sign, right = tree.children
                 operator = cast(Any, str(sign).lower())
@@ -561,7 +561,7 @@ def _has_duration(operands: tuple[syntax.Operand, ...]) -> bool:
 
 def _is_name(operand: syntax.Operand) -> bool:
     """Return True for a variable without a path."""
-    return isinstance(operand, syntax.Decorated) or (
+    return isinstance(operand, syntax.DecoratedName) or (
         isinstance(operand, syntax.VariablePath) and operand.path == syntax.Path()
     )
 
@@ -572,7 +572,7 @@ def _as_times(operand: syntax.Operand) -> syntax.Operand:
     So are the two sides of a difference that is divided or multiplied.
     """
     match operand:
-        case syntax.VariablePath() | syntax.Decorated():
+        case syntax.VariablePath() | syntax.DecoratedName():
             return syntax.Call(DATE_TIME, (operand,), operand.span)
         case syntax.Arithmetic("+" | "-", left, right):
             return replace(operand, left=_as_times(left), right=_as_times(right))

@@ -80,12 +80,12 @@ def binds(node: object) -> bool:
     return next(bound_steps(node), None) is not None
 
 
-def leaves(node: object) -> Iterator[syntax.VariablePath | syntax.Decorated | syntax.Constant]:
+def leaves(node: object) -> Iterator[syntax.VariablePath | syntax.DecoratedName | syntax.Constant]:
     """Yield the names and constants of predicates and operands, from left to right."""
     return (
         one
         for one in walk(node)
-        if isinstance(one, syntax.VariablePath | syntax.Decorated | syntax.Constant)
+        if isinstance(one, syntax.VariablePath | syntax.DecoratedName | syntax.Constant)
     )
 
 
@@ -180,11 +180,11 @@ class JoinScope:
             case syntax.VariablePath(name):
                 self.side(name, leaf.span)
                 return leaf
-            case syntax.Decorated(0, _):
+            case syntax.DecoratedName(0, _):
                 raise fault(
                     self.source, leaf.span, "'$.' is the last row of a FOLD", "write $1. or $2."
                 )
-            case syntax.Decorated(side, name):
+            case syntax.DecoratedName(side, name):
                 return syntax.VariablePath(self.own_name(side, name, leaf.span), span=leaf.span)
             case _:
                 return leaf
@@ -276,10 +276,12 @@ def _renamed(
     def renamed(node: Any) -> Any:
         match node:
             case (
-                syntax.Step(variable=str(name)) | syntax.VariablePath(name) | syntax.Embedded(name)
+                syntax.Step(variable=str(name))
+                | syntax.VariablePath(name)
+                | syntax.EmbeddedPath(name)
             ):
                 return replace(node, variable=names.get(name, name))
-            case syntax.Decorated(_, name):
+            case syntax.DecoratedName(_, name):
                 return replace(node, name=names.get(name, name))
             case syntax.Fold(aggregates=aggregates):
                 own = tuple((names.get(name, name), operand) for name, operand in aggregates)

@@ -31,7 +31,7 @@ _VERBS: Mapping[str, str] = {
     "matches": "matches",
 }
 _SHARED: dict[syntax.ComparisonSign, str] = {"=": "the same", "!=": "another"}
-_NAMES = syntax.VariablePath | syntax.Decorated
+_NAMES = syntax.VariablePath | syntax.DecoratedName
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
 _ALONE: Mapping[tuple[bool, bool], str] = {
@@ -158,10 +158,10 @@ class _Reading:
     def _property(self, operand: syntax.Operand) -> str:
         """Return an operand with the names of nodes in place of variables; empty for others."""
         named = any(
-            isinstance(leaf, syntax.VariablePath | syntax.Decorated) for leaf in leaves(operand)
+            isinstance(leaf, syntax.VariablePath | syntax.DecoratedName) for leaf in leaves(operand)
         )
         if not named or any(
-            isinstance(one, syntax.Decorated) and not one.input for one in walk(operand)
+            isinstance(one, syntax.DecoratedName) and not one.input for one in walk(operand)
         ):
             return ""
         return unparse(rewritten(operand, self._named))
@@ -169,9 +169,9 @@ class _Reading:
     def _named(self, leaf: syntax.Operand) -> syntax.Operand:
         return syntax.VariablePath(self._leaf(leaf)) if isinstance(leaf, _NAMES) else leaf
 
-    def _leaf(self, leaf: syntax.VariablePath | syntax.Decorated) -> str:
+    def _leaf(self, leaf: syntax.VariablePath | syntax.DecoratedName) -> str:
         """Return the name of the node that a variable or a path leads to."""
-        if isinstance(leaf, syntax.Decorated):  # the left one of two equal names has a suffix
+        if isinstance(leaf, syntax.DecoratedName):  # the left one of two equal names has a suffix
             left = self._places.get(f"{leaf.name}_1", (0, leaf.name))
             return self._places.get(leaf.name, left)[1]
         if leaf.path.steps:
@@ -201,7 +201,7 @@ class _Reading:
                 number, _ = self._places[variable]
                 whose = "its" if number == last else f"the {_ordinal(number)}'s"
                 return f"{whose} {self._leaf(operand)}"
-            case syntax.Decorated(number):
+            case syntax.DecoratedName(number):
                 return f"{_WHOSE[number]} {self._leaf(operand)}"
             case syntax.Call(function, arguments):
                 return f"{function}({', '.join(self._value(one, last) for one in arguments)})"

@@ -181,7 +181,7 @@ class VariablePath:
 
 
 @dataclass(frozen=True, slots=True)
-class Decorated:
+class DecoratedName:
     """An attribute of the left (1) or right (2) input, or of the last instance (0)."""
 
     input: int
@@ -210,7 +210,7 @@ class Arithmetic:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-Operand: TypeAlias = "VariablePath | Decorated | Constant | Call | Arithmetic"
+Operand: TypeAlias = "VariablePath | DecoratedName | Constant | Call | Arithmetic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ StreamExpression: TypeAlias = "Block | Join | Next | Fold | Query"
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedPath:
     """`{x}`, `{x/title}` or `{string(x)}` in a constructor."""
 
     variable: str
@@ -337,14 +337,14 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class EmbeddedOperand:
     """`{lower-case(x)}` in a constructor: the values of an operand over variables, as text."""
 
     operand: Operand
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-ConstructorPart: TypeAlias = "str | Embedded | Computed"
+ConstructorPart: TypeAlias = "str | EmbeddedPath | EmbeddedOperand"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def unparse(node: Printable) -> str:
             return f"{unparse(left)} {operator} {unparse(right)}"
         case syntax.VariablePath(variable, path):
             return (variable or ".") + _rest(path)
-        case syntax.Decorated(number, name):
+        case syntax.DecoratedName(number, name):
             return f"${number or ''}.{name}"
         case syntax.Constant(value):
             return literal(value)
@@ -274,7 +274,7 @@ def _element(element: syntax.Element, outer: Mapping[str, str], default: str = "
 def _part(part: syntax.ConstructorPart) -> str:
     if isinstance(part, str):
         return part.translate(_TEXT)
-    if isinstance(part, syntax.Computed):
+    if isinstance(part, syntax.EmbeddedOperand):
         return f"{{{unparse(part.operand)}}}"
     inner = part.variable + _rest(part.path)
     return f"{{string({inner})}}" if part.as_string else f"{{{inner}}}"

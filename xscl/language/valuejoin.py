@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 from cep_core import algebra
 from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED, TemporalRelation
+from xscl.language.conditions import as_condition
 from xscl.language.faults import fault
 from xscl.language.functions import (
     COMPARED_BY,
@@ -32,7 +33,6 @@ from xscl.language.functions import (
     OPERANDS,
     TIME,
 )
-from xscl.language.predicates import as_condition
 from xscl.language.scope import here, leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
@@ -43,7 +43,7 @@ from xscl.language.syntax import (
     Comparison,
     Condition,
     Constant,
-    Decorated,
+    DecoratedName,
     Exists,
     NameTest,
     Not,
@@ -452,7 +452,7 @@ def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple
 
 def is_untyped(operand: Operand) -> bool:
     """Return True for a value of a document, which has no type: it is what its text is."""
-    return isinstance(operand, VariablePath | Decorated)
+    return isinstance(operand, VariablePath | DecoratedName)
 
 
 def is_numeric(operand: Operand) -> bool:
@@ -464,7 +464,7 @@ def is_numeric(operand: Operand) -> bool:
             return True
         case Call(function):
             return DEFINING[function].result in NUMERIC
-        case VariablePath() | Decorated():
+        case VariablePath() | DecoratedName():
             return False
         case _:
             assert_never(operand)

@@ -310,7 +310,7 @@ class PlanShape:
         match self.form:
             case nf.Scan():
                 return self.joins[0]
-            case nf.Joined(nf.Scan(), nf.Scan(), joins=(_,)) if self.joins[0].residual is None:
+            case nf.JoinForm(nf.Scan(), nf.Scan(), joins=(_,)) if self.joins[0].residual is None:
                 return self.joins[0]
             case _:
                 return None

@@ -20,7 +20,7 @@ import pyarrow as pa
 import cep_core
 from cep_core import Schema, is_calendar
 from cep_core.plan import (
-    Awaited,
+    AwaitedTimes,
     Builder,
     MOp,
     Plan,
@@ -65,7 +65,7 @@ class _AwaitedBy(NamedTuple):
     """The lanes and calendars on which some subscriptions wait."""
 
     subscriptions: Sequence[Subscription]
-    lanes: Awaited
+    lanes: AwaitedTimes
     calendars: frozenset[str]
 
 
@@ -136,7 +136,7 @@ class Dataflow:
             cuts,
         )
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
-        self._awaited = _AwaitedBy((), Awaited(()), frozenset())
+        self._awaited = _AwaitedBy((), AwaitedTimes(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:
         def xpath_scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -310,7 +310,7 @@ class Dataflow:
         if (due or instants) and self._awaited.subscriptions is not by:
             operators = (operator for one in by for operator in self.subscribed.operators(one))
             read = frozenset(stream for one in by for stream in one.reads if is_calendar(stream))
-            self._awaited = _AwaitedBy(by, Awaited(operators), read)
+            self._awaited = _AwaitedBy(by, AwaitedTimes(operators), read)
         if instants and overdue(self.core.next_instant(self._awaited.calendars), 0):
             return True
         return any(overdue(self._awaited.lanes.first(lane), lane.lateness) for lane in due)

@@ -24,7 +24,7 @@ from cep_core.plan import VALUES, Operator, Row, Wanted
 from xscl.documents.composite_events import Composite
 from xscl.documents.results import Subscription
 from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
-from xscl.language.syntax import Element, Embedded
+from xscl.language.syntax import Element, EmbeddedPath
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.operators.events import READERS, Records
 from xscl.store.queries.tables import EARLIEST
@@ -79,7 +79,7 @@ def published_schema(query: CompiledQuery) -> Schema | None:
         match child:
             case Element():
                 found.append(_local(child.name))
-            case Embedded(as_string=False):
+            case EmbeddedPath(as_string=False):
                 found.append(_copied(child, query))
             case _:
                 pass  # text between the leaves
@@ -91,7 +91,7 @@ def _local(name: str) -> str:
     return name.rpartition("}")[2]
 
 
-def _copied(embedded: Embedded, query: CompiledQuery) -> str:
+def _copied(embedded: EmbeddedPath, query: CompiledQuery) -> str:
     """Return the name of the elements that are copied; "" if it is not known, or they are none."""
     steps = embedded.path.steps or [
         node.step

@@ -55,20 +55,20 @@ def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
 def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
     for part in nf.forms(query.normal.form):
         match part:
-            case nf.Joined(joins=numbers):
+            case nf.JoinForm(joins=numbers):
                 for join in map(query.joins.__getitem__, numbers):
                     for edge in join.graph.edges:
                         both = [*_node(join, edge.left), *_node(join, edge.right)]
                         yield both, edge.operator == "="
                     yield from _of_predicate(join.residual)
-            case nf.Folded(folding=folding):
+            case nf.FoldForm(folding=folding):
                 begins = dict(folding.begins)
                 for predicate in (folding.predicate, folding.again):
                     for places, is_equal in _of_predicate(predicate):
                         named = [place.variable for place in places]
                         first = [ComparedOperand(begins[name]) for name in named if name in begins]
                         yield [*places, *first], is_equal
-            case nf.Following(predicate=predicate) | nf.AbsenceForm(predicate=predicate):
+            case nf.NextForm(predicate=predicate) | nf.AbsenceForm(predicate=predicate):
                 yield from _of_predicate(predicate)
             case _:
                 pass  # blocks and calendars

@@ -220,9 +220,9 @@ class _Lowering:
                 return self._read(part)
             case nf.CalendarForm():
                 return self._instants(part)
-            case nf.Joined():
+            case nf.JoinForm():
                 return self._joined(part)
-            case nf.Following() | nf.Folded() | nf.AbsenceForm():
+            case nf.NextForm() | nf.FoldForm() | nf.AbsenceForm():
                 return self._timed(part)
             case _:
                 assert_never(part)
@@ -250,7 +250,7 @@ class _Lowering:
     def _documents(self, component: int) -> PlannedStream:
         return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: nf.Joined) -> PlannedStream:
+    def _joined(self, part: nf.JoinForm) -> PlannedStream:
         inner = [
             side if isinstance(side, nf.Scan) else self.lower(side)
             for side in (part.left, part.right)
@@ -275,7 +275,7 @@ class _Lowering:
 
     def _refined(
         self,
-        part: nf.Joined,
+        part: nf.JoinForm,
         found: list[tuple[Operator, RowOfRT, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -338,7 +338,7 @@ class _Lowering:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, nf.Following | nf.Folded | nf.AbsenceForm)
+            one.waits and not isinstance(below, nf.NextForm | nf.FoldForm | nf.AbsenceForm)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part, left.names, right.names, versions=self._updates)
@@ -395,8 +395,8 @@ class _Lowering:
         )
         asked = Wanted("collect", layout, (operator,), width=1)
         collected = self._planner.insert(self.planned, asked)
-        own = part.folding.aggregates if isinstance(part, nf.Folded) else ()
-        number = self._number(_definition(part, left, right, made, self._bound(operator)))
+        own = part.folding.aggregates if isinstance(part, nf.FoldForm) else ()
+        number = self._number(_definition(left, right, made, self._bound(operator)))
         return PlannedStream(
             collected,
             number,
@@ -413,12 +413,10 @@ class _Lowering:
         return f"{lane} {asked.since} {self._updates}"
 
 
-def _definition(
-    part: nf.OverTime, left: PlannedStream, right: PlannedStream, made: Timing, bound: str
-) -> str:
+def _definition(left: PlannedStream, right: PlannedStream, made: Timing, bound: str) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
-    return f"{type(part).__name__} {inputs} {made.node!r} {literals} {bound}"
+    return f"{inputs} {made.node!r} {literals} {bound}"
 
 
 def _in_order(

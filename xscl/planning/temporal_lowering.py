@@ -21,8 +21,8 @@ from templates.model.join_graph import Measure, TemporalRelation
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
-from xscl.language.normalform import AbsenceForm, Folded, Following, OverTime
-from xscl.language.syntax import Decorated, Predicate, VariablePath
+from xscl.language.normalform import AbsenceForm, FoldForm, NextForm, OverTime
+from xscl.language.syntax import DecoratedName, Predicate, VariablePath
 from xscl.language.valuejoin import is_untyped
 
 LEFT, RIGHT = "left", "right"
@@ -88,11 +88,11 @@ def timing(
     """
     writer = _Writer(InputColumns(left), InputColumns(right), versions)
     match form:
-        case Following(predicate=predicate):
+        case NextForm(predicate=predicate):
             return writer.following(predicate)
         case AbsenceForm():
             return writer.absent(form)
-        case Folded():
+        case FoldForm():
             return writer.folded(form)
         case _:
             assert_never(form)
@@ -147,7 +147,7 @@ class _Writer:
         node = OuterJoin(left, right, _all(conditions), lower, upper, form.alone, schema)
         return self._made(node, (0, len(self._left.schema)), ())
 
-    def folded(self, form: Folded) -> Timing:
+    def folded(self, form: FoldForm) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""
         for _ in range(2):
             self._lowering.literals.clear()
@@ -156,7 +156,7 @@ class _Writer:
         aggregates = range(first + len(self._right.schema), len(node.schema))
         return self._made(node, (0, first), tuple(aggregates))
 
-    def _iterate(self, form: Folded) -> Iterate:
+    def _iterate(self, form: FoldForm) -> Iterate:
         folding = form.folding
         begins = dict(folding.begins)
         for name, operand in folding.aggregates:
@@ -234,19 +234,19 @@ class _Writer:
     def _differ(self, place: int) -> Expression:
         return ex.Not(ex.Call(SHARED, (Column(1, place), Column(2, 0))))
 
-    def _column(self, operand: VariablePath | Decorated, kind: ColumnKind) -> Expression:
+    def _column(self, operand: VariablePath | DecoratedName, kind: ColumnKind) -> Expression:
         first, last = len(self._left.schema), len(self._left.schema) + len(self._right.schema)
         match operand:
             case VariablePath(name):
                 side: RowSide = 1 if name in self._left.names else 2
                 return Column(side, (self._left if side == 1 else self._right).at(name, kind))
-            case Decorated(1, name):
+            case DecoratedName(1, name):
                 return Column(1, self._left.at(name, kind))
-            case Decorated(2, name):
+            case DecoratedName(2, name):
                 return Column(2, self._right.at(name, kind))
-            case Decorated(_, name) if name in self._aggregates:
+            case DecoratedName(_, name) if name in self._aggregates:
                 return Column(1, last + self._aggregates[name])
-            case Decorated(_, name):
+            case DecoratedName(_, name):
                 return Column(1, first + self._right.at(name, kind))
             case _:
                 assert_never(operand)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lxml import etree
 
 from xscl.language.scope import variables
-from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded, Path
+from xscl.language.syntax import ConstructorPart, Element, EmbeddedOperand, EmbeddedPath, Path
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.conditions.residual import texts_over
 from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
@@ -47,7 +47,7 @@ class Room:
         if self._taken > self.most:
             raise OutputTooLarge(self._taken)
 
-    def items(self, embedded: Embedded) -> list[Item]:
+    def items(self, embedded: EmbeddedPath) -> list[Item]:
         """Return the items of an embedded expression."""
         wanted = embedded.variable, embedded.path
         if (found := self._found.get(wanted)) is None:
@@ -116,7 +116,7 @@ def _fixed_size(constructor: Element, room: Room) -> int:
         if isinstance(child, Element):
             size += _fixed_size(child, room)
         else:
-            as_text = isinstance(child, Embedded) and child.as_string
+            as_text = isinstance(child, EmbeddedPath) and child.as_string
             size += _size(child, room, as_text=as_text)
     return size
 
@@ -125,7 +125,7 @@ def _size(part: ConstructorPart, room: Room, *, as_text: bool) -> int:
     match part:
         case str():
             return _written(part)
-        case Embedded():
+        case EmbeddedPath():
             items = room.items(part)[: 1 if part.as_string else None]
             return sum(room.size(item, as_text=as_text) + as_text for item in items)
         case _:
@@ -140,7 +140,7 @@ def _constructed(constructor: Element, room: Room) -> etree._Element:
         match child:
             case Element():
                 element.append(_constructed(child, room))
-            case Embedded(as_string=False):
+            case EmbeddedPath(as_string=False):
                 for item in room.items(child):
                     _append(element, item)
             case _:
@@ -162,7 +162,7 @@ def _text(part: ConstructorPart, room: Room) -> str:
     """Return literal text, the first string of `{string(x)}`, or all of `{x}`, blanks between."""
     if isinstance(part, str):
         return part
-    if isinstance(part, Computed):
+    if isinstance(part, EmbeddedOperand):
         made = " ".join(texts_over(part.operand)(room.first(variables(part.operand))))
         room.take(_written(made))
         return made

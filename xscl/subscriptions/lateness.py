@@ -29,7 +29,7 @@ from templates.columns.columns import table_of
 from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
-from xscl.language.normalform import Joined, forms, read_components
+from xscl.language.normalform import JoinForm, forms, read_components
 from xscl.planning.compile import CompiledQuery
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -106,7 +106,7 @@ def _of_query(
 ) -> Iterator[tuple[int, int]]:
     """Yield components, each with a bound."""
     for part in forms(query.normal.form):
-        if isinstance(part, Joined) and part.relation.window is not None:
+        if isinstance(part, JoinForm) and part.relation.window is not None:
             late = max(lateness(streams[component]) for component in read_components(part))
             delays = part.relation.delays(part.relation.keep(late))
             for side, bound in zip((part.left, part.right), delays, strict=True):

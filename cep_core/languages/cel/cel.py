@@ -24,10 +24,10 @@ from cep_core.errors import AlgebraError, Extent, QueryError, SchemaFault
 from cep_core.events import Schema
 from cep_core.languages.formula import NameScope, Own, arguments, formula
 from cep_core.languages.names import (
-    Grouped,
+    AlgebraQuery,
+    GroupedColumns,
     Iterations,
     OneStream,
-    Prepared,
     ResultItem,
     StreamCatalog,
     TwoStreams,
@@ -47,7 +47,7 @@ KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTAN
 
 def read(
     reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
-) -> Prepared:
+) -> AlgebraQuery:
     """Parse a query into algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -61,7 +61,7 @@ class _Parser:
     reads: dict[str, None] = field(default_factory=dict)
     published: list[LanguageToken] = field(default_factory=list)
 
-    def whole(self) -> Prepared:
+    def whole(self) -> AlgebraQuery:
         """Parse the whole text."""
         if not self.reader.is_word("SELECT", "FROM"):
             raise self.reader.expected("SELECT or FROM")
@@ -77,7 +77,7 @@ class _Parser:
                 raise AlgebraError(message, span=token.span)
             if token.text in [other.text for other in self.published[:place]]:
                 raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
-        return Prepared(node, publishes, self.inner, tuple(self.reads))
+        return AlgebraQuery(node, publishes, self.inner, tuple(self.reads))
 
     # -- queries ---------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class _Parser:
         group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
         nested = refused(self.functions, _NOT_HERE, "{} cannot be inside another aggregate")
         calls = Calls(scope, len(group_by), nested)
-        grouped = Grouped(source.schema, group_by)
+        grouped = GroupedColumns(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
@@ -183,7 +183,9 @@ class _Parser:
         names = [one.name for one in columns]
         return replace(node, schema=schema_of(names, node.schema.types, repeated(columns)))
 
-    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> ResultItem:
+    def _aggregate_item(
+        self, item: TokenReader, grouped: GroupedColumns, calls: Calls
+    ) -> ResultItem:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
         if item.is_sign("*"):

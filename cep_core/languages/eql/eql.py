@@ -51,7 +51,7 @@ from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.eql.operands import OperandReader
 from cep_core.languages.eql.scopes import Scopes
 from cep_core.languages.formula import formula
-from cep_core.languages.names import Prepared, ResultItem, StreamCatalog, unknown
+from cep_core.languages.names import AlgebraQuery, ResultItem, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.components import TIMES, ReadPattern
 from cep_core.languages.sase.lowering import clauses, require_partition
@@ -69,7 +69,7 @@ _CLAUSES = "a comma, WITHIN, AFTER MATCH, PUBLISH in this order or the end"
 
 def read(
     reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, ex.Function]
-) -> Prepared:
+) -> AlgebraQuery:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     reader.expect_word("SELECT")
     if reader.tokens[-2].text == ";":  # ends the query, and is no operator
@@ -98,7 +98,7 @@ class _Query:
     def __post_init__(self) -> None:
         self.values = ValueReader(self.variables, self.functions)
 
-    def read(self, items: Sequence[TokenReader], operands: OperandReader) -> Prepared:
+    def read(self, items: Sequence[TokenReader], operands: OperandReader) -> AlgebraQuery:
         """Read the clauses behind the pattern, then what SELECT lists."""
         reader = self.reader
         simultaneous = reader.take_word("NONSTRICT")
@@ -120,7 +120,7 @@ class _Query:
             *(self._selection(items), self.span, partition, rules),
         )
         node = scopes.lowered(operands.in_order())
-        return Prepared(node, publishes, {}, tuple(operands.reads))
+        return AlgebraQuery(node, publishes, {}, tuple(operands.reads))
 
     def _alias_hint(self) -> str | None:
         token = self.reader.token

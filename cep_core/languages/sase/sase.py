@@ -44,7 +44,7 @@ from cep_core.algebra.expressions import TRUE, Column, Expression, Function
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula, is_attribute
-from cep_core.languages.names import Prepared, ResultItem, StreamCatalog
+from cep_core.languages.names import AlgebraQuery, ResultItem, StreamCatalog
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.components import KEYWORDS as KEYWORDS
 from cep_core.languages.sase.components import TIMES, ComponentReader, take_brackets
@@ -69,7 +69,7 @@ LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
 def read(
     reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
-) -> Prepared:
+) -> AlgebraQuery:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -84,7 +84,7 @@ class _Parser:
     strategy: LanguageToken = field(default_factory=lambda: LanguageToken("end", "", 0, 0))
     values: ValueReader = field(default_factory=lambda: ValueReader(Variables(()), {}))
 
-    def whole(self) -> Prepared:
+    def whole(self) -> AlgebraQuery:
         """Read the text."""
         reader = self.reader
         reader.expect_word("EVENT")
@@ -106,7 +106,7 @@ class _Parser:
         reader.take_sign(";")
         self._refuse_strategy()
         reader.expect_end(_CLAUSES)
-        return Prepared(lowering.lowered(condition, items), publishes, {}, tuple(self.reads))
+        return AlgebraQuery(lowering.lowered(condition, items), publishes, {}, tuple(self.reads))
 
     def _refuse_strategy(self) -> None:
         """Raise QueryError at a strategy: it has been read where it may stand."""

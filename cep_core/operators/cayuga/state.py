@@ -295,7 +295,7 @@ def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
     return last
 
 
-class Ranked(NamedTuple):
+class RankedFilter(NamedTuple):
     """The definition of a sequence; with a column it takes the right rows of its least value."""
 
     filter: BoundPredicate
@@ -306,7 +306,7 @@ class SequenceMOp(StateMOp):
     """Sequences of the same predicate, over streams of one left channel and one right stream."""
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
-        filter, column = cast(Ranked, first.definition)
+        filter, column = cast(RankedFilter, first.definition)
         super().__init__(first, number, filter, index)
         self._rank = None if column is None else VALUES + column
         self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by instance, of the epoch

@@ -101,7 +101,7 @@ def add_run(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
     return False
 
 
-class Discarded(NamedTuple):
+class DiscardedRuns(NamedTuple):
     """An order to discard the runs of a partition that begin between two events."""
 
     mask: int  # for these queries
@@ -132,7 +132,7 @@ class Policies:
         # By partition and slot: no first event that begins up to that time.  They are kept for
         # ever: an event may have begun long before it ends, and a partition may come again.
         self.closed: dict[Any, dict[int, int]] = {}
-        self._discarded: list[Discarded] = []
+        self._discarded: list[DiscardedRuns] = []
 
     @property
     def discards(self) -> int:
@@ -187,18 +187,18 @@ class Policies:
         targets = [place_of(row) for component, row in run.taken if component == self._target]
         match self.policy:
             case "to next":
-                self._discarded.append(Discarded(mask, key, first, first, True))
+                self._discarded.append(DiscardedRuns(mask, key, first, first, True))
             case "past last":
-                self._discarded.append(Discarded(mask, key, first, last, True))
+                self._discarded.append(DiscardedRuns(mask, key, first, last, True))
             case "to first" if targets:
-                self._discarded.append(Discarded(mask, key, first, min(targets), False))
+                self._discarded.append(DiscardedRuns(mask, key, first, min(targets), False))
             case "to last" if targets:
-                self._discarded.append(Discarded(mask, key, first, max(targets), False))
+                self._discarded.append(DiscardedRuns(mask, key, first, max(targets), False))
             case "first only" | "restart":
                 until = END if self.policy == "first only" else end
                 self.close(key, mask, until)
                 low, high = (BEGINNING, 0, 0), (END, END, END)
-                self._discarded.append(Discarded(mask, key, low, high, True))
+                self._discarded.append(DiscardedRuns(mask, key, low, high, True))
             case _:
                 return
 

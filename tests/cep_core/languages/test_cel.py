@@ -41,7 +41,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import QueryError
 from cep_core.events import Schema
-from cep_core.languages import LANGUAGES, Prepared
+from cep_core.languages import LANGUAGES, AlgebraQuery
 from cep_core.languages.tokens import split
 
 TICKS = 10  # a second
@@ -69,7 +69,7 @@ class Streams:
         return None
 
 
-def prepared(text: str) -> Prepared:
+def prepared(text: str) -> AlgebraQuery:
     return LANGUAGES["cel"].prepare(text, Streams(), TICKS, FUNCTIONS)
 
 

@@ -12,7 +12,14 @@ from lxml import etree
 
 from tests.examples import examples
 from xscl import Document, Engine
-from xscl.inspection.by_example import ExampleSide, Shared, differing, query_for, query_of, shared
+from xscl.inspection.by_example import (
+    ExampleSide,
+    SharedValue,
+    differing,
+    query_for,
+    query_of,
+    shared,
+)
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 
 
@@ -50,9 +57,9 @@ def test_shared_values_have_the_same_names_first() -> None:
     left = tree("<i><t>sea</t><k u='7'>gale warning</k><n>7</n></i>")
     right = tree("<o><t>Sea</t><k>gale warning</k><m>sea</m></o>")
     assert shared(left, right) == [
-        Shared(("i", "k"), ("o", "k"), "gale warning"),
-        Shared(("i", "t"), ("o", "t"), "sea", is_exact=False),
-        Shared(("i", "t"), ("o", "m"), "sea"),
+        SharedValue(("i", "k"), ("o", "k"), "gale warning"),
+        SharedValue(("i", "t"), ("o", "t"), "sea", is_exact=False),
+        SharedValue(("i", "t"), ("o", "m"), "sea"),
     ]
 
 
@@ -63,7 +70,7 @@ def test_leaves_that_differ_occur_once_in_both() -> None:
 
 
 def test_the_query_joins_what_was_chosen() -> None:
-    pairs = [Shared(("i", "t"), ("o", "m"), "sea", is_exact=False)]
+    pairs = [SharedValue(("i", "t"), ("o", "m"), "sea", is_exact=False)]
     written = query_of(ExampleSide("A", "i"), ExampleSide("B", "o"), pairs, window="3 d")
     assert written == (
         "A//i->i1[./t->t1]\n  FOLLOWED BY{lower-case(t1) = lower-case(m1), 3 d}\nB//o->o1[./m->m1]"
@@ -115,7 +122,7 @@ def test_titles_that_share_most_words_are_nearly_the_same(engine: Engine) -> Non
         f"<item><t>{title}</t><n>{number}</n></item>" for number, title in ((1, one), (2, other))
     ]
     (pair,) = shared(*map(tree, texts))
-    assert pair == Shared(("item", "t"), ("item", "t"), one, is_exact=False, nearly=True)
+    assert pair == SharedValue(("item", "t"), ("item", "t"), one, is_exact=False, nearly=True)
     side = ExampleSide(name := stream(), "item")
     query = query_of(side, side, [pair], window="1 d")
     assert "jaccard(tokens(t1), tokens(t2)) > 0.6" in query

@@ -87,15 +87,15 @@ class Examination:
             return self._absent(form, left)
         right = self._part(form.right)
         match form:
-            case nf.Joined():
+            case nf.JoinForm():
                 return self._joined(form, left, right)
             case nf.AbsenceForm():
                 if not form.relation.operator.follows:
                     self._edges.extend(repeated(left, right))
                 return self._over_time(left, right, form.predicate, form.relation)
-            case nf.Following():
+            case nf.NextForm():
                 return self._over_time(left, right, form.predicate)
-            case nf.Folded():
+            case nf.FoldForm():
                 return self._over_time(left, right, form.folding.predicate)
             case _:
                 assert_never(form)
@@ -118,7 +118,7 @@ class Examination:
         late = self._question.lateness[block.stream]
         return QuerySide(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(self, form: nf.Joined, left: QuerySide, right: QuerySide) -> QuerySide:
+    def _joined(self, form: nf.JoinForm, left: QuerySide, right: QuerySide) -> QuerySide:
         self._edges.extend(repeated(left, right))
         near = list(in_relation(form.relation, left, right))
         self._edges.extend(near)

@@ -34,7 +34,7 @@ DocumentRow: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDocument:
     """A document of the question, with its text and its nodes."""
 
     stored: StoredDocument
@@ -63,7 +63,7 @@ class WhyQuestion:
     watermark: int
     not_live: Sequence[str] = ()
     names: tuple[str, ...] = ()
-    documents: tuple[Known | None, ...] = ()
+    documents: tuple[KnownDocument | None, ...] = ()
     own_time: bool = False
     found: bool | None = None
     lost: str = ""
@@ -79,7 +79,7 @@ class WhyQuestion:
         return {place: one.tree for place, one in enumerate(self.documents) if one is not None}
 
     @property
-    def parts(self) -> tuple[Known, ...]:
+    def parts(self) -> tuple[KnownDocument, ...]:
         """The documents of a match."""
         found = (self.documents[place] for place in self.query.components)
         return tuple(one for one in found if one is not None)
@@ -91,7 +91,11 @@ class WhyQuestion:
         return began and all(one.stored.history for one in self.parts)
 
     def about(
-        self, names: Sequence[str], documents: Iterable[Known | None], found: bool, lost: str = ""
+        self,
+        names: Sequence[str],
+        documents: Iterable[KnownDocument | None],
+        found: bool,
+        lost: str = "",
     ) -> WhyQuestion:
         """Return the question about other documents; no subscription has `found` one of a query."""
         asked = replace(self, names=tuple(names), documents=tuple(documents), lost=lost)
@@ -102,7 +106,7 @@ class WhyQuestion:
         """Return the question with the documents of history as if they had come in their time."""
         return replace(self, documents=tuple(map(_in_own_time, self.documents)), own_time=True)
 
-    def unseen(self, known: Known) -> str | None:
+    def unseen(self, known: KnownDocument) -> str | None:
         """Return the reason why the subscription does not see a document; None if it does."""
         one, subscription = known.stored, self.subscription
         if subscription is None:
@@ -114,7 +118,7 @@ class WhyQuestion:
         return None
 
 
-def _in_own_time(known: Known | None) -> Known | None:
+def _in_own_time(known: KnownDocument | None) -> KnownDocument | None:
     if known is None or not known.stored.history:
         return known
     one = known.stored
@@ -170,16 +174,16 @@ def _kept(
     return tuple(by_place.get(place) for place in range(len(query.normal.blocks)))
 
 
-def known_document(row: DocumentRow, text: bytes) -> Known:
+def known_document(row: DocumentRow, text: bytes) -> KnownDocument:
     """Return a document from its row and its text."""
     others = ("streams", "hash", "xml")
     fields = {name: value for name, value in row.items() if name not in others}
     streams = tuple(row["streams"])
     document = StoredDocument(**fields, stream=streams[0])
-    return Known(document, streams, text, number_nodes(parse(text), document.ts))
+    return KnownDocument(document, streams, text, number_nodes(parse(text), document.ts))
 
 
-def _known(row: DocumentRow, read: TextReader | None) -> Known:
+def _known(row: DocumentRow, read: TextReader | None) -> KnownDocument:
     name, xml = row["id"], row["xml"]
     if xml is None and read is None:
         raise DocumentError(

@@ -14,9 +14,9 @@ from templates.model.join_graph import INFINITE, SYMMETRIC_JOIN, TemporalRelatio
 from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.reasons import Edge
 from xscl.inspection.replay import TRIED, TrialScope
-from xscl.inspection.why.question import Known, WhyQuestion, covered
+from xscl.inspection.why.question import KnownDocument, WhyQuestion, covered
 from xscl.inspection.why.values import TestedConjunct
-from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
+from xscl.language.normalform import AbsenceForm, FoldForm, NextForm, NormalForm, forms
 from xscl.language.parser import parse
 from xscl.language.syntax import Join, Query, StreamExpression
 from xscl.language.unparse import unparse
@@ -165,7 +165,7 @@ def duration(ticks: int) -> str:
 
 def is_over_time(form: NormalForm) -> bool:
     """Return True if a form contains a temporal operator."""
-    return any(isinstance(one, Following | Folded | AbsenceForm) for one in forms(form))
+    return any(isinstance(one, NextForm | FoldForm | AbsenceForm) for one in forms(form))
 
 
 def temporal_choice(question: WhyQuestion) -> Edge:
@@ -198,7 +198,7 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
     return {match.names for match in question.attempt(trial)}
 
 
-def _period(question: WhyQuestion, known: Sequence[Known]) -> tuple[int, int]:
+def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
     """Return the first and the last time that can matter; of instants, all."""
     if question.query.calendars:
         return -INFINITE, INFINITE
@@ -210,7 +210,7 @@ def _period(question: WhyQuestion, known: Sequence[Known]) -> tuple[int, int]:
 
 def _has_longest(form: NormalForm) -> bool:
     """Return True if the end of a run decides, which a document after it makes."""
-    return any(isinstance(one, Folded) and one.folding.longest for one in forms(form))
+    return any(isinstance(one, FoldForm) and one.folding.longest for one in forms(form))
 
 
 def _earliest(form: NormalForm) -> int:

@@ -162,7 +162,7 @@ class Choices:
         return all(
             isinstance(leaf, syntax.VariablePath) and leaf.variable in self._places
             for leaf in leaves(predicate)
-            if isinstance(leaf, syntax.VariablePath | syntax.Decorated)
+            if isinstance(leaf, syntax.VariablePath | syntax.DecoratedName)
         )
 
     def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
@@ -215,7 +215,7 @@ def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
 
 def _plain(leaf: Any) -> Any:
     """Return a name of FOLD without its decorator, but for values of the last row."""
-    if isinstance(leaf, syntax.Decorated) and leaf.input:
+    if isinstance(leaf, syntax.DecoratedName) and leaf.input:
         return syntax.VariablePath(leaf.name)
     return leaf
 

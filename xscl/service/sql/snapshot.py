@@ -31,7 +31,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import (
     VALUED,
-    Rebuilt,
+    RebuiltRelations,
     may_read_joins,
     may_read_values,
     rebuilt,
@@ -147,13 +147,15 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, JoinRow], viewer: Account)
     }
 
 
-def _joined(look: ReadSnapshot, rows: Mapping[int, JoinRow], *, has_joins: bool) -> Rebuilt:
+def _joined(
+    look: ReadSnapshot, rows: Mapping[int, JoinRow], *, has_joins: bool
+) -> RebuiltRelations:
     """Return the last push and the join state; with `has_joins` also those of joins elsewhere."""
     store, found = look.store, None
     if has_joins:
         found = rebuilt(store, look.pushed, look.documents_seen, look.most, qids=rows.keys())
     state = {name: store.scan(name) for name in ("binding", "times", "value")}
-    return Rebuilt(look.pushed, state) if found is None else found
+    return RebuiltRelations(look.pushed, state) if found is None else found
 
 
 def _last_push(pushed: Pushed) -> Tables:

@@ -19,22 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import NamedTuple
 
+from xscl.language import syntax
 from xscl.language.constants import Constant, ShapeMemo, filler
 from xscl.language.parser import parse_block
 from xscl.language.scope import binds, shortest
-from xscl.language.syntax import (
-    And,
-    Block,
-    Condition,
-    Exists,
-    Not,
-    Operand,
-    Or,
-    Path,
-    Residual,
-    Step,
-    ValueTest,
-)
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
@@ -45,7 +33,7 @@ from xscl.shredding.nodes.names import key_of
 class PatternNode:
     """One node of a tree pattern; `step` is without variable and with plain conditions only."""
 
-    step: Step
+    step: syntax.Step
     parent: int | None
     variable: str | None
 
@@ -67,16 +55,18 @@ class Pattern:
             current = self.nodes[current].parent
         return tuple(reversed(chain))
 
-    def definition(self, number: int, kept: Collection[int]) -> Block:
+    def definition(self, number: int, kept: Collection[int]) -> syntax.Block:
         """Return the definition of a node's variable, given the nodes that stage 2 sees."""
         chain = self.chain(number)
         visible = {above for node in kept for above in self.chain(node)}
-        return Block(self.stream, tuple(self._closed(node, visible | set(chain)) for node in chain))
+        return syntax.Block(
+            self.stream, tuple(self._closed(node, visible | set(chain)) for node in chain)
+        )
 
-    def _closed(self, number: int, visible: set[int]) -> Step:
+    def _closed(self, number: int, visible: set[int]) -> syntax.Step:
         """Return a node's step with every branch that is not visible as a condition."""
         branches = (
-            Exists(Path((self._closed(child, visible),)))
+            syntax.Exists(syntax.Path((self._closed(child, visible),)))
             for child, node in enumerate(self.nodes)
             if node.parent == number and child not in visible
         )
@@ -84,7 +74,7 @@ class Pattern:
         return replace(step, conditions=canonical((*step.conditions, *branches)))
 
 
-def pattern(block: Block) -> Pattern:
+def pattern(block: syntax.Block) -> Pattern:
     """Return the tree pattern of a block."""
     nodes: list[PatternNode] = []
     main = _grow(nodes, block.steps, None)
@@ -96,18 +86,20 @@ def definitions(found: Pattern, kept: Collection[int]) -> tuple[str, ...]:
     return tuple(unparse(found.definition(number, kept)) for number in kept)
 
 
-def _grow(nodes: list[PatternNode], steps: tuple[Step, ...], parent: int | None) -> int:
+def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int | None) -> int:
     """Append the nodes of a path and of its binding branches; return the last step's number."""
     for step in steps:
-        plain: list[Condition] = []
-        branches: list[Exists] = []
+        plain: list[syntax.Condition] = []
+        branches: list[syntax.Exists] = []
         for condition in _conjuncts(step.conditions):
-            if isinstance(condition, Exists) and binds(condition):  # no other kind does
+            if isinstance(condition, syntax.Exists) and binds(condition):  # no other kind does
                 branches.append(condition)
             else:
                 plain.append(condition)
         conditions = canonical(tuple(plain))
-        bare = Step(step.test, step.descendant, step.attribute, conditions, derived=step.derived)
+        bare = syntax.Step(
+            step.test, step.descendant, step.attribute, conditions, derived=step.derived
+        )
         nodes.append(PatternNode(bare, parent, step.variable))
         parent = len(nodes) - 1
         for branch in branches:
@@ -116,62 +108,63 @@ def _grow(nodes: list[PatternNode], steps: tuple[Step, ...], parent: int | None)
     return parent
 
 
-def _conjuncts(conditions: tuple[Condition, ...]) -> Iterator[Condition]:
+def _conjuncts(conditions: tuple[syntax.Condition, ...]) -> Iterator[syntax.Condition]:
     for condition in conditions:
-        if isinstance(condition, And):
+        if isinstance(condition, syntax.And):
             yield from _conjuncts(condition.parts)
         else:
             yield condition
 
 
-def canonical(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def canonical(conditions: tuple[syntax.Condition, ...]) -> tuple[syntax.Condition, ...]:
     """Return the conditions in a form that equal ones share: nested, sorted, each once."""
     flat = (_canonical(condition) for condition in _conjuncts(conditions))
-    distinct = {unparse(c): c for c in _conjuncts(tuple(flat)) if c != Exists(Path())}
+    distinct = {unparse(c): c for c in _conjuncts(tuple(flat)) if c != syntax.Exists(syntax.Path())}
     return tuple(distinct[text] for text in sorted(distinct))
 
 
-def _canonical(condition: Condition) -> Condition:
+def _canonical(condition: syntax.Condition) -> syntax.Condition:
     match condition:
-        case Exists(path):
+        case syntax.Exists(path):
             return _nested(path, None)
-        case ValueTest(path, operator, value, None) if condition.is_comparison:
-            tail = Path((), path.text)
-            return _nested(replace(path, text=None), ValueTest(tail, operator, value))
-        case ValueTest(path):
+        case syntax.ValueTest(path, operator, value, None) if condition.is_comparison:
+            tail = syntax.Path((), path.text)
+            return _nested(replace(path, text=None), syntax.ValueTest(tail, operator, value))
+        case syntax.ValueTest(path):
             return replace(condition, path=_canonical_path(path))
-        case Residual():
+        case syntax.Residual():
             return condition
-        case And(parts):
-            return _connected(And, canonical(parts))
-        case Or(parts):
-            each = {unparse(c): c for c in (_connected(And, canonical((p,))) for p in parts)}
-            return _connected(Or, tuple(each[text] for text in sorted(each)))
-        case Not(part):
-            return Not(_connected(And, canonical((part,))))
+        case syntax.And(parts):
+            return _connected(syntax.And, canonical(parts))
+        case syntax.Or(parts):
+            each = {unparse(c): c for c in (_connected(syntax.And, canonical((p,))) for p in parts)}
+            return _connected(syntax.Or, tuple(each[text] for text in sorted(each)))
+        case syntax.Not(part):
+            return syntax.Not(_connected(syntax.And, canonical((part,))))
 
 
 def _connected(
-    connective: type[And[Condition]] | type[Or[Condition]], parts: tuple[Condition, ...]
-) -> Condition:
+    connective: type[syntax.And[syntax.Condition]] | type[syntax.Or[syntax.Condition]],
+    parts: tuple[syntax.Condition, ...],
+) -> syntax.Condition:
     if not parts:
-        return Exists(Path())
+        return syntax.Exists(syntax.Path())
     return parts[0] if len(parts) == 1 else connective(parts)
 
 
-def _nested(path: Path, last: Condition | None) -> Condition:
+def _nested(path: syntax.Path, last: syntax.Condition | None) -> syntax.Condition:
     """Return `a[b[last]]` for the path `a/b`, and for `.` the last condition itself."""
     if not path.steps:
         if path.text is not None:
-            return Exists(path)
-        return Exists(Path()) if last is None else last
+            return syntax.Exists(path)
+        return syntax.Exists(syntax.Path()) if last is None else last
     first, rest = path.steps[0], replace(path, steps=path.steps[1:])
     inner = _nested(rest, last)
     step = replace(first, conditions=canonical((*first.conditions, inner)), variable=None)
-    return Exists(Path((step,)))
+    return syntax.Exists(syntax.Path((step,)))
 
 
-def _canonical_path(path: Path) -> Path:
+def _canonical_path(path: syntax.Path) -> syntax.Path:
     steps = tuple(
         replace(step, conditions=canonical(step.conditions), variable=None) for step in path.steps
     )
@@ -190,9 +183,9 @@ class DefinedStep(NamedTuple):
     `text` is empty without conditions.
     """
 
-    step: Step
+    step: syntax.Step
     text: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[syntax.Condition, ...]
     plan: Lookups
 
 
@@ -201,7 +194,7 @@ class VariableDefinition(NamedTuple):
 
     stream: str
     steps: tuple[DefinedStep, ...]
-    derived: Operand | None
+    derived: syntax.Operand | None
 
 
 class StepForm:
@@ -217,7 +210,7 @@ class StepForm:
         self.plan = filler(defined.plan, marked)
         self.count = len(defined.conditions)
         self.structural = all(map(is_structural, defined.conditions))
-        self.alternatives = Or in map(type, defined.conditions)
+        self.alternatives = syntax.Or in map(type, defined.conditions)
 
 
 class DefinitionForm:
@@ -245,7 +238,7 @@ def _defined(text: str) -> VariableDefinition:
     for number, step in enumerate(shortest(block).steps, 1):
         bare = replace(step, conditions=(), variable=None)
         if step.conditions:
-            upto = unparse(Block(block.stream, block.steps[:number]))
+            upto = unparse(syntax.Block(block.stream, block.steps[:number]))
             steps.append(DefinedStep(bare, upto, step.conditions, plan(step.conditions)))
         else:
             steps.append(DefinedStep(bare, "", (), ()))

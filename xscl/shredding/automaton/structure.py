@@ -17,17 +17,7 @@ from typing import Any, NamedTuple, assert_never
 
 from lxml import etree
 
-from xscl.language.syntax import (
-    And,
-    Condition,
-    Exists,
-    Not,
-    Or,
-    Path,
-    Residual,
-    Step,
-    ValueTest,
-)
+from xscl.language import syntax
 from xscl.shredding.conditions.atoms import QuestionKind
 from xscl.shredding.nodes.names import Key, Steps, Symbol, key_of, keys_of
 
@@ -62,29 +52,29 @@ class Subtree:
         """Return the answer to a question about names."""
         return self.names if kind == "child" else self.below
 
-    def holds(self, condition: Condition) -> bool:
+    def holds(self, condition: syntax.Condition) -> bool:
         """Evaluate a condition on the structure (see `is_structural`)."""
         match condition:
-            case Exists(path):
+            case syntax.Exists(path):
                 return bool(self._select(path))
-            case And(parts):
+            case syntax.And(parts):
                 return all(map(self.holds, parts))
-            case Or(parts):
+            case syntax.Or(parts):
                 return any(map(self.holds, parts))
-            case Not(part):
+            case syntax.Not(part):
                 return not self.holds(part)
-            case ValueTest() | Residual():
+            case syntax.ValueTest() | syntax.Residual():
                 raise AssertionError("a condition on the structure asks for no values")
             case _:
                 assert_never(condition)
 
-    def _select(self, path: Path) -> Set[Subtree]:
+    def _select(self, path: syntax.Path) -> Set[Subtree]:
         some: Set[Subtree] = {self}
         for step in path.steps:
             some = {found for one in some for found in one._step(step)}
         return some
 
-    def _step(self, step: Step) -> Set[Subtree]:
+    def _step(self, step: syntax.Step) -> Set[Subtree]:
         key = key_of(step.attribute, step.test)
         if key not in (self.below if step.descendant else self.names):
             return frozenset()
@@ -106,18 +96,18 @@ class Subtrees(dict[tuple[Symbol, frozenset[Subtree]], Subtree]):
         return made
 
 
-def is_structural(condition: Condition) -> bool:
+def is_structural(condition: syntax.Condition) -> bool:
     """Return True if a condition tests the structure alone."""
     match condition:
-        case Exists(path):
+        case syntax.Exists(path):
             return path.text is None and all(
                 is_structural(inner) for step in path.steps for inner in step.conditions
             )
-        case And(parts) | Or(parts):
+        case syntax.And(parts) | syntax.Or(parts):
             return all(map(is_structural, parts))
-        case Not(part):
+        case syntax.Not(part):
             return is_structural(part)
-        case ValueTest() | Residual():
+        case syntax.ValueTest() | syntax.Residual():
             return False
         case _:
             assert_never(condition)

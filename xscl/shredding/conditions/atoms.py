@@ -27,19 +27,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
 from cep_core.algebra import DecimalOrDouble
+from xscl.language import syntax
 from xscl.language.scope import below, walk
-from xscl.language.syntax import (
-    And,
-    Condition,
-    Exists,
-    Not,
-    Or,
-    Path,
-    Residual,
-    Step,
-    Through,
-    ValueTest,
-)
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.intervals import FARTHEST, Interval
 from xscl.shredding.nodes.names import key_of
@@ -65,7 +54,7 @@ _BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(QuestionKind))}
 """The ranks of kinds of questions: those that choose more sharply come first in `QuestionKind`."""
 _LAST = 10  # of a name, any name
-_HERE = Path()
+_HERE = syntax.Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
 
@@ -78,15 +67,15 @@ class NodeQuestion:
     """
 
     kind: QuestionKind
-    path: Path = _HERE
+    path: syntax.Path = _HERE
     first: bool = False
     numeric: bool = False
-    through: Through | None = None
+    through: syntax.Through | None = None
     flags: str = ""
     rank: Rank = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        text = unparse(ValueTest(self.path, "=", self.flags, self.through))
+        text = unparse(syntax.ValueTest(self.path, "=", self.flags, self.through))
         rank = _RANKS[self.kind], self.kind, text, self.first, self.numeric
         object.__setattr__(self, "rank", rank)
 
@@ -129,7 +118,7 @@ Lookups: TypeAlias = tuple[Lookup, ...]
 """How conditions that must all hold are looked up, one after the other, the sharpest first."""
 
 
-def is_plain(path: Path) -> bool:
+def is_plain(path: syntax.Path) -> bool:
     """Return True if the structure alone determines the nodes that a path selects."""
     return path.text is None and not any(step.conditions for step in path.steps)
 
@@ -150,12 +139,12 @@ def _blunt(lookup: Lookup) -> Order:
     return max(map(_order, lookup.atoms))
 
 
-def plan(conditions: tuple[Condition, ...]) -> Lookups:
+def plan(conditions: tuple[syntax.Condition, ...]) -> Lookups:
     """Return the lookups of conditions that must all hold."""
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
-        if isinstance(condition, Or):
+        if isinstance(condition, syntax.Or):
             alternatives += _alternatives(number, condition)
             continue
         demand = demanded(condition)
@@ -167,7 +156,7 @@ def plan(conditions: tuple[Condition, ...]) -> Lookups:
     return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
 
 
-def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
+def _alternatives(number: int, condition: syntax.Or[syntax.Condition]) -> Iterator[Lookup]:
     """Yield the lookup of an OR, by an atom of each alternative, if each has one."""
     demands = [demanded(part) for part in condition.parts]
     if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
@@ -178,7 +167,7 @@ def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
 
 def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
     """Return the lookups of numbers with bounds on both sides, and remove their single bounds."""
-    sides: dict[tuple[Path, Through | None], tuple[list[Atom], list[Atom]]] = {}
+    sides: dict[tuple[syntax.Path, syntax.Through | None], tuple[list[Atom], list[Atom]]] = {}
     for atom in single:
         if atom.question.numeric:
             lower, upper = sides.setdefault((atom.question.path, atom.question.through), ([], []))
@@ -201,47 +190,47 @@ def _number(atom: Atom) -> float:
     return atom.constant
 
 
-def demanded(condition: Condition) -> Demand:
+def demanded(condition: syntax.Condition) -> Demand:
     """Return the demands of a condition."""
     match condition:
-        case ValueTest(path, through=through) if (
+        case syntax.ValueTest(path, through=through) if (
             through is not None or not condition.is_comparison
         ) and _is_partial(path):
             return Demand((), proof=False)
-        case ValueTest(path, "=", value, through):
+        case syntax.ValueTest(path, "=", value, through):
             kind: QuestionKind = "=" if isinstance(value, str) else "number"
             return Demand((Atom(_question(kind, path, through=through), value),), proof=True)
-        case ValueTest(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
+        case syntax.ValueTest(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
             numeric = not isinstance(value, str)
             asked = _question(operator, path, numeric=numeric, through=through)
             return Demand((Atom(asked, value),), proof=True)
-        case ValueTest(path, "!=", _, through):
-            atoms = demanded(Exists(path)).atoms if through is None else ()
+        case syntax.ValueTest(path, "!=", _, through):
+            atoms = demanded(syntax.Exists(path)).atoms if through is None else ()
             return Demand(atoms, proof=False)
-        case ValueTest(_, "contains" | "starts-with" | "ends-with", ""):
+        case syntax.ValueTest(_, "contains" | "starts-with" | "ends-with", ""):
             return Demand((), proof=True)
-        case ValueTest(path, function, value, through, flags):
+        case syntax.ValueTest(path, function, value, through, flags):
             asked = _question(function, path, first=True, through=through, flags=flags)
             return Demand((Atom(asked, value),), proof=True)
-        case Exists(path):
+        case syntax.Exists(path):
             return _exists(path)
-        case And(parts):
+        case syntax.And(parts):
             return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
-        case Residual():
+        case syntax.Residual():
             return Demand(_required(condition), proof=False)
-        case Or() | Not():
+        case syntax.Or() | syntax.Not():
             return Demand((), proof=False)
         case _:
             assert_never(condition)
 
 
-def _is_partial(path: Path) -> bool:
+def _is_partial(path: syntax.Path) -> bool:
     """Return True if some nodes of a path may be missing, as XPath in a condition may fail."""
     conditional = any(step.conditions for step in path.steps)
-    return conditional and any(isinstance(one, Residual) for one in walk(path))
+    return conditional and any(isinstance(one, syntax.Residual) for one in walk(path))
 
 
-def _required(condition: Residual) -> tuple[Atom, ...]:
+def _required(condition: syntax.Residual) -> tuple[Atom, ...]:
     """Return the demands of a residual condition: names of children."""
     if condition.selects:
         return ()
@@ -252,7 +241,7 @@ def _required(condition: Residual) -> tuple[Atom, ...]:
     return tuple(Atom(_question("child"), key_of(False, test)) for test in tests)
 
 
-def _exists(path: Path) -> Demand:
+def _exists(path: syntax.Path) -> Demand:
     if not path.steps:
         return Demand((), proof=path.text is None)
     first = path.steps[0]
@@ -270,7 +259,7 @@ def _exists(path: Path) -> Demand:
     return Demand((*inner, *names), proof=False)
 
 
-def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
+def _inner(steps: tuple[syntax.Step, ...]) -> Iterator[Atom]:
     """Yield the demands of the conditions of steps, asked of the first node of the path."""
     bare = tuple(replace(step, conditions=()) for step in steps)
     for number, step in enumerate(steps, 1):
@@ -278,7 +267,7 @@ def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
             yield from _lifted(bare[:number], demanded(condition).atoms)
 
 
-def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
+def _lifted(steps: tuple[syntax.Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
     for atom in atoms:
         question, through = atom.question, atom.question.through
         alone = question.first or (through is not None and through.mode != "each")
@@ -287,7 +276,7 @@ def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
         if through is not None:
             if through.mode == "count":
                 continue
-            through = Through("each", through.operand)
+            through = syntax.Through("each", through.operand)
         path, flags = below(steps, question.path), question.flags
         longer = _question(
             question.kind, path, numeric=question.numeric, through=through, flags=flags

@@ -13,26 +13,17 @@ from typing import assert_never
 from lxml import etree
 
 from cep_core.algebra.function_bounds import BeyondBounds
+from xscl.language import syntax
 from xscl.language.functions import TESTS, values_through
-from xscl.language.syntax import (
-    And,
-    Condition,
-    Exists,
-    NameTest,
-    Not,
-    Or,
-    Path,
-    Residual,
-    Step,
-    ValueTest,
-)
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes.names import matches_name
 from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
 
 
-def select(path: Path, item: Item, failed: list[NotEvaluated] | None = None) -> Iterator[Item]:
+def select(
+    path: syntax.Path, item: Item, failed: list[NotEvaluated] | None = None
+) -> Iterator[Item]:
     """Yield the items that a path selects from an item, each once, in document order.
 
     Those whose conditions cannot be evaluated are left out; the errors are appended to `failed`.
@@ -46,7 +37,7 @@ def select(path: Path, item: Item, failed: list[NotEvaluated] | None = None) -> 
     return (text for each in items for text in _texts(each, path.text == "descendant"))
 
 
-def holds(condition: Condition, item: Item) -> bool:
+def holds(condition: syntax.Condition, item: Item) -> bool:
     """Evaluate a condition at an item; what cannot be evaluated does not hold."""
     try:
         return evaluate(condition, item)
@@ -54,33 +45,35 @@ def holds(condition: Condition, item: Item) -> bool:
         return False
 
 
-def _holds_residual(condition: Residual, item: Item) -> bool:
+def _holds_residual(condition: syntax.Residual, item: Item) -> bool:
     from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
 
     return holds_residual(condition, item)
 
 
 def evaluate(
-    condition: Condition, item: Item, residual: Callable[[Residual, Item], bool] = _holds_residual
+    condition: syntax.Condition,
+    item: Item,
+    residual: Callable[[syntax.Residual, Item], bool] = _holds_residual,
 ) -> bool:
     """Evaluate a condition at an item, residual ones by a function; raises NotEvaluated."""
     match condition:
-        case Exists(path):
+        case syntax.Exists(path):
             failed: list[NotEvaluated] = []
             return _known(next(select(path, item, failed), None) is not None, failed)
-        case ValueTest(path):
+        case syntax.ValueTest(path):
             failed = []
             texts = [string_value(found) for found in select(path, item, failed)]
             if failed and not (condition.is_comparison and condition.through is None):
                 raise failed[0]
             return _known(text_holds(condition, texts), failed)
-        case Residual():
+        case syntax.Residual():
             return residual(condition, item)
-        case And(parts):
+        case syntax.And(parts):
             return not _some(parts, item, residual, wanted=False)
-        case Or(parts):
+        case syntax.Or(parts):
             return _some(parts, item, residual, wanted=True)
-        case Not(part):
+        case syntax.Not(part):
             return not evaluate(part, item, residual)
         case _:
             assert_never(condition)
@@ -94,9 +87,9 @@ def _known(found: bool, failed: list[NotEvaluated]) -> bool:
 
 
 def _some(
-    parts: tuple[Condition, ...],
+    parts: tuple[syntax.Condition, ...],
     item: Item,
-    residual: Callable[[Residual, Item], bool],
+    residual: Callable[[syntax.Residual, Item], bool],
     *,
     wanted: bool,
 ) -> bool:
@@ -111,7 +104,7 @@ def _some(
     return _known(False, failed)
 
 
-def text_holds(condition: ValueTest, texts: Iterable[str]) -> bool:
+def text_holds(condition: syntax.ValueTest, texts: Iterable[str]) -> bool:
     """Evaluate a condition on the texts of the nodes that its path selects; raises NotEvaluated."""
     if condition.through is not None:
         try:
@@ -125,7 +118,7 @@ def text_holds(condition: ValueTest, texts: Iterable[str]) -> bool:
     return bool(TESTS[operator].apply(next(iter(texts), ""), *constants))
 
 
-def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:
+def _step(step: syntax.Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:
     if not isinstance(item, etree._Element):
         return iter(())
     candidates: Iterator[Item]
@@ -135,7 +128,9 @@ def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:
     return (one for one in candidates if _holds_all(step.conditions, one, failed))
 
 
-def _holds_all(conditions: tuple[Condition, ...], item: Item, failed: list[NotEvaluated]) -> bool:
+def _holds_all(
+    conditions: tuple[syntax.Condition, ...], item: Item, failed: list[NotEvaluated]
+) -> bool:
     try:
         return not _some(conditions, item, _holds_residual, wanted=False)
     except NotEvaluated as error:
@@ -143,12 +138,12 @@ def _holds_all(conditions: tuple[Condition, ...], item: Item, failed: list[NotEv
         return False
 
 
-def _elements(step: Step, element: etree._Element) -> Iterator[etree._Element]:
+def _elements(step: syntax.Step, element: etree._Element) -> Iterator[etree._Element]:
     tag = _tag(step.test)
     return element.iterdescendants(tag) if step.descendant else element.iterchildren(tag)
 
 
-def _attributes(step: Step, element: etree._Element) -> Iterator[AttributeNode]:
+def _attributes(step: syntax.Step, element: etree._Element) -> Iterator[AttributeNode]:
     owners = element.iter("*") if step.descendant else (element,)
     for owner in owners:
         for name, value in owner.attrib.items():
@@ -156,7 +151,7 @@ def _attributes(step: Step, element: etree._Element) -> Iterator[AttributeNode]:
                 yield AttributeNode(owner, str(name), str(value))
 
 
-def _tag(test: NameTest) -> str:
+def _tag(test: syntax.NameTest) -> str:
     """Return the name test as lxml spells it."""
     if test.local is None and test.uri is None:
         return "*"

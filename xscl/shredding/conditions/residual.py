@@ -18,6 +18,7 @@ from cep_core.algebra import expressions as ex
 from cep_core.algebra import text_of
 from cep_core.algebra.function_bounds import BeyondBounds, current_budget, report, spending
 from cep_core.plan import evaluator
+from xscl.language import syntax
 from xscl.language.functions import TESTS
 from xscl.language.lowering import (
     LOWERED,
@@ -30,23 +31,13 @@ from xscl.language.lowering import (
     has_path,
 )
 from xscl.language.scope import walk
-from xscl.language.syntax import (
-    Arithmetic,
-    Call,
-    Constant,
-    Decorated,
-    Operand,
-    Path,
-    Predicate,
-    VariablePath,
-)
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import Item, string_value, time_of
 
 NodeOfVariable: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""
-LeafName: TypeAlias = "tuple[str, Path | None]"
+LeafName: TypeAlias = "tuple[str, syntax.Path | None]"
 """A variable with a path; None in its place is the time of the document."""
 EvaluateLeaves: TypeAlias = "Callable[[Sequence[Any]], Any]"
 
@@ -63,7 +54,9 @@ class CompiledOperand(NamedTuple):
         return bool(self.evaluate(values_in(self.leaves, nodes)))
 
 
-def compiled(predicate: Predicate, one_sided: OneSidedNumbers | None = None) -> CompiledOperand:
+def compiled(
+    predicate: syntax.Predicate, one_sided: OneSidedNumbers | None = None
+) -> CompiledOperand:
     """Return the test of a predicate; its functions and their arguments must be known to exist.
 
     A decorated operand is looked up under its text, `$1.x`.
@@ -84,7 +77,7 @@ def values_in(leaves: Sequence[LeafName], row: NodeOfVariable) -> list[Any]:
         item = row[name]
         if path is None:
             found.append(None if item is None else time_of(item))
-        elif path == Path():
+        elif path == syntax.Path():
             found.append(None if item is None else string_value(item))
         else:
             found.append(() if item is None else tuple(map(string_value, select(path, item))))
@@ -92,14 +85,14 @@ def values_in(leaves: Sequence[LeafName], row: NodeOfVariable) -> list[Any]:
 
 
 @lru_cache(maxsize=4096)
-def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
+def texts_of(operand: syntax.Operand) -> Callable[[Item], list[str]]:
     """Return a function from one node, `.` in the operand, to the operand's string values."""
     texts = texts_over(operand)
     return lambda item: texts({"": item})
 
 
 @lru_cache(maxsize=4096)
-def texts_over(operand: Operand) -> Callable[[NodeOfVariable], list[str]]:
+def texts_over(operand: syntax.Operand) -> Callable[[NodeOfVariable], list[str]]:
     """Return a function from the nodes of variables to an operand's string values."""
     columns = _LeafColumns()
     lowering = Lowering(columns.column, nullable=True)
@@ -125,8 +118,8 @@ class _LeafColumns:
         """Return the column of a leaf, or a number of it."""
         name: LeafName = (
             (leaf.variable, leaf.path)
-            if isinstance(leaf, VariablePath)
-            else (unparse(leaf), Path())
+            if isinstance(leaf, syntax.VariablePath)
+            else (unparse(leaf), syntax.Path())
         )
         name = (name[0], None) if kind == "time" else name
         column = ex.Column(2, self.leaves.setdefault(name, len(self.leaves)))
@@ -146,7 +139,7 @@ def _function(expression: ex.Expression) -> Callable[[Sequence[Any], Sequence[An
 
 
 def _within_bounds(
-    evaluate: EvaluateLeaves, whole: Predicate | Operand, otherwise: Any
+    evaluate: EvaluateLeaves, whole: syntax.Predicate | syntax.Operand, otherwise: Any
 ) -> EvaluateLeaves:
     """Return a function that reports what is beyond its bounds, and returns `otherwise` then."""
 
@@ -161,15 +154,17 @@ def _within_bounds(
     return bounded
 
 
-def _is_light(predicate: Predicate) -> bool:
+def _is_light(predicate: syntax.Predicate) -> bool:
     """Return True if a predicate compares single values that nothing computes."""
     return not any(
-        isinstance(one, Arithmetic)
-        or (isinstance(one, Call) and one.function not in TESTS)
+        isinstance(one, syntax.Arithmetic)
+        or (isinstance(one, syntax.Call) and one.function not in TESTS)
         or has_path(one)
         for one in walk(predicate)
     )
 
 
-def _is_one_value(operand: Operand) -> bool:
-    return isinstance(operand, Constant | Decorated | VariablePath) and not has_path(operand)
+def _is_one_value(operand: syntax.Operand) -> bool:
+    return isinstance(
+        operand, syntax.Constant | syntax.DecoratedName | syntax.VariablePath
+    ) and not has_path(operand)

@@ -26,7 +26,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 27
+VERSION = 28
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""

@@ -25,7 +25,7 @@ from xscl.inspection.by_example import (
     ExampleSide,
     Exclusion,
     Leaf,
-    Shared,
+    SharedValue,
     differing,
     exclusions,
     query_for,
@@ -199,7 +199,7 @@ def written(
     """Write the query for what was ticked, and open it in the editor."""
     left, right = _pair(asked, doc)
     trees = left.part.tree, right.part.tree
-    ticked: list[Shared] = [one for one in shared(*trees) if one.key in (pair or ())]
+    ticked: list[SharedValue] = [one for one in shared(*trees) if one.key in (pair or ())]
     others: list[Leaf] = [one for one in differing(*trees) if "/".join(one) in (differs or ())]
     if not ticked and not others:
         raise Problem("invalid_request", "nothing is ticked that the two documents share")
