@@ -14,9 +14,9 @@ import hashlib
 import hmac
 import re
 import secrets
-import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
@@ -56,19 +56,16 @@ class AccessToken:
     parent: str | None = None
 
 
+_SHOWN = [one.name for one in fields(AccessToken)]
+
+
 class Tokens:
     """Repository of tokens; thread-safe."""
 
     def __init__(self, store: Store, accounts: Accounts) -> None:
         self._store = store
         self._accounts = accounts
-        self._mutex = threading.Lock()
         self._local = _hash(secrets.token_urlsafe(32))
-        self._known = {
-            row["id"]: (AccessToken(**row), digest)
-            for row in rows_of(store, "token")
-            for digest in [row.pop("hash")]
-        }
 
     def create(
         self,
@@ -86,22 +83,16 @@ class Tokens:
         refuse_label(label)
         secret = secrets.token_urlsafe(32)
         now = ticks()
-        with self._mutex:
+        with self._store.transaction():
             refuse_more(len(self.of(account)), most, "token")
             name = secrets.token_hex(4)
-            while name in self._known:
+            while self._found(id=name):
                 name = secrets.token_hex(4)
             token = AccessToken(name, account.number, label, now)
             if parent is not None:
                 token = replace(token, expires=now + SESSION, session=True, parent=_id(parent))
-            digest = _hash(secret)
-            ended = self._ended(account, now) if token.session else []
-            with self._store.transaction():
-                if ended:
-                    self._delete(ended)
-                self._store.insert_rows("token", [{**asdict(token), "hash": digest}])
-            kept = {id: one for id, one in self._known.items() if id not in ended}
-            self._known = {**kept, name: (token, digest)}
+                self._delete(self._ended(account, now))
+            self._store.insert_rows("token", [{**asdict(token), "hash": _hash(secret)}])
         return token, f"xscl_{name}_{secret}"
 
     def create_local(self) -> str:
@@ -113,9 +104,14 @@ class Tokens:
         self._local = _hash(secret)
         return secret
 
+    def _found(self, **wanted: Any) -> list[AccessToken]:
+        """Return the tokens with some values of columns, the oldest first."""
+        rows = rows_of(self._store, "token", *_SHOWN, **wanted)
+        return [AccessToken(**row) for row in rows]
+
     def _ended(self, account: Account, now: int) -> list[str]:
         """Return the ids of expired sessions, and of a user's oldest ones beyond `SESSIONS`."""
-        sessions = [token for token, _ in self._known.values() if token.session]
+        sessions = self._found(session=True)
         expired = [one.id for one in sessions if (one.expires or 0) < now]
         own = sorted((one.created, one.id) for one in sessions if one.account == account.number)
         return [*expired, *(id for _, id in own[: max(0, len(own) + 1 - SESSIONS)])]
@@ -126,45 +122,31 @@ class Tokens:
             return THE_OPERATOR
         found = FORM.fullmatch(given)
         name, secret = (found[1], found[2]) if found is not None else ("", given)
-        token, digest = self._known.get(name, (None, b"\0" * 32))
+        token = next(rows_of(self._store, "token", "hash", "account", "expires", id=name), None)
+        digest = b"\0" * 32 if token is None else token["hash"]
         same = hmac.compare_digest(digest, _hash(secret))
         if token is None or not same:
             return None
-        if token.expires is not None and token.expires < ticks():
+        if token["expires"] is not None and token["expires"] < ticks():
             return None
-        return self._accounts.numbered(token.account)
+        return self._accounts.numbered(token["account"])
 
     def of(self, account: Account | None = None) -> list[AccessToken]:
         """Return the tokens of a user, or of all, without sessions."""
-        return [
-            token
-            for token, _ in list(self._known.values())
-            if not token.session and (account is None or token.account == account.number)
-        ]
+        return self._found(session=False, **_own(account))
 
     def revoke(self, name: str, account: Account | None = None) -> AccessToken:
         """Revoke a token with its sessions; with `account` only if it belongs to that one."""
-        with self._mutex:
-            token, _ = self._known.get(name, (None, b""))
-            if token is None or (account is not None and token.account != account.number):
+        with self._store.transaction():
+            found = self._found(id=name, **_own(account))
+            if not found:
                 raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
-            with self._store.transaction():
-                self._delete([name])
-            self._known = {
-                other: known
-                for other, known in self._known.items()
-                if name not in (other, known[0].parent)
-            }
-        return token
+            self._delete([name])
+        return found[0]
 
     def revoke_all(self, account: Account) -> None:
         """Revoke all tokens and sessions of a user."""
-        with self._mutex:
-            with self._store.transaction():
-                delete_rows(self._store, "token", account=account.number)
-            self._known = {
-                id: known for id, known in self._known.items() if known[0].account != account.number
-            }
+        delete_rows(self._store, "token", account=account.number)
 
     def _delete(self, ids: Sequence[str]) -> None:
         """Delete tokens, with the sessions that began with them."""
@@ -173,9 +155,13 @@ class Tokens:
 
     def end_session(self, given: str) -> None:
         """Revoke a session token; other tokens are left."""
-        token, _ = self._known.get(_id(given) or "", (None, b""))
-        if token is not None and token.session and self.owner(given) is not None:
-            self.revoke(token.id)
+        for token in self._found(id=_id(given) or "", session=True):
+            if self.owner(given) is not None:
+                self.revoke(token.id)
+
+
+def _own(account: Account | None) -> dict[str, int]:
+    return {} if account is None else {"account": account.number}
 
 
 def _id(given: str) -> str | None:
