@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 
@@ -54,7 +53,6 @@ class SecretAddresses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._mutex = threading.RLock()
 
     def close(self) -> None:
         """Close the connection."""
@@ -65,7 +63,7 @@ class SecretAddresses:
         refuse_label(label)
         secret = secrets.token_urlsafe(32)
         made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
-        with self._mutex, self._store.transaction():
+        with self._store.transaction():
             if len(self.of(subscription)) >= MOST:
                 raise TooManyAddresses(
                     f"a feed has at most {MOST} secret addresses", hint="revoke one first"
@@ -76,32 +74,28 @@ class SecretAddresses:
 
     def find(self, secret: str) -> Address | None:
         """Look up an address by its secret; None if it is unknown or revoked."""
-        with self._mutex:
-            rows = rows_of(self._store, "secret_address", *_SHOWN, hash=_hash(secret))
-            return next((Address(**row) for row in rows), None)
+        rows = rows_of(self._store, "secret_address", *_SHOWN, hash=_hash(secret))
+        return next((Address(**row) for row in rows), None)
 
     def of(self, subscription: str) -> list[Address]:
         """Return the addresses of a subscription in order of creation."""
         wanted = {"order": "created, id", "subscription": subscription}
-        with self._mutex:
-            rows = rows_of(self._store, "secret_address", *_SHOWN, **wanted)
-            return [Address(**row) for row in rows]
+        rows = rows_of(self._store, "secret_address", *_SHOWN, **wanted)
+        return [Address(**row) for row in rows]
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""
-        with self._mutex:
-            delete_rows(self._store, "secret_address", id=id)
+        delete_rows(self._store, "secret_address", id=id)
 
     def revoke_lost(self, exists: Callable[[str], bool]) -> None:
         """Revoke the addresses of subscriptions that do not exist."""
-        with self._mutex:
-            rows = rows_of(self._store, "secret_address", "subscription")
-            named = {row["subscription"] for row in rows if owner_name(row["subscription"])}
-            delete_rows(
-                self._store,
-                "secret_address",
-                subscription=[name for name in named if not exists(name)],
-            )
+        rows = rows_of(self._store, "secret_address", "subscription")
+        named = {row["subscription"] for row in rows if owner_name(row["subscription"])}
+        delete_rows(
+            self._store,
+            "secret_address",
+            subscription=[name for name in named if not exists(name)],
+        )
 
 
 def _hash(secret: str) -> bytes:

@@ -236,7 +236,8 @@ class EventStream(Response):
         with self._held, counted_elsewhere(scope):
             try:
                 await self._listen(receive, send)
-            except _Disconnect as away:
+            except (_Disconnect, StoreError) as error:
+                away = error if isinstance(error, _Disconnect) else _unreadable(error)
                 scope[PROBLEM] = away.code or "too_slow"
                 data = json.dumps({"code": away.code, "reason": str(away)}).encode()
                 last = event("closed", data) if away.code else b""
@@ -291,8 +292,6 @@ class EventStream(Response):
             page = await self._outbox.listening.after(self._query, self._place)
         except UnknownSubscription:
             raise _Disconnect("removed", _REMOVED) from None
-        except StoreError as error:
-            raise _Disconnect("unavailable", f"matches cannot be read now: {error}") from None
         for one in page.events:
             await self._send(send, one)
         has_more = bool(page.events) and page.place != self._place
@@ -322,6 +321,10 @@ class EventStream(Response):
             raise _Disconnect("unauthorized", "the token was revoked, or is over")
         if self._outbox.is_ending:
             raise _Disconnect("stopping", "the service is stopping")
+
+
+def _unreadable(error: StoreError) -> _Disconnect:
+    return _Disconnect("unavailable", f"matches cannot be read now: {error}")
 
 
 async def _gone(receive: Receive, bell: asyncio.Event) -> None:
