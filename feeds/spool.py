@@ -91,6 +91,7 @@ class Spool:
         self._file: BinaryIO | None = None  # the one to which segments are appended,
         self._end = 0  # its bytes, and its segments
         self._count = 0
+        self._uncut: tuple[str, int] | None = None  # a file with a failed append behind its bytes
         if read_only:
             if not self.directory.is_dir():
                 raise SpoolError(f"there is no spool at {self.directory}")
@@ -151,8 +152,8 @@ class Spool:
         """Leave no gap after a failed append.
 
         Readers that see the number in `latest` may have read the segment, so it stays.  Otherwise
-        nobody has seen it: it is cut off, or else replaced by the next append.  That goes to a new
-        file: what the disk has of this one is unknown.
+        nobody has seen it: it is cut off, if need be by the next append.  That goes to a new file:
+        what the disk has of this one is unknown.
         """
         file = self._file
         self._file = None
@@ -166,9 +167,18 @@ class Spool:
             self._next = number
             with suppress(OSError):
                 if file is not None and self._end:
-                    os.truncate(file.name, self._end)
+                    self._uncut = file.name, self._end
+                    self._cut()
                 else:
                     self._path(number).unlink(missing_ok=True)
+
+    def _cut(self) -> None:
+        """Remove what is left of a failed append, before another file begins with its number."""
+        if self._uncut is not None:
+            name, end = self._uncut
+            with suppress(FileNotFoundError):
+                os.truncate(name, end)
+            self._uncut = None
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait for a segment above `after`, appended through this `Spool`; False on a timeout."""
@@ -597,6 +607,7 @@ class Spool:
     def _publish(self, number: int, image: bytearray) -> None:
         begun = not self._is_appendable()
         if begun:
+            self._cut()
             self._close_file()
             self._file, self._end, self._count = _opened(self._path(number), "wb"), 0, 0
         assert self._file is not None

@@ -165,6 +165,28 @@ def test_a_failed_append_leaves_no_gap_after_a_restart(
         assert again.expect(0, number) == list(range(1, number + 1))
 
 
+def test_what_is_left_of_a_failed_append_is_cut_off_before_another_file_begins(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a lost file would be called by the number behind what is left."""
+    spool.append([document(1)], 0)
+    with monkeypatch.context() as patch:
+        failing(patch, "os.fsync", 1)
+        for _ in range(3):
+            failing(patch, "os.truncate", 1)
+            with pytest.raises(SpoolError):
+                spool.append([document(2)], 0)
+            assert spool.latest() == 1
+    assert spool.append([document(3)], 0) == 2
+    assert spool.append([document(4)], 0) == 3
+    assert stored(spool, spool.expect(0, 3)) == [[document(n)] for n in (1, 3, 4)]
+    path = spool.segment(3).path
+    path.unlink()
+    with pytest.raises(SegmentsMissing, match=r"02\.arrows is missing \(segments 2 to 3\)") as lost:
+        spool.consecutive(1, 3)
+    assert lost.value.path == path
+
+
 def test_a_segment_that_readers_can_see_is_never_replaced(
     spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
