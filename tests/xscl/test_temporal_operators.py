@@ -115,16 +115,24 @@ def test_functions_and_indexes_of_texts_find_each_pair_once(predicate: str) -> N
         assert [match.documents for match in engine.matches("q")] == [("b", "a")]
 
 
-def test_why_tells_the_order_of_a_pair() -> None:
+def test_why_and_its_query_take_a_pair_in_either_order() -> None:
+    """So do the parts of a larger query; of a pair that is no match one condition fails."""
     with xscl.Engine() as engine:
         engine.subscribe("q", SAME)
-        engine.push([pair("b", 2), pair("a", 2), pair("c", 5)])
-        for asked, near in ((("c", "b"), "it is 3 h later"), (("a", "b"), "both are at one time")):
-            answer = engine.why("q", *asked)
-            (failing,) = [one for one in answer.edges if not one.holds]
-            assert failing.nearest is not None
-            assert near in failing.nearest
-            assert f"ask for {asked[1]} and {asked[0]}" in failing.nearest
+        engine.subscribe("three", f"({SAME}) FOLLOWED BY{{k = z, 9 h}} S//a[./k->z]")
+        engine.push([pair("b", 2), pair("a", 2), pair("c", 5), pair("far", 9)])
+        for asked in (("b", "c"), ("b", "a"), ("b", "a", "c"), ("b", "a", "far")):
+            name = "q" if len(asked) == 2 else "three"
+            for query in (name, SAME if name == "q" else engine.subscription("three").query):
+                answers = [
+                    engine.why(query, *order, *asked[2:]) for order in (asked[:2], asked[1::-1])
+                ]
+                assert [one.matched for one in answers] == [True, True]
+                assert answers[0].edges == answers[1].edges
+        answers = [engine.why("q", *order) for order in (("b", "far"), ("far", "b"))]
+        assert answers[0].edges == answers[1].edges
+        (failing,) = [one for one in answers[0].edges if not one.holds]
+        assert failing.kind == "time"
 
 
 def entry(hours: int, value: int, name: str = "u") -> xscl.Document:

@@ -8,12 +8,13 @@ from itertools import islice, zip_longest
 from typing import Any, TypeAlias
 
 from feeds.xml.xmlparse import parse
+from templates.model.join_graph import SYMMETRIC_JOIN
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import TrialScope
-from xscl.language.normalform import AbsenceForm, NormalForm, Scan, forms
+from xscl.language.normalform import AbsenceForm, Joined, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -98,9 +99,23 @@ class WhyQuestion:
         lost: str = "",
     ) -> WhyQuestion:
         """Return the question about other documents; no subscription has `found` one of a query."""
-        asked = replace(self, names=tuple(names), documents=tuple(documents), lost=lost)
+        placed = self._ordered(documents)
+        asked = replace(self, names=tuple(names), documents=placed, lost=lost)
         is_own = self.subscription is not None
         return replace(asked, found=found) if is_own else asked.in_own_time()
+
+    def _ordered(self, documents: Iterable[Known | None]) -> tuple[Known | None, ...]:
+        """Return documents in the order of a match, in which a symmetric join has each pair."""
+        found = list(documents)
+        for one in forms(self.query.normal.form):
+            if isinstance(one, Joined) and one.relation.operator is SYMMETRIC_JOIN:
+                pair = covered(one)
+                known = [each for place in pair if (each := found[place]) is not None]
+                if len(known) == len(pair):
+                    known.sort(key=lambda each: (each.stored.ts, each.stored.doc))
+                    for place, each in zip(pair, known, strict=True):
+                        found[place] = each
+        return tuple(found)
 
     def in_own_time(self) -> WhyQuestion:
         """Return the question with the documents of history as if they had come in their time."""
@@ -149,11 +164,13 @@ def question_of(
     found = placed is not None
     if placed is None:
         placed = _placed(query, names)
-    if subscription is not None and not found:
-        parts = [rows[name] for one in query.components if (name := placed[one]) is not None]
-        found = _kept(store, query, subscription, parts) is not None
     known = {name: _known(rows[name], read) for name in placed if name is not None}
-    return question.about(names, (None if one is None else known[one] for one in placed), found)
+    documents = (None if one is None else known[one] for one in placed)
+    asked = question.about(names, documents, found)
+    if subscription is not None and not found:
+        parts = [rows[one.stored.id] for one in asked.parts]
+        return replace(asked, found=_kept(store, query, subscription, parts) is not None)
+    return asked
 
 
 def _kept(

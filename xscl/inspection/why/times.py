@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from templates.model.join_graph import INFINITE, SYMMETRIC_JOIN, TemporalRelation
+from templates.model.join_graph import INFINITE, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.reasons import Edge
 from xscl.inspection.replay import TRIED, TrialScope
@@ -81,12 +81,6 @@ def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -
         near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
         near = near if lead else "both are at the same time"
         yield Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
-    elif relation.operator is SYMMETRIC_JOIN:
-        holds = gap > 0 or (gap == 0 and left.documents[0].doc < right.documents[0].doc)
-        near = f"it is {duration(-gap)} later" if gap else "both are at one time, it arrived later"
-        near = f"{near}: ask for {right.name} and {left.name}"
-        text = f"{left.name} is the earlier one of the pair, which is a match once"
-        yield Edge("order", text, holds, None if holds else near)
     if relation.least is None:
         if relation.window is not None:
             yield _at_most_apart(relation.upper, left, right)
