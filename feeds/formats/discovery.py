@@ -8,15 +8,30 @@ from collections.abc import Iterator
 from urllib.parse import urljoin
 
 from feeds.formats.registry import MEDIA_TYPES, claiming
-from feeds.xml.encoding import read_text
+from feeds.xml.encoding import read_text, wide_encoding
 
 _SEARCHED = 1 << 18
 _MOST = 20
 _PERHAPS = "application/json"
 """A type of JSON Feed 1.0, and of what is no feed: such addresses come after all others."""
 
-_HTML = re.compile(rb"<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-_FEED = re.compile(rb"<([\w.-]{1,30}:)?(rss|feed|rdf)[\s>]", re.IGNORECASE)
+_PAGE = (
+    rb"!doctype\s*html|(?:html|head|body|title|meta|link|base|script|noscript|style|div|span|p|br|hr"
+    rb"|center|font|table|form|img|iframe|frameset|h[1-6]|[uo]l|main|nav|header|section|article)\b"
+)
+_BEGIN = re.compile(
+    rb"(?:[^<]*+(?:<!--.*?(?:-->|\Z)|<\?[^>]*+|<!(?!--|doctype\s*html)[^>]*+))*+[^<]*+<(?=%s)"
+    % _PAGE,
+    re.IGNORECASE | re.DOTALL,
+)
+"""A document up to its first tag, one of a page, behind noise: messages of programs, comments."""
+_DECISIVE = re.compile(
+    rb"<(?:(!doctype\s*html|(?:html|head|body)\b)"
+    rb"|(?:[\w.-]{1,30}:)?(?:rss|feed|rdf|channel|item|entry)[\s/>])",
+    re.IGNORECASE,
+)
+"""A tag that only a page has, which is group 1, or one of a feed."""
+
 _TAG = re.compile(r"<(link|base)\s([^<>]{1,2000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([a-z]{1,20})\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+)", re.IGNORECASE)
 
@@ -27,12 +42,15 @@ def is_page(body: bytes) -> bool:
 
 
 def is_html(body: bytes) -> bool:
-    """Return True if the bytes begin as a web page does."""
-    head = body[:2000]
-    if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
+    """Return True if the bytes begin as a web page does, and not as a feed behind a message."""
+    head = body[:_SEARCHED]
+    wide = wide_encoding(head)
+    head = head.decode(wide, "replace").encode() if wide else head
+    begin = _BEGIN.match(head)
+    if begin is None or head.lstrip().startswith((b"{", b"[")):
         return False
-    page, feed = _HTML.search(head), _FEED.search(head)
-    return page is not None and (feed is None or page.start() < feed.start())
+    decisive = _DECISIVE.search(head, begin.end() - 1)
+    return decisive is None or decisive[1] is not None
 
 
 def discover(body: bytes, url: str) -> tuple[str, ...]:

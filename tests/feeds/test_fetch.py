@@ -340,10 +340,35 @@ def test_f6_html_page_tells_its_feeds() -> None:
         (b'{"items": [{"content_html": "<html><body>"}]}', False),
         (b"\n <!doctype HTML><title>x", True),
         (b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml">', True),
+        (b"<!-- " + b"saved " * 500 + b"--><html><p>one<p>two", True),
+        (b"Warning: no database\n<!doctype html><title>x</title>", True),
+        (b"<br />\n<b>Warning</b>: no database<br />\n" * 99 + b"<html><body>x", True),
+        (b"<?php echo 1 ?><script>if (1 < 2) {}" + b" " * 3_000 + b"</script><body>", True),
+        (b"<meta charset=utf-8><title>x</title><p>a & b<p>c", True),
+        (b"<div class=x>neither root<br>nor head</div>", True),
+        (b"<!doctypehtml><title>x", True),
+        ("<!doctype html><html><p>x".encode("utf-16"), True),
+        (b"<!doctype html><html><he", True),
+        (b"<br />\nWarning: no database<br />\n<rss><channel><item>", False),
+        (b"<!-- <html> --><rss><channel>", False),
+        (b"<title>no root</title><item><title>one</title></item>", False),
+        (b'<opml version="2.0"><head><title>x</title></head><body>', False),
+        (b'["<html>"]', False),
+        (b"<a><b/></a>", False),
+        (b"Not found", False),
+        (b"", False),
     ],
 )
 def test_what_is_html(body: bytes, html: bool) -> None:
     assert is_html(body) is html
+
+
+@pytest.mark.parametrize("begin", [b"", b"<!-- %s -->" % (b"x" * 3_000), b"Warning: no database\n"])
+def test_a_damaged_page_tells_its_feeds(begin: bytes) -> None:
+    page = b"<title>a & b<link rel=alternate type=application/rss+xml href=/f><p>one<p>two</i>"
+    outcome, server = poll(answering(begin + page))
+    assert failed(outcome).message == "the answer is a web page, not a feed"
+    assert failed(outcome).discovered == (f"http://{server.address}/f",)
 
 
 def test_a_page_that_a_format_claims_is_fetched_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
