@@ -19,7 +19,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote_bindings import texts_of
 from xscl.spark.designation import absence_of, designated, reason_against
-from xscl.spark.plan_files import PLAN, PlanFiles
+from xscl.spark.plan_files import PLAN, PlanFiles, unreadable
 from xscl.spark.plan_replica import PlanReplica
 
 _STORE, _PLAN = "catalog.sqlite", "plan-"
@@ -95,6 +95,9 @@ class Catalog:
             self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
             if self.files.current():  # `since` is known to the files only
                 self._known = {one.key: one for one in _subscriptions(self.files)}
+            elif self._engine.subscriptions:
+                # Streams would take the numbers of new versions for those of earlier ones.
+                raise unreadable(f"{self.directory} has subscriptions and no file 'newest'")
             self._write()
         except BaseException:
             self._engine.close()

@@ -172,7 +172,24 @@ ExecutorPlan: TypeAlias = PlanFiles | PlanImage
 
 
 def _read(data: bytes) -> tuple[int, PlanTables]:
-    (version,) = _NUMBER.unpack_from(data)
-    file = pa.BufferReader(data)
-    file.seek(_NUMBER.size)
-    return version, {name: pa.ipc.open_stream(file).read_all() for name in PLAN}
+    """Return a version as it was written; raises StoreError for one of another release."""
+    try:
+        (version,) = _NUMBER.unpack_from(data)
+        file = pa.BufferReader(data)
+        file.seek(_NUMBER.size)
+        tables = {name: pa.ipc.open_stream(file).read_all() for name in PLAN}
+    except (struct.error, pa.ArrowException, OSError) as error:
+        raise unreadable(f"it cannot be read: {error}") from error
+    for name, schema in PLAN.items():
+        if tables[name].schema != schema:
+            raise unreadable(f"its relation {name!r} has other columns")
+    return version, tables
+
+
+def unreadable(detail: str) -> StoreError:
+    """Return the error for a plan that this release does not read."""
+    return StoreError(
+        f"the plan of the catalog is damaged, or another release wrote it: {detail}",
+        hint="make the catalog again from its queries, in another directory and with another"
+        " checkpoint and sink; 'xscl spark list --json' of that release prints the queries",
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from feeds.documents import Document
@@ -14,7 +15,7 @@ from templates.registry.registry import UNDESIGNATED
 from tests.xscl.spark.bucket_runs import BucketRun
 from xscl.errors import QueryError, StoreError
 from xscl.spark.catalog import Catalog
-from xscl.spark.plan_files import CLAIMS, PlanFiles
+from xscl.spark.plan_files import CLAIMS, PLAN, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 
 DIVIDED = (
@@ -223,6 +224,47 @@ def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> N
         with pytest.raises(StoreError, match="no plan"):
             replica_of(first, 0, 9)
         assert not first.directory.exists()
+
+
+def _as_before(newest: Path) -> None:
+    """Name the file as a release before did."""
+    newest.rename(newest.with_name("plan"))
+
+
+def _other_columns(newest: Path) -> None:
+    """Write a plan without a column that relations of this release have."""
+    with newest.open("wb") as file:
+        file.write((7).to_bytes(8, "little"))
+        for schema in PLAN.values():
+            with pa.ipc.new_stream(file, schema.remove(len(schema) - 1)) as writer:
+                writer.write_table(schema.remove(len(schema) - 1).empty_table())
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        _as_before,
+        _other_columns,
+        lambda newest: newest.write_bytes(newest.read_bytes()[:-9]),
+        lambda newest: newest.write_bytes(newest.read_bytes()[:8]),
+        lambda newest: newest.unlink(),
+    ],
+    ids=["earlier name", "other columns", "cut", "no relations", "lost"],
+)
+def test_a_plan_that_cannot_be_read_does_not_begin_again(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    """Versions of a plan that began again would have the numbers that micro-batches claimed."""
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[0])
+        files = catalog.files
+    harm(files.path)
+    before = {path: path.read_bytes() for path in files.directory.iterdir()}
+    for _ in range(2):
+        with pytest.raises(StoreError, match="another release wrote it") as refused:
+            Catalog(tmp_path)
+        assert "spark list --json" in str(refused.value.hint)
+    assert {path: path.read_bytes() for path in files.directory.iterdir()} == before
 
 
 def test_claims_of_micro_batches_long_ago_are_removed(tmp_path: Path) -> None:
