@@ -28,6 +28,7 @@ from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.known_markup import ReadDocument
+from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import index, substrings
 from xscl.shredding.nodes.tree import number_nodes
@@ -114,6 +115,10 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_looked_up_is_what_trying_every_node_finds(seed: int) -> None:
     for automaton, asked, arrivals in history(seed):
         assert found(automaton, arrivals) == wanted(asked, arrivals)
+        shapes = automaton.shapes
+        assert isinstance(shapes, DocumentShapes)
+        kept = shapes._known.values()
+        assert shapes._size == sum(len(one) + shape.ROWS * len(one.rows) for one in kept)
 
 
 def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs() -> None:
