@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ from xscl.planning.event_queries import StreamAttributes, schema_of
 from xscl.store.queries.documents import first_after, has_documents
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
 from xscl.subscriptions.registration import PreparedQuery
+from xscl.subscriptions.streams import StreamDeclaration
 from xscl.subscriptions.subscriptions import Beginning
 
 PATIENCE = 10.0
@@ -100,10 +101,13 @@ class EngineCatalog:
                     state.streams.declare(*raised)
         return fixed
 
-    def forget_streams(self, names: Collection[str]) -> None:
-        """Delete the declarations of streams that no subscription reads."""
+    def forget_streams(self, made: Mapping[str, StreamDeclaration]) -> list[str]:
+        """Delete declarations of streams that no subscription reads; return those streams.
+
+        A stream that was declared again since keeps that.
+        """
         with self._transactions.change() as state:
-            state.streams.forget(names)
+            return state.streams.forget(made)
 
     # -- Subscriptions ---------------------------------------------------------------------
 

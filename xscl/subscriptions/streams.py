@@ -6,7 +6,7 @@ the attributes that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -154,13 +154,25 @@ class StreamDefinitions:
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
-    def forget(self, names: Collection[str]) -> None:
-        """Delete the declarations of streams that no subscription reads."""
-        unread = [name for name in names if not self._subscriptions.readers(name)]
+    def declarations(self) -> dict[str, StreamDeclaration]:
+        """Return the declarations of all streams by name."""
+        return self._declared.copy()
+
+    def forget(self, made: Mapping[str, StreamDeclaration]) -> list[str]:
+        """Delete declarations, these very ones, of streams that nobody reads; return the streams.
+
+        One that was made again is another one, even if it says the same.
+        """
+        unread = [
+            name
+            for name, one in made.items()
+            if self._declared.get(name) is one and not self._subscriptions.readers(name)
+        ]
         delete_rows(self._store, "stream", name=unread)
         for name in unread:
-            self._declared.pop(name, None)
+            del self._declared[name]
         self._changes += 1
+        return unread
 
     def erase(self, prefix: str) -> None:
         """Delete the declarations of streams with a prefix."""

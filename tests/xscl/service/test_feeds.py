@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from lxml import etree
 
+from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import (
@@ -311,7 +313,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
         for path, (answer, _) in ANSWERS.items():
             server.says(path, answer)
         fetching = PollSettings((server.address,))
-        with serving(home, fetching=fetching) as running:
+        with serving(home, fetching=fetching) as running, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", PATIENCE)
             yield running, server
 
 
@@ -349,6 +352,53 @@ def test_what_is_no_feed_is_refused_unless_it_is_wanted(
         (feed,) = ok(operator.get("/v1/feeds"))["items"]
         assert ANSWERS[path][1] in feed["error"]
         operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+USES: dict[str, Callable[[httpx.Client], httpx.Response]] = {
+    "declared": lambda one: one.put("/v1/streams/heard", json={}),
+    "declared as it is": lambda one: one.put("/v1/streams/heard", json={"lateness": "2 h"}),
+    "read": lambda one: one.put("/v1/subscriptions/q", json={"query": "heard//a"}),
+    "written": lambda one: one.post("/v1/documents/heard?id=d", content=b"<a/>"),
+    "of another feed": lambda one: one.post(
+        "/v1/feeds", json={"url": "https://nowhere.example/f", "stream": "heard", "keep": True}
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
+    asked: tuple[Running, scripted.Server], use: str
+) -> None:
+    running, server = asked
+    answer = threading.Event()
+
+    async def later(writer: asyncio.StreamWriter) -> None:
+        while not answer.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(ANSWERS["/404"][0])
+        await writer.drain()
+
+    path, name = f"/later-{use.replace(' ', '-')}", f"u-{use.replace(' ', '-')}"
+    server.says(path, later)
+    new = {"url": server.url(path), "stream": "heard"}
+    refused: list[httpx.Response] = []
+    with running.client() as operator, running.client(token_of(operator, name)) as client:
+        thread = threading.Thread(target=lambda: refused.append(client.post("/v1/feeds", json=new)))
+        thread.start()
+        eventually(lambda: server.count(path))
+        used = USES[use](client)
+        assert used.status_code < 300, used.text
+        if use == "written":
+            listed = partial(client.get, "/v1/streams", params={"after": "hear", "limit": 1})
+            eventually(lambda: ok(listed())["items"][0]["documents"])
+        answer.set()
+        thread.join(PATIENCE)
+        assert code(refused[0]) == (400, "feeds")
+        stream = ok(client.get("/v1/streams/heard"))
+        assert stream["own"]
+        assert ok(client.get("/v1/me"))["used"]["streams"] == 1
+        for feed in ok(client.get("/v1/feeds"))["items"]:
+            client.delete(f"/v1/feeds/{feed['key']}")
 
 
 def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:

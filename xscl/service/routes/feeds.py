@@ -40,6 +40,7 @@ from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
+from xscl.subscriptions.streams import StreamDeclaration
 
 router = APIRouter(tags=["feeds"])
 
@@ -154,11 +155,14 @@ LOOK = 0.1
 
 
 class _Followed(NamedTuple):
-    """A new feed, its streams whose lateness is fixed, those that it made, and made the user's."""
+    """A new feed, its streams whose lateness is fixed, those that it declared, and made the user's.
+
+    Another declaration in their place is somebody else's.
+    """
 
     feed: Feed
     fixed: list[str]
-    made: list[str]
+    made: dict[str, StreamDeclaration]
     claimed: list[str]
 
 
@@ -174,13 +178,13 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
             app.accounts.usage.subtract(account.number, "feeds")
             documents = documents_by_stream(feeds.store)
             empty = {
-                stream
-                for stream in new.feed.streams
+                stream: one
+                for stream, one in new.made.items()
                 if not (has_feeds_on(feeds.store, stream) or documents.get(stream))
             }
-            app.engine.catalog.forget_streams(empty.intersection(new.made))
+            forgotten = app.engine.catalog.forget_streams(empty)
             for stream in new.claimed:
-                if account.qualify(stream) in empty:
+                if account.qualify(stream) in forgotten:
                     app.accounts.users.release(account, stream)
             raise
         return _as_it_is(feeds, account, now, new.fixed)
@@ -194,9 +198,10 @@ def _follow(new: NewFeed, app: App, account: Account) -> _Followed:
     with app.accounts.usage.adding(account, "feeds"), app.feeds() as feeds:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
-        known = app.engine.state.streams.known()
+        before = app.engine.state.streams.declarations()
         feed, fixed = follow(app.engine, feeds, wanted)
-        made = [stream for stream in feed.streams if stream not in known]
+        after = app.engine.state.streams.declarations()
+        made = {name: after[name] for name in feed.streams if name in after.keys() - before}
         return _Followed(feed, fixed, made, _claim(app, account, feed))
 
 

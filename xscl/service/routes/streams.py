@@ -112,10 +112,8 @@ def put(
     is_new = not app.accounts.users.has_stream(account, name) and not is_known
     if is_new:
         app.accounts.users.claim(account, name)
-    is_so = lateness == app.engine.lateness(known) and declared.live == app.engine.is_live(known)
     attributes = None if declared.attributes is None else attributes_of(declared.attributes)
-    if is_new or not is_so or attributes is not None:
-        app.engine.stream(known, lateness=lateness, live=declared.live, attributes=attributes)
+    app.engine.stream(known, lateness=lateness, live=declared.live, attributes=attributes)
     if is_new:
         response.status_code = HTTPStatus.CREATED
     made = _shown(app, account, name)
