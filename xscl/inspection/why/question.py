@@ -104,7 +104,9 @@ class WhyQuestion:
         is_own = self.subscription is not None
         return replace(asked, found=found) if is_own else asked.in_own_time()
 
-    def _ordered(self, documents: Iterable[Known | None]) -> tuple[Known | None, ...]:
+    def _ordered(
+        self, documents: Iterable[KnownDocument | None]
+    ) -> tuple[KnownDocument | None, ...]:
         """Return documents in the order of a match, in which a symmetric join has each pair."""
         found = list(documents)
         for one in forms(self.query.normal.form):
