@@ -14,7 +14,7 @@ from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import TrialScope
-from xscl.language.normalform import AbsenceForm, Joined, NormalForm, Scan, forms
+from xscl.language.normalform import AbsenceForm, JoinForm, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -110,7 +110,7 @@ class WhyQuestion:
         """Return documents in the order of a match, in which a symmetric join has each pair."""
         found = list(documents)
         for one in forms(self.query.normal.form):
-            if isinstance(one, Joined) and one.relation.operator is SYMMETRIC_JOIN:
+            if isinstance(one, JoinForm) and one.relation.operator is SYMMETRIC_JOIN:
                 pair = covered(one)
                 known = [each for place in pair if (each := found[place]) is not None]
                 if len(known) == len(pair):
