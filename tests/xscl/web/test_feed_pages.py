@@ -95,7 +95,7 @@ def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
 
 
 def test_the_list_is_high_on_a_phone(browser: Browser, shop: Shop, feed: str) -> None:
-    for path in ("/feeds", "/items"):
+    for path in ("/feeds", "/items", "/subscriptions"):
         browser.look("light", PHONE)
         browser.open(shop.address + path)
         top = "return document.querySelector('main .list').getBoundingClientRect().top"
