@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import httpx
 import pytest
 
 from tests.waiting import PATIENCE
-from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.engine.batch_size import BatchSize
 from xscl.engine.twin import Twin
@@ -236,7 +237,7 @@ def test_several_subscriptions_are_tagged_at_once_and_found_by_a_tag(shop: Shop)
     assert set(found.xpath("//article//h2/a/text()")) == set(names)
     assert found.xpath("//select[@name='tag']/option[@selected]/text()") == ["sea"]
     for name in names:
-        shop.client.post("/subscriptions/tags", data={"name": name, "tags": ""})
+        shop.client.post("/subscriptions/edit", data={"name": name, "tags": ""})
     assert not parsed(shop.client.get("/subscriptions").text).xpath("//a[@class='tag']")
 
 
@@ -255,6 +256,40 @@ def test_a_subscription_is_edited_in_the_editor(shop: Shop) -> None:
     assert wrong.status_code == 422
     assert parsed(wrong.text).xpath("//input[@name='edit']/@value") == ["edited"]
     shop.client.post("/subscriptions/remove", data={"name": "edited", "purge": "yes"})
+
+
+def test_a_subscription_gets_a_name_and_tags_on_its_page(shop: Shop) -> None:
+    shop.subscribe("old", "S//a->x")
+    for form, name, tags in (
+        ({"name": "old", "new": "new one", "tags": "b, a"}, "new one", ["a", "b"]),
+        ({"name": "new one", "tags": ""}, "new one", []),
+        ({"name": "new one", "query": "S//b->x"}, "new one", []),
+    ):
+        saved = shop.client.post("/subscriptions/edit", data=form)
+        assert saved.headers["location"] == f"/subscriptions/{quote(name)}"
+        shown = ok(shop.client.get(f"/v1/subscriptions/{quote(name)}"))
+        assert sorted(shown["tags"]) == tags
+    assert shown["query"] == "S//b->x"
+    wrong = shop.client.post("/subscriptions/edit", data={"name": "new one", "query": "S//b->"})
+    assert wrong.status_code == 422
+    shop.client.post("/subscriptions/remove", data={"name": "new one", "purge": "yes"})
+
+
+def test_the_look_of_pages_is_kept_in_cookies(shop: Shop) -> None:
+    for name, value, is_kept in (
+        ("theme", "dark", True),
+        ("density", "dense", True),
+        ("theme", "pink", False),
+        ("density", "dark", False),
+    ):
+        answer = shop.client.post("/look", data={name: value, "back": "//evil.example"})
+        assert answer.headers["location"] == "/"
+        kept = answer.headers.get("set-cookie", "")
+        assert kept.startswith(f"xscl_{name}={value};") is is_kept
+        shop.client.cookies.clear()
+        headers = {"Cookie": f"xscl_{name}={value}"}
+        shown = parsed(shop.client.get("/", headers=headers).text).get(f"data-{name}")
+        assert (shown == value) is is_kept
 
 
 def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:

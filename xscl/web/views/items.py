@@ -34,6 +34,7 @@ from xscl.inspection.by_example import (
 )
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
+from xscl.language.parser import parse_window
 from xscl.service.browsing import part_of, spooled, visible_names
 from xscl.service.marks import ItemOrder, item_order
 from xscl.service.problems import Problem
@@ -46,7 +47,6 @@ from xscl.store.queries.browsing import BrowsedDocument, documents_seen
 from xscl.store.queries.documents import document_named, documents_by_stream
 from xscl.store.queries.feeds import given_titles
 from xscl.subscriptions.match import MatchDocument
-from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
 from xscl.web.pages import Asked, Back, ListQuery, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions, read_of
@@ -54,8 +54,10 @@ from xscl.web.views.matches import names_of_subscriptions, read_of
 LIMIT = 50
 NEWEST = 10
 """Number of items on the page of a feed."""
-WINDOWS = (("1 h", "1 hour"), ("1 d", "1 day"), ("3 d", "3 days"), ("7 d", "7 days"))
-FURTHER = (("30 d", "30 days"), ("365 d", "1 year"))
+WINDOWS = (
+    *(("1 h", "1 hour"), ("1 d", "1 day"), ("3 d", "3 days"), ("7 d", "7 days")),
+    *(("30 d", "30 days"), ("365 d", "1 year")),
+)
 
 _ELSEWHERE = frozenset({"img", "h1", "h2"})
 """Removed elements: pages load nothing from other sites and have headings of their own."""
@@ -179,10 +181,8 @@ def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> Res
         pair=pair,
         shared=shared(*trees),
         differing=[leaf for leaf in differing(*trees) if leaf[-1] not in ("id", "content")],
-        windows=(*WINDOWS, *FURTHER),
-        window=next(
-            (value for value, _ in (*WINDOWS, *FURTHER) if _ticks(value) >= apart), FURTHER[-1][0]
-        ),
+        windows=WINDOWS,
+        window=next((value for value, _ in WINDOWS if parse_window(value) >= apart), "365 d"),
         subscriptions=names_of_subscriptions(asked),
     )
 
@@ -308,11 +308,6 @@ def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
         path = f"{one.side.stream}/{'/'.join(leaf)}"
         rows.append({"node": node, "path": path, "query": query})
     return rows
-
-
-def _ticks(window: str) -> int:
-    number, _, unit = window.partition(" ")
-    return int(number) * UNITS[unit]
 
 
 @router.get("/not-again")

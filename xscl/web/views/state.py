@@ -24,7 +24,7 @@ from xscl.service.problems import not_found
 from xscl.service.status import SPANS
 from xscl.store.queries.status import delivery_counts
 from xscl.time_format import ticks_of_time
-from xscl.web.pages import AskedByOperator, on_site, router
+from xscl.web.pages import AskedByOperator, Back, on_site, router
 from xscl.web.query_words import NAME as query_words_name
 from xscl.web.query_words import query_words
 from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, time_element
@@ -134,27 +134,17 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
         yield Figure("Clock", time_element(of["clock"]), "the latest time among documents")
 
 
-@router.post("/theme")
-def theme(
-    theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
+@router.post("/look")
+def look(
+    back: Back = "/",
+    theme: Annotated[str, Form(max_length=10)] = "",
+    density: Annotated[str, Form(max_length=10)] = "",
 ) -> Response:
-    """Set the theme cookie and return to the page."""
-    return _kept(THEME, theme if theme in THEMES else None, back)
-
-
-@router.post("/density")
-def density(
-    density: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
-) -> Response:
-    """Set the cookie of the density of lists and return to the page."""
-    return _kept(DENSITY, density if density in DENSITIES else None, back)
-
-
-def _kept(cookie: str, value: str | None, back: str) -> Response:
-    """Return to a page, with a cookie for a year if there is a value."""
+    """Keep the theme or the density of lists in a cookie for a year, and return to the page."""
     answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
-    if value is not None:
-        answer.set_cookie(cookie, value, max_age=YEAR, samesite="strict", httponly=True)
+    for cookie, value, known in ((THEME, theme, THEMES), (DENSITY, density, DENSITIES)):
+        if value in known:
+            answer.set_cookie(cookie, value, max_age=YEAR, samesite="strict", httponly=True)
     return answer
 
 

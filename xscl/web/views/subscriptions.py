@@ -295,30 +295,30 @@ def tag_all(
     return asked.back(back)
 
 
-@router.post("/subscriptions/tags")
-def tag(asked: Asked, name: Name, tags: Tags = "") -> Response:
-    """Replace the tags of a subscription and return to it."""
-    change(asked.app, asked.account, name, SubscriptionEdit.model_construct(tags=split_tags(tags)))
-    return asked.redirect(f"/subscriptions/{quote(name)}")
-
-
-@router.post("/subscriptions/rename")
-def rename(asked: Asked, name: Name, new: Name) -> Response:
-    """Rename a subscription and return to it."""
-    change(asked.app, asked.account, name, SubscriptionEdit(name=new))
-    return asked.redirect(f"/subscriptions/{quote(new)}")
-
-
 @router.post("/subscriptions/edit")
-def edit(asked: Asked, name: Name, query: Annotated[Lines, Form(max_length=1_000_000)]) -> Response:
-    """Give a subscription another query and return to it; a refused one is shown with its error."""
-    text = query.strip()
+def edit(
+    asked: Asked,
+    name: Name,
+    new: Annotated[str, Form(max_length=500)] = "",
+    tags: Tags = "",
+    query: Annotated[Lines, Form(max_length=1_000_000)] = "",
+) -> Response:
+    """Give a subscription another query, or a name and tags, and return to it.
+
+    A query that is refused is shown with its error.
+    """
+    text, named = query.strip(), new or name
+    wanted: dict[str, Any] = {"query": text} if text else {"tags": split_tags(tags)}
+    if named != name:
+        wanted["name"] = named
     try:
-        change(asked.app, asked.account, name, SubscriptionEdit(query=text))
+        change(asked.app, asked.account, name, SubscriptionEdit.model_construct(**wanted))
     except XsclError as error:
+        if not text:
+            raise
         wrong = HTTPStatus.UNPROCESSABLE_ENTITY
         return show(asked, name, status=wrong, edited=text, refused=str(error))
-    return asked.redirect(f"/subscriptions/{quote(name)}")
+    return asked.redirect(f"/subscriptions/{quote(named)}")
 
 
 @router.post("/subscriptions/remove")
