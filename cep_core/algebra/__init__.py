@@ -14,8 +14,7 @@ Project                pi, rho, a_g  rows with computed, renamed, dropped attrib
 Union                  ∪             bag union
 Sequence               ;θ            each left row with the earliest later right row, given θ
 Iterate                μ             repeated ;θ that keeps the first row, the last row, aggregates
-InstanceAggregate      β             one row for each epoch (and group)
-WindowAggregate        α             one row for each row, over the window (t - w, t]
+GroupAggregate         α, β          one row for each row, over a window; or for each epoch
 WindowJoin             ⋈             pairs at most w apart, either order
 Absence                -             left rows that no right row answers in time
 OuterJoin              -             pairs within bounds of time, and rows without a partner there
@@ -31,7 +30,7 @@ not part of that section; it is related to SASE's negated end and NEXT's excepti
 from cep_core.algebra.constructors import (
     absence,
     alternative,
-    instance_aggregate,
+    group_aggregate,
     iterate,
     outer_join,
     project,
@@ -41,7 +40,6 @@ from cep_core.algebra.constructors import (
     stream,
     timer,
     union,
-    window_aggregate,
     window_join,
 )
 from cep_core.algebra.functions import decimal_value, operand_value
@@ -50,7 +48,7 @@ from cep_core.algebra.nodes import (
     Absence,
     Aggregate,
     Component,
-    InstanceAggregate,
+    GroupAggregate,
     Iterate,
     Node,
     OuterJoin,
@@ -64,7 +62,6 @@ from cep_core.algebra.nodes import (
     Sequence,
     Stream,
     Union,
-    WindowAggregate,
     WindowJoin,
     sources_of,
     streams_of,
@@ -111,7 +108,7 @@ __all__ = [
     "Choice",
     "Component",
     "DecimalOrDouble",
-    "InstanceAggregate",
+    "GroupAggregate",
     "Iterate",
     "Junction",
     "Loop",
@@ -131,7 +128,6 @@ __all__ = [
     "TooManyDisjuncts",
     "Union",
     "Unordered",
-    "WindowAggregate",
     "WindowJoin",
     "absence",
     "alternative",
@@ -140,7 +136,7 @@ __all__ = [
     "decimal_of",
     "decimal_value",
     "disjuncts",
-    "instance_aggregate",
+    "group_aggregate",
     "instant_of",
     "integer_of",
     "iterate",
@@ -160,6 +156,5 @@ __all__ = [
     "text_of",
     "timer",
     "union",
-    "window_aggregate",
     "window_join",
 ]

@@ -123,14 +123,17 @@ def iterate(
     return nodes.Iterate(left, right, filter, rebind, tuple(expressions), initial, schema)
 
 
-def instance_aggregate(
+def group_aggregate(
     source: nodes.Node,
     group_by: Ordered[int],
     aggregates: Ordered[tuple[str, nodes.Aggregate]],
+    window: ex.Expression | None = None,
     functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
-) -> nodes.InstanceAggregate:
-    """Return β: the grouped columns, then the aggregates."""
+) -> nodes.GroupAggregate:
+    """Return the sliding α, or β without a window: the grouped columns, then the aggregates."""
+    if window is not None:
+        require_window(window, functions)
     types = {2: source.schema.types}
     made = [
         (
@@ -140,23 +143,8 @@ def instance_aggregate(
         for name, one in aggregates
     ]
     schema = aggregated_schema(source, group_by, made, functions, span)
-    return nodes.InstanceAggregate(source, tuple(group_by), tuple(one for _, one in made), schema)
-
-
-def window_aggregate(
-    source: nodes.Node,
-    group_by: Ordered[int],
-    aggregates: Ordered[tuple[str, nodes.Aggregate]],
-    window: ex.Expression,
-    functions: Functions = ex.FUNCTIONS,
-    span: Extent | None = None,
-) -> nodes.WindowAggregate:
-    """Return the sliding α: the grouped columns, then the aggregates."""
-    require_window(window, functions)
-    instant = instance_aggregate(source, group_by, aggregates, functions, span)
-    return nodes.WindowAggregate(
-        source, instant.group_by, instant.aggregates, window, instant.schema
-    )
+    found = tuple(one for _, one in made)
+    return nodes.GroupAggregate(source, tuple(group_by), found, window, schema)
 
 
 def window_join(

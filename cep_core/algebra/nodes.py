@@ -105,26 +105,17 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceAggregate:
-    """β: for each epoch, and each combination of the grouped columns, one row at that instant."""
-
-    source: Node
-    group_by: tuple[int, ...]
-    aggregates: tuple[Aggregate, ...]
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
-class WindowAggregate:
+class GroupAggregate:
     """α: for each row, after its epoch t, its group's aggregates over rows with t1 in (t - w, t].
 
-    The result has t0 = t1 = t.  ``window`` is a constant expression, in ticks.
+    The result has t0 = t1 = t.  ``window`` is a constant expression, in ticks.  Without one it is
+    β: for each epoch, and each combination of the grouped columns, one row at that instant.
     """
 
     source: Node
     group_by: tuple[int, ...]
     aggregates: tuple[Aggregate, ...]
-    window: Expression
+    window: Expression | None
     schema: Schema
 
 
@@ -252,8 +243,7 @@ Node: TypeAlias = (
     | Union
     | Sequence
     | Iterate
-    | InstanceAggregate
-    | WindowAggregate
+    | GroupAggregate
     | WindowJoin
     | Absence
     | OuterJoin

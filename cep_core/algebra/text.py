@@ -145,10 +145,9 @@ def operator_in_words(node: Node, said: LiteralValues) -> str:
             return f"{'NEXT' if rank is None else 'NEXT FIRST'}{{{say(predicate)}}}"
         case algebra.Iterate():
             return _iterate(node, said)
-        case algebra.InstanceAggregate():
-            return f"{_aggregates(node, say)} AT INSTANT"
-        case algebra.WindowAggregate():
-            return f"{_aggregates(node, say)} WINDOW {say.duration(node.window)}"
+        case algebra.GroupAggregate(window=window):
+            over = "AT INSTANT" if window is None else f"WINDOW {say.duration(window)}"
+            return f"{_aggregates(node, say)} {over}"
         case algebra.WindowJoin(_, _, predicate, window):
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
         case algebra.Absence(_, _, predicate, window, otherwise):
@@ -257,7 +256,7 @@ def _iterate(node: algebra.Iterate, said: LiteralValues) -> str:
     return f"{'LONGEST ' if node.longest else ''}FOLD{{{', '.join(parts)}}}"
 
 
-def _aggregates(node: algebra.InstanceAggregate | algebra.WindowAggregate, say: Words) -> str:
+def _aggregates(node: algebra.GroupAggregate, say: Words) -> str:
     texts = []
     for one in node.aggregates:
         arguments = [say(part) for part in (one.argument, one.by) if part is not None]

@@ -91,14 +91,10 @@ def _remade(node: Node, functions: Functions) -> Node:
             return algebra.sequence(left, right, predicate, functions, rank=rank)
         case algebra.Iterate():
             return _iterate(node, functions)
-        case algebra.InstanceAggregate(source, group_by, aggregates):
+        case algebra.GroupAggregate(source, group_by, aggregates, window):
             named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-            made = algebra.instance_aggregate(source, group_by, named, functions)
+            made = algebra.group_aggregate(source, group_by, named, window, functions)
             return replace(made, schema=Schema(names, made.schema.types))
-        case algebra.WindowAggregate(source, group_by, aggregates, window):
-            named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-            sliding = algebra.window_aggregate(source, group_by, named, window, functions)
-            return replace(sliding, schema=Schema(names, sliding.schema.types))
         case algebra.WindowJoin(left, right, predicate, window):
             return algebra.window_join(left, right, predicate, window, functions)
         case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):

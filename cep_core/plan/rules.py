@@ -38,7 +38,7 @@ def index_predicates(wanted: Wanted) -> Hashable | None:
 
 def share_aggregates(wanted: Wanted) -> Hashable | None:
     """Aggregates over one channel take its rows in together (s_α)."""
-    if wanted.kind in ("instance_aggregate", "window_aggregate"):
+    if wanted.kind == "group_aggregate":
         return ("aggregate", wanted.inputs[0].channel, wanted.lane, wanted.since)
     return None
 

@@ -35,7 +35,7 @@ Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "outer_join")
+_ABSENT = ("group_aggregate", "absence", "outer_join")
 _ORDERED = ("sequence", "iterate", "pattern_match", *_ABSENT)
 
 
@@ -151,10 +151,8 @@ class _Writer:
                 define = self._sequence(node)
             case algebra.Iterate():
                 define = self._iteration(node)
-            case algebra.InstanceAggregate():
-                define = self._aggregation(node, _nothing)
-            case algebra.WindowAggregate():
-                define = self._aggregation(node, self._window(node.window, 1))
+            case algebra.GroupAggregate():
+                define = self._aggregation(node)
             case algebra.WindowJoin():
                 define = self._predicate(node.predicate, True)
                 window = self._window(node.window, 0)
@@ -198,11 +196,8 @@ class _Writer:
         begin, follow = self._columns(first, False), self._columns(later, True)
         return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p), node.longest)
 
-    def _aggregation(
-        self,
-        node: algebra.InstanceAggregate | algebra.WindowAggregate,
-        window: Callable[[Literals], int | None],
-    ) -> Define:
+    def _aggregation(self, node: algebra.GroupAggregate) -> Define:
+        window = _nothing if node.window is None else self._window(node.window, 1)
         group_by, aggregates = node.group_by, node.aggregates
         inputs: list[ex.Expression] = []
         for one in aggregates:

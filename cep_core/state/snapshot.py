@@ -14,7 +14,7 @@ from cep_core.decimals import BoundedDecimal
 from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 
-VERSION = 7
+VERSION = 8
 # Values of the user's types, integers beyond 64 bits, tuples, decimals.
 _OWN, _BIG, _TUPLE, _DECIMAL = 2, 3, 4, 5
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python

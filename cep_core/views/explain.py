@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from cep_core.algebra import Absence, Absent, Iterate, Node, PatternMatch
+from cep_core.algebra import Absence, Absent, GroupAggregate, Iterate, Node, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.text import LiteralValues, counted, operator_in_words
@@ -15,8 +15,6 @@ from cep_core.dataflow.predicates import BoundPredicate, PredicateShape
 _EDGES = {
     "sequence": "NEXT",
     "iterate": "FOLD",
-    "window_aggregate": "WINDOW",
-    "instance_aggregate": "AT INSTANT",
     "window_join": "JOIN",
     "outer_join": "JOIN ELSE",
     "pattern_match": "PATTERN",
@@ -68,6 +66,8 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
         return ("LONGEST FOLD",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
+    if isinstance(node, GroupAggregate):
+        return ("AT INSTANT",) if node.window is None else ("WINDOW",)
     trees = trees_in(node.tree) if isinstance(node, PatternMatch) else ()
     absent = {"!" if one.time is None else "! FOR": 0 for one in trees if isinstance(one, Absent)}
     return (*([_EDGES[kind]] if kind in _EDGES else []), *absent)

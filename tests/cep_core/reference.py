@@ -113,12 +113,7 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
     match node:
         case algebra.Stream():
             return ()
-        case (
-            algebra.Select()
-            | algebra.Project()
-            | algebra.InstanceAggregate()
-            | algebra.WindowAggregate()
-        ):
+        case algebra.Select() | algebra.Project() | algebra.GroupAggregate():
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
@@ -149,9 +144,9 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
         case algebra.Iterate():
             later = [row for rows in _iterations(node, world)[1:] for row in rows]
             return _timed(_ended(node, later, world) if node.longest else later, world)
-        case algebra.InstanceAggregate():
+        case algebra.GroupAggregate(window=None):
             return _timed(_instance_aggregate(node, world), world)
-        case algebra.WindowAggregate():
+        case algebra.GroupAggregate():
             return _timed(_window_aggregate(node, world), world)
         case algebra.WindowJoin():
             return _window_join(node, world)
@@ -231,7 +226,7 @@ def _earliest(
     return pairs
 
 
-def _instance_aggregate(node: algebra.InstanceAggregate, world: World) -> list[Row]:
+def _instance_aggregate(node: algebra.GroupAggregate, world: World) -> list[Row]:
     """β (section 3.2.4): one row for each epoch and group."""
     (rows,) = _in_order(node, world)
     found = {}
@@ -242,9 +237,10 @@ def _instance_aggregate(node: algebra.InstanceAggregate, world: World) -> list[R
     return list(found.values())
 
 
-def _window_aggregate(node: algebra.WindowAggregate, world: World) -> list[Row]:
+def _window_aggregate(node: algebra.GroupAggregate, world: World) -> list[Row]:
     """α: for each row that ends at t its group's rows that end in (t - w, t]."""
     (rows,) = _in_order(node, world)
+    assert node.window is not None
     window = value(node.window, None, (0, 0, 0), world)
     found = []
     for row in rows:
@@ -442,15 +438,13 @@ def _span(a: Row, b: Row) -> tuple[int, int, int]:
 _ORDERED = (
     algebra.Sequence,
     algebra.Iterate,
-    algebra.InstanceAggregate,
-    algebra.WindowAggregate,
+    algebra.GroupAggregate,
     algebra.Absence,
     algebra.OuterJoin,
     algebra.PatternMatch,
 )
 _FORGETTING = (
-    algebra.InstanceAggregate,
-    algebra.WindowAggregate,
+    algebra.GroupAggregate,
     algebra.Absence,
     algebra.OuterJoin,
 )

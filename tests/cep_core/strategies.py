@@ -570,8 +570,8 @@ def aggregated(choose: Choice, source: Node) -> Node:
         source = renamed(source, "v")
     if choose.often(2):
         window = Constant(choose.number(1, 8))
-        return algebra.window_aggregate(source, group, found, window)
-    return algebra.instance_aggregate(source, group, found)
+        return algebra.group_aggregate(source, group, found, window)
+    return algebra.group_aggregate(source, group, found)
 
 
 def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
@@ -682,8 +682,8 @@ def otherwise(choose: Choice, source: Node) -> Node:
             return replace(source, predicate=predicate)
         case algebra.OuterJoin():
             return replace(source, upper=Constant(choose.number(-2, 5)))
-        case algebra.WindowAggregate():
-            if choose.often(2):
+        case algebra.GroupAggregate():
+            if source.window is None or choose.often(2):
                 return source
             return replace(source, window=Constant(choose.number(1, 8)))
         case algebra.PatternMatch():
@@ -693,7 +693,7 @@ def otherwise(choose: Choice, source: Node) -> Node:
             kinds = part_types(source.parts, source.components, source.inputs)
             extra = without_duration(condition(choose, {2: kinds}, 1))
             return replace(source, predicate=And((source.predicate, extra)))
-        case algebra.InstanceAggregate() | algebra.Stream():
+        case algebra.Stream():
             return source
         case _:
             assert_never(source)

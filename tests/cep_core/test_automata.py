@@ -87,8 +87,8 @@ def test_a_right_side_that_is_no_stream_is_not_linear_plus() -> None:
     inner = al.project(al.sequence(STREAM, STREAM), names)
     with pytest.raises(AlgebraError, match="not linear-plus: its right side is no stream"):
         air.to_xml(al.sequence(STREAM, inner))
-    windowed = al.window_aggregate(STREAM, (), (("n", al.Aggregate("COUNT", None)),), Constant(5))
-    with pytest.raises(AlgebraError, match="WindowAggregate is not part of an automaton"):
+    windowed = al.group_aggregate(STREAM, (), (("n", al.Aggregate("COUNT", None)),), Constant(5))
+    with pytest.raises(AlgebraError, match="GroupAggregate is not part of an automaton"):
         air.to_xml(windowed)
 
 

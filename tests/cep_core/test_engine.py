@@ -194,7 +194,7 @@ def test_errors_of_registration() -> None:
     with pytest.raises(AlgebraError, match="side 2 has no column 7 here"):
         al.select(STREAM, Compare("=", Column(2, 7), Constant(1)))
     with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
-        core.register("w", al.window_aggregate(STREAM, (), (), Constant(0)))
+        core.register("w", al.group_aggregate(STREAM, (), (), Constant(0)))
     with pytest.raises(CepError, match="no hashable class"):
         core.stream("Odd", {"values": list})
     core.unregister("all")

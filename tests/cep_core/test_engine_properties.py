@@ -203,6 +203,8 @@ def features(program: Program) -> set[str]:
                     found.add("otherwise")
                 if isinstance(node, algebra.Absence) and node.moment:
                     found.add("moment")
+                if isinstance(node, algebra.GroupAggregate) and node.window is not None:
+                    found.add("windowed")
                 if isinstance(node, algebra.Sequence) and node.rank is not None:
                     found.add("ranked")
                 for name in ("predicate", "filter", "rebind"):
@@ -235,7 +237,7 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
-    *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise", "moment"),
+    *("GroupAggregate", "windowed", "WindowJoin", "Absence", "otherwise", "moment"),
     *("ranked", "PatternMatch"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing", "Time"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
@@ -333,8 +335,8 @@ def edges(lateness: int) -> Program:
         *(algebra.absence(one, stream, same, Constant(window)) for window in (1, 3)),
         *(algebra.alternative(stream, later, same, Constant(window)) for window in (1, 3)),
         algebra.absence(stream, silent, TRUE, Constant(4)),
-        algebra.window_aggregate(stream, (), count, Constant(3)),
-        algebra.instance_aggregate(algebra.union(stream, silent), (), count),
+        algebra.group_aggregate(stream, (), count, Constant(3)),
+        algebra.group_aggregate(algebra.union(stream, silent), (), count),
     ]
     rows = [(at // 2, at // 2 - (0, 0, 1, 0, 3)[at % 5], at * 5 % 7 % 3) for at in range(28)]
     rows.sort(key=lambda row: row[0] + lateness * (row[2] == 1))

@@ -120,8 +120,14 @@ PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
         (al.Select("S", TRUE, NUMBERS), "str is no operator"),  # type: ignore[arg-type]  # wrong on purpose
         (al.Stream(5, NUMBERS), "the name of a stream is a str, not 5"),  # type: ignore[arg-type]  # wrong on purpose
         (al.Stream([], NUMBERS), r"is a str, not \[\]"),  # type: ignore[arg-type]  # wrong on purpose
-        (al.InstanceAggregate(S, (0,), (al.Aggregate("ARGMAX", S_Y),), NUMBERS), "two arguments"),
-        (al.InstanceAggregate(S, (0,), (al.Aggregate("MAX", S_Y, S_Y),), NUMBERS), "one argument"),
+        (
+            al.GroupAggregate(S, (0,), (al.Aggregate("ARGMAX", S_Y),), None, NUMBERS),
+            "two arguments",
+        ),
+        (
+            al.GroupAggregate(S, (0,), (al.Aggregate("MAX", S_Y, S_Y),), None, NUMBERS),
+            "one argument",
+        ),
         (al.Select(S, Compare("=", Column(2, 0), Constant([])), NUMBERS), "that can be hashed"),  # type: ignore[arg-type]  # wrong on purpose
         (al.Project(S, (Column(2, 0),), NUMBERS), "not well-formed"),
         (al.Project(S, (Column(2, 0), Constant("a")), NUMBERS), "Project makes"),
@@ -131,13 +137,13 @@ PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
         (al.WindowJoin(S, S, TRUE, Constant(1.5), PAIR), "a whole number of ticks, not a float"),
         (al.WindowJoin(S, S, TRUE, Constant(True), PAIR), "a whole number of ticks, not a bool"),
         (al.Absence(S, S, TRUE, Constant(None), False, NUMBERS), "ticks, not null"),
-        (al.WindowAggregate(S, (9,), (COUNT,), Constant(1), NUMBERS), "no column 9"),
-        (al.WindowAggregate(S, (0,), (COUNT,), Column(1, 0), NUMBERS), "a window is a constant"),
+        (al.GroupAggregate(S, (9,), (COUNT,), Constant(1), NUMBERS), "no column 9"),
+        (al.GroupAggregate(S, (0,), (COUNT,), Column(1, 0), NUMBERS), "a window is a constant"),
         (
-            al.InstanceAggregate(S, (0,), (al.Aggregate("MEDIAN", None),), NUMBERS),
+            al.GroupAggregate(S, (0,), (al.Aggregate("MEDIAN", None),), None, NUMBERS),
             "no aggregate 'MEDIAN'",
         ),
-        (al.InstanceAggregate(S, (0,), (al.Aggregate("MIN", None),), NUMBERS), "an argument"),
+        (al.GroupAggregate(S, (0,), (al.Aggregate("MIN", None),), None, NUMBERS), "an argument"),
         (al.Iterate(S, S, TRUE, TRUE, (), (1, 0), PAIR), r"begins with \(0, 1\)"),
         (5, "int is no operator"),
     ],
@@ -206,9 +212,9 @@ def test_what_has_no_order_has_no_least(kind: type, function: str) -> None:
     stream = al.stream("T", Schema(("t", "n"), (kind, int)))
     column, number = Column(2, 0), Column(2, 1)
     with pytest.raises(AlgebraError, match="values that have an order"):
-        al.instance_aggregate(stream, (), (("best", al.Aggregate(function, column, number)),))
+        al.group_aggregate(stream, (), (("best", al.Aggregate(function, column, number)),))
     with pytest.raises(AlgebraError, match="values that have an order"):
-        al.instance_aggregate(stream, (), (("best", al.Aggregate(function, number, column)),))
+        al.group_aggregate(stream, (), (("best", al.Aggregate(function, number, column)),))
     with pytest.raises(AlgebraError, match="have no order"):
         al.select(stream, Compare("<", column, column))
     al.select(stream, Compare("=", column, column))
@@ -219,7 +225,7 @@ def test_a_value_without_hash_is_rejected() -> None:
     tags = Schema(("t",), (Tag,))
     core.stream("T", tags)
     stream = al.stream("T", tags)
-    core.register("n", al.instance_aggregate(stream, (0,), (("n", COUNT),)))
+    core.register("n", al.group_aggregate(stream, (0,), (("n", COUNT),)))
     core.push([Event("T", (Tag(name),), 1) for name in ("a", "none", "a")])
     assert [one.event.values[0].name for one in core.rejected] == ["none"]
     assert [m.event.values[1] for m in core.close()] == [2]
@@ -230,7 +236,7 @@ def test_a_function_with_a_wrong_result_makes_its_atom_false() -> None:
     core = engine(functions={"odd": odd})
     value = (("v", Call("odd", (Column(2, 0),))),)
     values = al.project(S, value, core.functions)
-    core.register("least", al.instance_aggregate(values, (), (("v", MIN_V),)))
+    core.register("least", al.group_aggregate(values, (), (("v", MIN_V),)))
     for number in range(12):
         core.register(f"q{number}", al.select(values, Compare("=", Column(2, 0), Constant(number))))
     core.push([Event("S", (x, 0), 1) for x in (1, 2, 3, 4)])
@@ -258,8 +264,8 @@ def test_a_value_that_cannot_be_compared_is_passed_over() -> None:
     moods = Schema(("m", "n"), (Moody, int))
     core.stream("M", moods)
     least = (("m", MIN_V),)
-    core.register("least", al.instance_aggregate(al.stream("M", moods), (), least))
-    core.register("window", al.window_aggregate(al.stream("M", moods), (), least, Constant(9)))
+    core.register("least", al.group_aggregate(al.stream("M", moods), (), least))
+    core.register("window", al.group_aggregate(al.stream("M", moods), (), least, Constant(9)))
     core.push([Event("M", (Moody(n), n), 1) for n in (3, -1, 2)])
     assert [m.event.values[0].value for m in core.advance(2)] == [2] * 4
     core.push([Event("M", (Moody(n), n), 2) for n in (-5, 4)])
@@ -268,7 +274,7 @@ def test_a_value_that_cannot_be_compared_is_passed_over() -> None:
 
 def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     core = engine()
-    core.register("count", al.instance_aggregate(S, (), (("n", COUNT),)))
+    core.register("count", al.group_aggregate(S, (), (("n", COUNT),)))
     core.register("next", al.sequence(S, S))
     core.register("silent", al.absence(S, al.select(S, above(99)), TRUE, Constant(1)))
     core.push([Event("S", (n, 0), 1) for n in range(3)])
@@ -302,7 +308,7 @@ def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
     monkeypatch: pytest.MonkeyPatch, fails_in: str
 ) -> None:
     core = engine()
-    core.register("count", al.instance_aggregate(S, (), (("n", COUNT),)))
+    core.register("count", al.group_aggregate(S, (), (("n", COUNT),)))
     core.push([Event("S", (1, 0), 1)])
 
     def fails(*arguments: Any) -> Any:

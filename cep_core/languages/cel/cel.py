@@ -168,10 +168,7 @@ class _Parser:
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
             raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
-        if window is None:
-            node: Node = algebra.instance_aggregate(source, group_by, found, self.functions, span)
-        else:
-            node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
+        node = algebra.group_aggregate(source, group_by, found, window, self.functions, span)
         return self._renamed(node, columns)
 
     def _renamed(self, node: Node, columns: list[ResultItem]) -> Node:
