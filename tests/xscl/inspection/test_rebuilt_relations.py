@@ -137,6 +137,7 @@ def test_a_join_that_is_newer_than_the_last_push_has_no_results() -> None:
         both.subscribe("one", QUERIES["one"])
         both.push([document(n, 3.5 * n, "<e><k>1</k></e>") for n in range(2)])
         both.subscribe("longer", QUERIES["longer"])
+        both.divided.executors._plan.update()  # executors join the next documents
         assert not both.expect_equal()["R_out_1"]
         both.push([document(2, 7, "<e><k>1</k></e>")])
         assert {row[:3] for row in both.expect_equal()["R_out_1"]} == {(2, "d1", "d2")}
