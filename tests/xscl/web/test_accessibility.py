@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from tests.xscl.web.shown import Shop
 from tests.xscl.web.test_pages import PAGES
 from tests.xscl.web.test_stories_in_browser import COUNTED, not_again
 from xscl.ingestion.data_directory import DataDirectory
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("calm")]
 
 LOOKS = tuple(itertools.product(("light", "dark"), (WIDE, PHONE)))
 MORE = (
@@ -27,16 +28,6 @@ MORE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def light(browser: Browser) -> Iterator[None]:
-    """A browser without complaints, also after the test: of scripts, files and the policy."""
-    browser.look()
-    browser.complaints()
-    yield
-    assert [one for one in browser.complaints() if "status of 4" not in one] == []
-    browser.look()
-
-
 def expect_accessible(browser: Browser, address: str) -> None:
     """Open a page in each look, with nothing that axe finds, nothing too wide, nothing moving."""
     for scheme, size in LOOKS:
@@ -47,13 +38,11 @@ def expect_accessible(browser: Browser, address: str) -> None:
         assert browser.shifted() < 0.01, address
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", [*PAGES, *MORE])
 def test_every_page_is_accessible_in_every_look(browser: Browser, shop: Shop, path: str) -> None:
     expect_accessible(browser, shop.address + path)
 
 
-@pytest.mark.slow
 def test_answers_of_forms_are_accessible(browser: Browser, shop: Shop) -> None:
     """Pages that only a form leads to, each in every look."""
     wrong = "feeds//item->a[./title->t] JOIN{t = w, 1 d} feeds//item->b"
@@ -90,14 +79,12 @@ form.submit();
 """
 
 
-@pytest.mark.slow
 def test_pages_of_an_empty_service_are_accessible(browser: Browser, tmp_path: Path) -> None:
     with serving(DataDirectory(tmp_path / "data")) as running:
         for path in ("/", "/items", "/subscriptions", "/feeds", "/witnesses", "/plan", "/status"):
             expect_accessible(browser, running.address + path)
 
 
-@pytest.mark.slow
 def test_pages_of_a_feed_and_of_a_match_are_accessible(
     browser: Browser, shop: Shop, deaf: str
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.xscl.service.conftest import eventually, ok
-from tests.xscl.web.browser import PHONE, Browser
+from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop, parsed
 from xscl.web.views.following import ORDERS
 
@@ -92,15 +92,6 @@ def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
     page = parsed(shop.client.get("/feeds", params={"added": feed}).text)
     assert page.xpath("string(//li//span[@class='state state-ok'])") == "new"
     assert page.xpath("//p[@role='status']//a/@href") == [f"/feeds/{feed}"]
-
-
-def test_the_list_is_high_on_a_phone(browser: Browser, shop: Shop, feed: str) -> None:
-    for path in ("/feeds", "/items", "/subscriptions"):
-        browser.look("light", PHONE)
-        browser.open(shop.address + path)
-        top = "return document.querySelector('main .list').getBoundingClientRect().top"
-        assert 0 < browser.run(top) <= 400, path
-    browser.look()
 
 
 def test_times_are_those_of_the_zone_of_the_reader(
