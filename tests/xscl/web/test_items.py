@@ -39,6 +39,15 @@ def test_items_are_found_by_text_and_stream(shop: Shop, pair: tuple[str, str]) -
     assert shop.client.get("/items", params={"stream": "nowhere"}).status_code == 404
 
 
+def test_what_has_no_title_is_called_by_a_value_with_its_name(shop: Shop) -> None:
+    (row,) = parsed(
+        shop.client.get("/items", params={"q": "504", "stream": "invoices"}).text
+    ).xpath("(//h2/a)[1]")
+    assert row.text_content() == "id 504"
+    shown = parsed(shop.client.get(row.get("href")).text)
+    assert shown.xpath("string(//h1)") == "id 504"
+
+
 def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:
     card = parsed(shop.client.get("/?subscription=same-story").text).xpath("//article")[0]
     (link,) = [one for one in card.xpath(".//a/@href") if one.startswith("/not-again?")]
