@@ -20,6 +20,7 @@ from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 
 WORD = "quagga"
 FOREIGN = re.compile(r"_\d+\.")
+_SPIES = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +58,12 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
     return {**keys, "query": query, "made": made}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spy(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
-    """Another user, who has things of his own."""
-    with running.client(token_of(operator, "spy")) as client:
-        ok(operator.put("/v1/accounts/spy/quota", json={}))  # he asks thousands of times
+    """Another user, who has things of his own; what he writes has her word in it from then on."""
+    name = f"spy{next(_SPIES)}"
+    with running.client(token_of(operator, name)) as client:
+        ok(operator.put(f"/v1/accounts/{name}/quota", json={}))  # he asks thousands of times
         ok(client.put("/v1/streams/mine", json={}))
         ok(client.put("/v1/subscriptions/mine", json={"query": "mine//a->x"}))
         yield client

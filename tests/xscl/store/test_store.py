@@ -16,11 +16,13 @@ import apsw
 import pyarrow as pa
 import pytest
 
+from tests.waiting import PATIENCE, eventually
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed
+from xscl.store.store_lock import StoreMark
 
 COUNT = "SELECT count(*) FROM state.late"
 
@@ -199,10 +201,8 @@ ENDLESS = (
 def test_a_statement_that_does_not_end_is_ended(filed: Store, other: Store) -> None:
     add(filed, 1)
     for _ in range(2):
-        begun = time.monotonic()
         with pytest.raises(ReadTooLong, match=r"was ended, since it took longer than 0.3 s"):
             other.fetch(ENDLESS)
-        assert time.monotonic() - begun < 10
         assert count(other) == 1
 
 
@@ -381,8 +381,10 @@ def test_a_backup_while_threads_write(filed: Store, tmp_path: Path) -> None:
     filed.set_progress(position=200)
     other = filed.connect_again()
     with running(*(lambda n=n: write(n) for n in range(4))):
-        time.sleep(0.1)
-        made = [copy_store(other, tmp_path / f"copy{number}.db") for number in range(3)]
+        made = list[StoreMark]()
+        for number in range(3):
+            made.append(copy_store(other, tmp_path / f"copy{number}.db"))
+            eventually(lambda: other.seen().commits > made[-1].commits)
         stopping.set()
     other.close()
     for number, seen in enumerate(made):
@@ -424,7 +426,7 @@ def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) ->
     begun = threading.Event()
 
     def write() -> None:
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE)
         add(writer, 2)
 
     def begin() -> None:
