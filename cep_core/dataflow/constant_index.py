@@ -64,6 +64,10 @@ class ConstantIndex:
             del self.queries[constants]
         self._forget()
 
+    def of(self, query: int) -> Constants:
+        """Return the constants of a query."""
+        return self._of_query[query]
+
     def _forget(self) -> None:
         self._ladders.clear()
         self.only = next(iter(self.queries)) if len(self.queries) == 1 else None

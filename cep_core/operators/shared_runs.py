@@ -8,10 +8,12 @@ know what each selects, its constants and its window.  All belongs to the thread
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+from cep_core.algebra.function_bounds import BeyondBounds, report
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
@@ -19,6 +21,11 @@ from cep_core.dataflow.constant_index import ConstantIndex
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, Wanted, Wire
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
+
+RUNS = 10_000
+"""Runs and matches that one time adds to a query at most: of more, none is added."""
+WORK = 1_000_000
+"""Rows that are tried for one that completes sequences of a query, some tenths of a second."""
 
 _MASKED = 64  # slots of a membership that is a number
 _MOST_MASKS = 1_000  # memberships of an input that are remembered
@@ -119,6 +126,15 @@ def _is_narrow(selection: Operator) -> bool:
     return True
 
 
+def with_too_many(masks: Iterable[int]) -> int:
+    """Return the queries that are in more than `RUNS` of some masks."""
+    counts = Counter[int]()
+    for mask, count in Counter(masks).items():
+        for slot in slots_of(mask):
+            counts[slot] += count
+    return sum(1 << slot for slot, count in counts.items() if count > RUNS)
+
+
 def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:
     return {key: left for key, queries in known.items() if (left := queries & ~bit)}
 
@@ -155,6 +171,12 @@ class SharedRuns(OrderedMOp):
         del self._owners[operator.slot]
         self._queries.remove(operator)
         self._forget_query(operator.slot)
+
+    def _give_up(self, mask: int) -> None:
+        """Log that queries have no match with what came, as it would have too many."""
+        for slot in slots_of(mask):
+            what = f"{self.label}, query {slot}"
+            report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
 
     def _shared(self) -> str:
         """Describe what several queries share."""

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule
+from cep_core.operators import shared_runs
+from cep_core.operators.pattern import matching, stacks
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.shared_runs import SharedRuns
@@ -376,3 +378,69 @@ def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
     events = [Event("A", (1,), 0), Event("B", (2,), 1), Event("B", (3,), 2)]
     found = [(query, event.values) for query, event in [*core.push(events), *core.close()]]
     assert found == [("from 2", (2,)), ("from 3", (3,))]
+
+
+# -- Bounds ----------------------------------------------------------------------------------
+
+MANY = {
+    "runs of any": "SEQ(A a, any A+ b[], A c)",
+    "runs of any, twice": "SEQ(A a, any A+ b[], any A+ c[], A d)",
+    "sequences": f"SEQ({', '.join(f'A a{at}' for at in range(20))})",
+    "sequences without a match": f"SEQ({', '.join(f'A a{at}' for at in range(20))})",
+    "in any order": "(A a AND A b AND A c AND A d AND A e AND A f WITHIN 900)",
+}
+WITHOUT = {"sequences without a match": "WHERE a0.v + a19.v = -1"}
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the bounds small: 100 runs, 1,000 rows that are tried; nothing was given up before."""
+    monkeypatch.setattr("cep_core.algebra.function_bounds._given_up", {})
+    for module in (shared_runs, matching, stacks):
+        for name, bound in (("RUNS", 100), ("WORK", 1_000)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, bound)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("kind", MANY)
+def test_a_pattern_with_very_many_matches_ends(
+    kind: str, together: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also of simultaneous events; with the definition this would take years."""
+    core = engine_of("A", {"v": int})
+    core.register("q", f"EVENT {MANY[kind]} {WITHOUT.get(kind, '')} WITHIN 1000", "sase")
+    found, most = Counter[int | None](), 0
+    for at in range(60):
+        for match in core.push([Event("A", (at,), 1 if together else at)]):
+            found[match.event.t1] += 1
+        most = max(most, core.stats()["instances"])
+    for match in core.close():
+        found[match.event.t1] += 1
+    assert max(found.values(), default=0) <= 100
+    assert most <= 60 * 200
+    if not together or kind == "in any order":  # others take none of simultaneous events twice
+        assert "over 100 runs" in caplog.text
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("pattern", ["SEQ(A a, any A+ b[], A c)", "SEQ(A a, A b, A c, A d, A e)"])
+def test_what_a_query_has_too_many_of_takes_nothing_from_others(pattern: str) -> None:
+    """They share runs and rows: one that selects nearly all of them, and one that selects few."""
+    texts = [
+        f"EVENT {pattern} WHERE a.v > {least} AND {pattern[-2]}.v > {least} WITHIN 1000"
+        for least in (0, 12)
+    ]
+    events = [Event("A", (at,), at) for at in range(19)]
+
+    def matches(*queries: int) -> list[list[Match]]:
+        core = engine_of("A", {"v": int})
+        for one in queries:
+            core.register(str(one), texts[one], "sase")
+        got = [*core.push(events), *core.close()]
+        return [[match for match in got if match.query == str(one)] for one in queries]
+
+    both = matches(0, 1)
+    assert both == [*matches(0), *matches(1)]
+    assert len(both[1]) > 3

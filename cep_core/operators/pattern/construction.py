@@ -30,8 +30,9 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
 
     In the function ``d`` is the row that completes, ``w`` the queries that select it, ``n`` how
     many rows of the stack before it may stand before it, ``p`` the stacks, ``k`` the constants,
-    ``oldest`` the end of the window (excluded).  If all queries are ``alike`` it returns rows,
-    otherwise pairs of the queries that select all rows of a sequence, and these rows.
+    ``oldest`` the end of the window (excluded), ``t`` what each row takes one of that is tried for
+    some query: the search ends where there are no more.  If all queries are ``alike`` it returns
+    rows, otherwise pairs of the queries that select all rows of a sequence, and these rows.
     """
     last = len(shape.components) - 1
     writer = shape.writer(partial(shape.source, cells="e{}"))
@@ -43,7 +44,7 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
     outputs = [shape.source(part, cells="e{}") for part in shape.parts[: shape.outputs]]
     values = "".join(f"{one}, " for one in outputs)
     made = f"(e0[0], d[1], {_first_arrival(last)}, {values})" if alike else f"(w0, ({cells}))"
-    lines = ["def made(d, n, p, k, oldest, w):", f"    e{last}, w{last} = d, w"]
+    lines = ["def made(d, n, p, k, oldest, w, t):", f"    e{last}, w{last} = d, w"]
     if tests[last]:
         lines += [f"    if not ({tests[last]}):", "        return []"]
     loops, until = "", "n"
@@ -58,10 +59,12 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
         if not alike:
             items.append(f"q{level}")
             lists.append(f"s{level}.masks{here}")
-            asked.insert(0, f"(w{level} := w{level + 1} & q{level})")
-        together = f"zip({', '.join(lists)})" if len(lists) > 1 else lists[0]
+            asked[:0] = [f"(w{level} := w{level + 1} & q{level})", "next(t, False)"]
+        else:
+            items.insert(0, "_")
+            lists.insert(0, "t")
         test = " and ".join(filter(None, asked))
-        loops += f" for {', '.join(items)} in {together}{' if ' * bool(test)}{test}"
+        loops += f" for {', '.join(items)} in zip({', '.join(lists)}){' if ' * bool(test)}{test}"
         until = f"max(r{level} - s{level - 1}.gone, 0)"
     lines.append(f"    return [{made}{loops}]")
     search: Search = function_of("\n".join(lines), writer.names | {"first_after": first_after})

@@ -28,7 +28,13 @@ from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches
-from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
+from cep_core.operators.shared_runs import (
+    RUNS,
+    SharedRuns,
+    members_in,
+    shared_channels,
+    with_too_many,
+)
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 
@@ -64,6 +70,8 @@ class PatternMatchMOp(SharedRuns):
             shape, self._queries, self._absences, lambda time: self._lane.flush_at(time, self)
         )
         self._rows: list[tuple[int, Row, int]] = []
+        self._over = 0  # the queries with too many runs in this epoch,
+        self._next_count = RUNS + 1  # and when they are counted again
         self._read: dict[str, Row] = {}  # from a snapshot, each once: NaN is itself only
 
     # -- the plan --------------------------------------------------------------------------
@@ -174,6 +182,8 @@ class PatternMatchMOp(SharedRuns):
         self._read.clear()
         made = self._advance(now, _events(rows))
         waiting = self._waiting
+        if len(made) > RUNS or self._over:
+            self._begin_anew(made)
         if made or waiting.complete or now in waiting.by_deadline:
             self._emit(now, waiting.certain(now, list(made.values())).values())
         policies = self._policies
@@ -185,6 +195,27 @@ class PatternMatchMOp(SharedRuns):
         for run in made.values():
             self._install(run._replace(mask=policies.left(run)) if discards else run)
         policies.forget()
+
+    def _count(self, made: dict[Hashable, Run]) -> None:
+        """Go on without the queries of which an epoch makes too many runs."""
+        self._over |= with_too_many([run.mask for run in made.values()])
+        self._next_count = len(made) + RUNS + 1
+        for key, run in list(made.items()) if self._over else ():
+            if left := run.mask & ~self._over:
+                made[key] = run._replace(mask=left)
+            else:
+                del made[key]
+
+    def _begin_anew(self, made: dict[Hashable, Run]) -> None:
+        """Drop all runs, old and new, of the queries of which an epoch makes too many."""
+        self._count(made)
+        over, waiting = self._over, self._waiting
+        self._over, self._next_count = 0, RUNS + 1
+        if over:
+            self._give_up(over)
+            for runs in (waiting.grown, waiting.complete):
+                runs[:] = [run._replace(mask=left) for run in runs if (left := run.mask & ~over)]
+            self._drop_runs(lambda run: run.mask & ~over, over)
 
     def _advance(self, now: int, events: list[Happened]) -> dict[Hashable, Run]:
         """Go on from all runs with the events of an epoch; return the new ones, each once."""
@@ -210,6 +241,8 @@ class PatternMatchMOp(SharedRuns):
                     for event in events:
                         self._go_on(run, event, further)
                 fresh = [run for key, run in further.items() if add_run(made, key, run)]
+                if len(made) > RUNS:
+                    self._count(made)
         return made
 
     def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
@@ -292,6 +325,8 @@ class PatternMatchMOp(SharedRuns):
         ended: dict[int, int] | None = None,
     ) -> None:
         """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
+        if self._over:
+            run = run._replace(mask=run.mask & ~self._over)
         state = self._states[run.state]
         taking: dict[int, int] = {}
         for number, (input, look) in enumerate(self._looks[run.state]):
@@ -374,6 +409,8 @@ class PatternMatchMOp(SharedRuns):
             for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
                 add_run(made, _identity(longer), longer)
+                if len(made) == self._next_count:
+                    self._count(made)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
         """Return the queries for which a row is taken, without regard to marks."""

@@ -18,17 +18,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import repeat
+from operator import length_hint
 from typing import Any, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Members
+from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.code import ATOM_ERRORS
 from cep_core.dataflow.mop import Operator, OperatorNumber, SavedRows, Wanted
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Cells, Matching, PatternCondition
 from cep_core.operators.pattern.construction import END_OF, search_of
-from cep_core.operators.shared_runs import SharedRuns, members_in
+from cep_core.operators.shared_runs import RUNS, WORK, SharedRuns, members_in, with_too_many
 
 
 class Stack:
@@ -204,31 +207,53 @@ class ActiveStacks(SharedRuns):
 
     def _complete(self, row: Row, before: int, stacks: Sequence[Stack], mask: int) -> None:
         """Find the sequences that a row completes, and emit them."""
-        constants, oldest = self._queries.constants.only, row[1] - self._queries.longest
+        queries, shape, alike = self._queries, self._shape, self._alike
+        place = (row, before, stacks, queries.constants.only, row[1] - queries.longest, mask)
+        steps, conditions = repeat(True, WORK), shape.constant_conditions
         try:
-            found = self._search(row, before, stacks, constants, oldest, mask)
+            found = self._search(*place, steps)
         except ATOM_ERRORS:  # a condition that fails is false: all of them are tested with care
-            every = search_of(self._shape, (), False)
-            found = every(row, before, stacks, constants, oldest, mask)
-            self._deliver(found, self._shape.all_conditions)
-            return
-        if not found:
-            return
-        if self._alike:
+            alike, steps, conditions = False, repeat(True, WORK), shape.all_conditions
+            found = search_of(shape, (), False)(*place, steps)
+        if not length_hint(steps):
+            self._complete_apart(row, before, stacks, mask)
+        elif not alike:
+            self._deliver(found, conditions)
+        elif len(found) > RUNS:
+            self._give_up(mask)
+        elif found:
             members = members_in(mask)
             for made in found:
                 self._output.emit(made, members)
-        else:
-            self._deliver(found, self._shape.constant_conditions)
+
+    def _complete_apart(self, row: Row, before: int, stacks: Sequence[Stack], mask: int) -> None:
+        """Find the sequences of each query by its own steps: together they were too many."""
+        queries, shape = self._queries, self._shape
+        search = search_of(shape, tuple(shape.conjuncts), False)
+        for slot in () if self._alike else slots_of(mask):
+            constants, steps, bit = queries.constants.of(slot), repeat(True, WORK), 1 << slot
+            oldest = row[1] - next(time for time, of in queries.windows.items() if of & bit)
+            with suppress(*ATOM_ERRORS):
+                found = search(row, before, stacks, constants, oldest, bit, steps)
+                if length_hint(steps):
+                    mask &= ~bit
+                    self._deliver(found, shape.constant_conditions)
+        if mask:
+            self._give_up(mask)
 
     def _deliver(self, found: Sequence[tuple[int, Cells]], conditions: PatternCondition) -> None:
         """Emit sequences for the queries whose window holds them and whose conditions they pass."""
-        queries = self._queries
+        queries, whole = self._queries, list[tuple[int, Cells]]()
         for mask, cells in found:
-            begin, end = cells[0], cells[-1][1]
-            mask = queries.within(mask, end - begin[1])
+            mask = queries.within(mask, cells[-1][1] - cells[0][1])
             mask = queries.constants.holding(conditions, cells, (), mask)
             if mask:
+                whole.append((mask, cells))
+        over = with_too_many([mask for mask, _ in whole]) if len(whole) > RUNS else 0
+        if over:
+            self._give_up(over)
+        for mask, cells in whole:
+            if left := mask & ~over:
                 first = min([row[2] for row in cells])
-                row = (begin[0], end, first, *self._shape.values(cells))
-                self._output.emit(row, members_in(mask))
+                row = (cells[0][0], cells[-1][1], first, *self._shape.values(cells))
+                self._output.emit(row, members_in(left))
