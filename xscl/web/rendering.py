@@ -23,7 +23,7 @@ from xscl.drawing.charts import draw_sparkline
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account
-from xscl.time_format import SECOND, duration, moment, ticks_of_time
+from xscl.time_format import SECOND, moment, ticks_of_time
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -66,12 +66,8 @@ def _picture(picture: Picture) -> Markup:
     return Markup(picture.svg())
 
 
-def when(ticks: int | datetime | None) -> str:
-    """Format a time in UTC for reading; "never" for None."""
-    if ticks is None:
-        return "never"
-    if isinstance(ticks, datetime):
-        return ticks.strftime("%d %b %Y, %H:%M UTC")
+def when(ticks: int) -> str:
+    """Format a time in UTC for reading."""
     try:
         return datetime.fromtimestamp(ticks / 1e6, UTC).strftime("%d %b %Y, %H:%M UTC")
     except (ValueError, OverflowError, OSError):
@@ -129,13 +125,10 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters.update(
     picture=_picture,
-    when=when,
-    moment=moment,
     time=time_element,
     counted=counted,
     percent=percent,
     spent=spent,
-    duration=duration,
     query=urlencode,
     safe_link=link,
     shortened=shortened,

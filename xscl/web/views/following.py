@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
 from xscl.client import Feed, Poll
+from xscl.client.bodies import ticks_of
 from xscl.drawing.charts import BarOutcome, TimelineEvent, draw_timeline
 from xscl.drawing.svg import Picture
 from xscl.errors import XsclError
@@ -208,7 +209,7 @@ def _timeline(polls: Sequence[Poll]) -> Picture | None:
 
 
 def _event(poll: Poll) -> TimelineEvent:
-    words = [when(poll.polled), poll.outcome, f"{poll.seconds:.1f} s"]
+    words = [when(ticks_of(poll.polled)), poll.outcome, f"{poll.seconds:.1f} s"]
     words += [counted(poll.items, "item")] if poll.items else []
     words += [poll.note] if poll.note else []
     outcome: BarOutcome = "bad" if poll.failed else "bar" if poll.items else "none"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, assert_never
 from urllib.parse import quote
 
 from fastapi import Form, Query, Response
@@ -52,27 +52,23 @@ MatchCounts: TypeAlias = Mapping[str, Any]
 """A row of `match_counts`, with the picture of the last days as `spark`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionRow:
-    """A row of the list: the API's view of a subscription, with the counts of what was `found`."""
+class SubscriptionRow(NamedTuple):
+    """A row of the list: the API's view of a subscription, with the counts of what was `found`.
+
+    `about` is the comment that the query begins with, `text` the query without it.
+    """
 
     shown: answers.Subscription
     found: MatchCounts
+    about: str
+    text: str
 
-    @property
-    def about(self) -> str:
-        """The comment that the query begins with."""
-        return " ".join(line.strip().removeprefix("--").strip() for line in self._comment)
 
-    @property
-    def text(self) -> str:
-        """The query without that comment."""
-        return "\n".join(self.shown.query.splitlines()[len(self._comment) :]).strip()
-
-    @property
-    def _comment(self) -> list[str]:
-        lines = self.shown.query.splitlines()
-        return list(takewhile(lambda line: line.lstrip().startswith("--"), lines))
+def _row(shown: answers.Subscription, found: MatchCounts) -> SubscriptionRow:
+    lines = shown.query.splitlines()
+    comment = list(takewhile(lambda line: line.lstrip().startswith("--"), lines))
+    about = " ".join(line.strip().removeprefix("--").strip() for line in comment)
+    return SubscriptionRow(shown, found, about, "\n".join(lines[len(comment) :]).strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +126,7 @@ def listed(asked: Asked, wanted: Annotated[SubscriptionFilter, Query()]) -> Resp
     counts = _counts(asked, [one.number for one in known])
     shares = subscriptions.cost_shares(app, account, names)
     rows = [
-        SubscriptionRow(
-            subscriptions.shown(app, account, one, tagged[one.name], shares), counts[one.number]
-        )
+        _row(subscriptions.shown(app, account, one, tagged[one.name], shares), counts[one.number])
         for one in known[:LIMIT]
     ]
     return asked.page(
