@@ -87,7 +87,7 @@ def documents(first: int, count: int) -> list[Document]:
 
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of an engine's state."""
-    kept = engine.state.processor.memory
+    kept = engine.state.processor.state.memory
     store = engine.transactions.store
 
     def number(query: str) -> int:

@@ -159,12 +159,12 @@ class Shared:
         self.processor = (Processor if views else ProcessorOfBase)(self.storage, self.registry)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
-        self.rows, _ = self.processor.join(Witnesses(*_nothing()))
+        self.rows = self.processor.join(Witnesses(*_nothing())).found
         self._before = dict(self.storage.relations)
 
     def join(self) -> None:
         """Join d2: Algorithm 4 from the witnesses to the rows of all templates."""
-        self.rows, _ = self.processor.join(self._second)
+        self.rows = self.processor.join(self._second).found
 
     def register(self) -> None:
         """Register the relations of the last join in the database of the baseline."""
@@ -191,7 +191,7 @@ class Shared:
     def take_back(self) -> None:
         """Undo the join of d2, so that it can be repeated."""
         self.storage.relations = dict(self._before)
-        self.processor.reload()
+        self.processor.state.reload()
 
     def close(self) -> None:
         """Close the database of the baseline."""

@@ -198,7 +198,7 @@ class Side:
             store.append("binding", bindings)
             store.append("times", times)
         documents.next += span * (witnesses // self.witnesses)
-        self.engine.state.processor.reload()
+        self.engine.state.processor.state.reload()
 
     @property
     def witnesses(self) -> int:

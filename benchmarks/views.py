@@ -225,7 +225,7 @@ class Side:
         if self.reopened:
             self._reopen()
             stages.enter("loading")
-            assert len(self.engine.state.processor.memory)
+            assert len(self.engine.state.processor.state.memory)
             stages.leave()
             self.loading.append(stages.spent["loading"] / 1e6)
         with timed_stages(stages, PARTS):
@@ -271,7 +271,7 @@ def _compared(stream: Stream, sides: Mapping[str, Side]) -> Iterator[Row]:
     for name in ("warm", "cold"):
         what = f"{stream.subscriptions} subscriptions, {name}"
         rows = require_equal(sides[name].results(), sides["off"].results(), what)
-    kept = sides["warm"].engine.state.processor.memory
+    kept = sides["warm"].engine.state.processor.state.memory
     spent = {name: _medians(side.spent) for name, side in sides.items()}
     for name, side in sides.items():
         parameters: dict[str, Value] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.bound.bounded_answers import UNCOUNTED, BoundedAnswers, Touched
+from templates.bound.bounded_answers import UNCOUNTED, BoundedAnswers
 from templates.columns.columns import (
     Column,
     Columns,
@@ -25,7 +25,7 @@ from templates.columns.columns import (
     with_valued,
 )
 from templates.evaluators import Evaluator, SmallBatch, arrow_table
-from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, BatchView, Views
+from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, BatchView, Views, node
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded, grouped
 from templates.registry.members import TemplateRows
@@ -152,9 +152,8 @@ class BatchJoin:
         arrived = distinct(self.columns["pair"])
         pairs = set(arrived.tolist())
         reached = self._registry.firing.reached(pairs, two_sided=False)
-        touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
-        if touched:
-            self.take(self._bounded.answers(touched, BatchView(self.columns)))
+        live = [members for members in reached if members.can_fire(pairs, pairs)]
+        self.take(self._bounded.answers(live, arrived, BatchView(self.columns)))
 
     # -- Two sides: R_vj -------------------------------------------------------------------
 
@@ -175,7 +174,7 @@ class BatchJoin:
 
     def _pass(self, views: str, usable: Column) -> None:
         back, times = views is BACKWARD, self.documents.columns
-        asked = self._registry.retention.joined(LEFT if back else RIGHT)[self.columns["pair"]] > 0
+        asked = self._registry.retention.joined[LEFT if back else RIGHT][self.columns["pair"]] > 0
         batch = chosen(self.columns, np.flatnonzero(usable & asked))
         half = Pass(
             self.documents.state.memory,
@@ -229,7 +228,7 @@ class BatchJoin:
 
     def _answer(self, joins: Columns) -> None:
         """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
-        left, right = (set(distinct(joins[name]).tolist()) for name in ("pair1", "pair2"))
+        left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
         live = self._registry.firing.joined(left, right)
         views = Views(joins)
         if any(members.others for members in live):
@@ -237,8 +236,7 @@ class BatchJoin:
             views = Views(joins, bindings)
             either = set(distinct(bindings["pair"]).tolist())
             live = [m for m in live if m.can_fire(left | either, right | either)]
-        touched = _touched(live, distinct(joins["pairs"]))
-        self.take(self._bounded.answers(touched, views))
+        self.take(self._bounded.answers(live, distinct(joins["pairs"]), views))
 
     def _answer_dense(self, dense: Dense) -> None:
         """Evaluate the templates over two documents of which no R_vj was made."""
@@ -250,7 +248,7 @@ class BatchJoin:
             return
         for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
             rows = members.any_of(dense.edges)
-            self.take(self._bounded.dense((members, rows), docs, times))
+            self.take(self._bounded.dense(members, rows, docs, times))
 
     def cut(self, doc: int, edges: Column) -> None:
         """Note that not all value joins of a document were looked for."""
@@ -279,28 +277,19 @@ def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
 
     They are in the order of results: by doc2, doc1, qid, and then the nodes.
     """
-    outputs = graph.outputs
-    names = ["doc2", "doc1", "qid", *(f"node{i + 1}" for i in outputs)]
-    columns = [rows[name] for name in names]
-    order = np.lexsort(columns[::-1])
-    others, ones, qids, *nodes = (column[order] for column in columns)
-    if len(outputs) < len(graph.nodes):
-        first = steps(qids, ones, others, *nodes)
-        qids, ones, others, *nodes = (column[first] for column in (qids, ones, others, *nodes))
-    listed = np.stack(nodes, axis=1).ravel() if nodes else np.empty(0)
-    offsets = np.arange(len(qids) + 1, dtype=np.int32) * len(outputs)
-    of_nodes = pa.ListArray.from_arrays(offsets, pa.array(listed.astype(np.int32)))
-    return pa.table(
-        [pa.array(qids, pa.int32()), pa.array(ones), pa.array(others), of_nodes], schema=FOUND
-    )
+    nodes = list(map(node, graph.outputs))
+    names = ["doc2", "doc1", "qid", *nodes]
+    rows = chosen(rows, np.lexsort([rows[name] for name in reversed(names)]))
+    if len(nodes) < len(graph.nodes):
+        rows = chosen(rows, steps(*[rows[name] for name in names]))
+    size = len(rows["qid"])
+    listed = np.stack([rows[name] for name in nodes], axis=1) if nodes else np.empty((size, 0))
+    offsets = np.arange(size + 1, dtype=np.int32) * len(nodes)
+    of_nodes = pa.ListArray.from_arrays(offsets, pa.array(listed.ravel().astype(np.int32)))
+    columns = [pa.array(rows["qid"], pa.int32()), pa.array(rows["doc1"]), pa.array(rows["doc2"])]
+    return pa.table([*columns, of_nodes], schema=FOUND)
 
 
 def _ends(edges: Column) -> set[int]:
     """Return the pairs of variables of some value joins, which are packed."""
     return set(distinct(np.concatenate(unpack(edges))).tolist())
-
-
-def _touched(templates: Sequence[TemplateRows], present: Column) -> list[Touched]:
-    """Return the templates, each with the rows of R_T that may be satisfied (`Registered`)."""
-    found = ((members, members.touched(present)) for members in templates)
-    return [(members, rows) for members, rows in found if len(rows["qid"])]

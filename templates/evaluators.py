@@ -99,8 +99,8 @@ def _evaluate(
     for _, left, right in query.compared:
         differ = bound[left] != bound[right]
         rows, bound = rows[differ], chosen(bound, differ)
-    ends = {name: registered[name][rows] for name in ("qid", "wl")}
-    return {"qid": ends["qid"], **{name: bound[name] for name in query.head}, "wl": ends["wl"]}
+    nodes = {name: bound[name] for name in query.head}
+    return {"qid": registered["qid"][rows], **nodes, "wl": registered["wl"][rows]}
 
 
 # -- DuckDB --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ document can meet.  The caller owns the storage and its transactions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,24 @@ from templates.batch_join import Apart, BatchJoin, Pushed
 from templates.columns.columns import Column, among
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.join_graph import INFINITE
-from templates.model.relations import BINDINGS, TIMES, VALUES, Witnesses
+from templates.model.relations import TIMES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded
 from templates.registry.registry import UNDESIGNATED, Registry
-from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
-from templates.storage import Storage
+from templates.state.value_joins import BatchDocuments
+from templates.storage import RELATIONS, Storage
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""
+
+
+class JoinedBatch(NamedTuple):
+    """The results of a batch (`FOUND`), the joins over the bound, and the documents with bindings
+    that are kept, ascending."""
+
+    found: pa.Table
+    cuts: list[Cut]
+    stored: Column
 
 
 class Processor:
@@ -33,7 +43,12 @@ class Processor:
     The queries run over R_vj, made from R_L and R_R (Algorithm 4).
     `budget` is how many bytes of the join state may be in memory; None: all of it.
     A join has at most `most` answers with an arriving document, or none (`result_bound`).
+    `pushed` are the input and output of the last batch, to be read between two pushes, `documents`
+    its documents; `state` is the join state, of which the caller evicts what nothing needs.
     """
+
+    evaluation = BatchJoin
+    documents: BatchDocuments
 
     def __init__(
         self,
@@ -45,50 +60,23 @@ class Processor:
     ) -> None:
         self.most = most
         self._registry = registry
-        self._state = StoredState(storage, registry, budget)
+        self.state = StoredState(storage, registry, budget)
         self._queries = ConjunctiveQueries()
         self._small_batch = SmallBatch(self._queries)
-        self._latest: int | None = None  # time of the latest document that was joined
-        nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, TIMES, VALUES)))
-        self._batch = self._begin(nothing, None)[0]
+        self.pushed = Pushed(RELATIONS["binding"].empty_table(), TIMES.empty_table(), {}, {})
 
     def template_of(self, qid: int) -> int:
         """Return the number of the template of a registered join."""
         return self._registry.row(qid).template
-
-    def are_stored(self, pairs: Column) -> Column:
-        """Return which pairs of variables have bindings that the join state keeps."""
-        return self._registry.retention.kept(pairs)
-
-    @property
-    def memory(self) -> ViewCache:
-        """The join state in memory."""
-        return self._state.memory
-
-    @property
-    def bytes_in_memory(self) -> int:
-        """The bytes of the join state in memory; thread-safe."""
-        return self._state.nbytes
 
     @property
     def result_rows(self) -> dict[str, int]:
         """The number of rows of R_out by evaluator since the start."""
         return {"duckdb": self._queries.made, "smallbatch": self._small_batch.made}
 
-    @property
-    def pushed(self) -> Pushed:
-        """The input and output of the last batch; to be read between two pushes."""
-        batch = self._batch
-        return Pushed(batch.bindings, batch.documents.times, batch.out, batch.made)
-
-    def reload(self) -> int:
-        """Reload the join state after a rollback of the caller's; return the number of its rows."""
-        self._state.reload()
-        return len(self.memory)
-
     # -- One batch -------------------------------------------------------------------------
 
-    def join(self, witnesses: Witnesses, apart: Apart | None = None) -> tuple[pa.Table, list[Cut]]:
+    def join(self, witnesses: Witnesses, apart: Apart | None = None) -> JoinedBatch:
         """Store a batch; return what it completes and what is cut: see `BatchJoin.found`.
 
         `nodes` are the bindings of the template's output nodes in its order;
@@ -97,27 +85,40 @@ class Processor:
         `apart` says which pairs of documents may be joined; None: all.
         Raises EvaluationError; the caller then rolls back.
         """
+        times = witnesses.times
+        bindings, usable = self.state.intern(witnesses)
+        batch = self.evaluation(
+            self._registry,
+            self.state,
+            bindings,
+            times,
+            evaluator=self._small_batch if times.num_rows <= SMALL_BATCH else self._queries,
+            of_one=self._small_batch,
+            most=self.most,
+            apart=apart,
+        )
+        back = self._looks_back(times)
+        stored = self.state.add(bindings, times, batch.columns, batch.documents.columns)
         try:
-            return self._join(witnesses, apart)
+            batch.filter()
+            batch.join(usable, back=back)
+            found, cuts = batch.found()
         finally:
             if self._queries.lent:
                 self._queries.release()
-
-    def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
-        batch, usable = self._begin(witnesses, apart)
-        self._batch, times = batch, witnesses.times
-        self._state.add(batch.bindings, times, batch.columns, batch.documents.columns)
-        batch.filter()
-        back = bool(times.num_rows) and self._looks_back(times)
-        batch.join(usable, back=back)
-        self._note(times)
-        found, cuts = batch.found()
+        self.pushed = Pushed(bindings, times, batch.out, batch.made)
+        self.documents = batch.documents
         elsewhere = self._registry.elsewhere.rows
         if len(elsewhere):  # the batch may have some of their pairs, which others have, too
             here = ~among(found["qid"].to_numpy().astype(np.int64), elsewhere)
             found = found.filter(pa.array(here))
             cuts = [one for one in cuts if self._registry.lead(one.qid) == UNDESIGNATED]
-        return found, cuts
+        return JoinedBatch(found, cuts, stored)
+
+    def _looks_back(self, times: pa.Table) -> bool:
+        """Return True if a batch document can be the earlier side of a kept one."""
+        latest = INFINITE if self._registry.retention.looks_back else self.state.newest.time
+        return bool((times["ts"].to_numpy() < latest).any())
 
     def bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> tuple[pa.Table, list[Cut]]:
         """Return the results of several batches within the bound, and what exceeds it.
@@ -125,55 +126,3 @@ class Processor:
         `found` has the columns of groups: each batch counts as a share of what arrives.
         """
         return bounded(found, self.most, cuts)
-
-    def keep(self, witnesses: Witnesses) -> None:
-        """Replace the witnesses of earlier documents in the join state.
-
-        They are complete for the pairs of variables and the documents that they have.
-        """
-        self._state.replace(witnesses)
-        self._note(witnesses.times)
-
-    def _begin(self, witnesses: Witnesses, apart: Apart | None) -> tuple[BatchJoin, Column]:
-        """Return a batch to be joined, and which of its bindings have values met before."""
-        bindings, usable = self._state.intern(witnesses)
-        small = witnesses.times.num_rows <= SMALL_BATCH
-        return BatchJoin(
-            self._registry,
-            self._state,
-            bindings,
-            witnesses.times,
-            evaluator=self._small_batch if small else self._queries,
-            of_one=self._small_batch,
-            most=self.most,
-            apart=apart,
-        ), usable
-
-    def _note(self, times: pa.Table) -> None:
-        """Note the time of the latest document."""
-        if times.num_rows:
-            self._latest = max(int(times["ts"].to_numpy().max()), self._latest or -INFINITE)
-
-    def _looks_back(self, times: pa.Table) -> bool:
-        """Return True if a batch document can be the earlier side of a kept one."""
-        if self._registry.retention.looks_back:
-            return True
-        return self._latest is None or bool(times["ts"].to_numpy().min() < self._latest)
-
-    def ranks(self, docs: Column) -> Column:
-        """Return the places of documents in the order of arrival; see `BatchDocuments`."""
-        return self._batch.documents.ranks(docs)
-
-    # -- Forgetting ------------------------------------------------------------------------
-
-    def evict(self, clock: int) -> bool:
-        """Evict the state that no document arriving from `clock` on can join.
-
-        Return True if any was evicted.  Nothing happens until an eighth of the state is expected
-        to have expired, so that deletions cost in proportion to what they delete.
-        """
-        return self._state.evict(clock)
-
-    def forget_pairs(self, pairs: Sequence[int]) -> None:
-        """Delete the witnesses of unused pairs."""
-        self._state.forget_pairs(pairs)

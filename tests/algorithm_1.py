@@ -7,15 +7,15 @@ The benchmark of Figures 6.14 and 6.15 compares it with Algorithm 4, and tests t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.batch_join import Apart, BatchJoin
-from templates.columns.columns import Columns
+from templates.batch_join import BatchJoin
+from templates.columns.columns import Column, Columns
 from templates.errors import EvaluationError
 from templates.evaluators import in_memory
 from templates.model.conjunctive_query import (
@@ -27,40 +27,40 @@ from templates.model.conjunctive_query import (
     select,
 )
 from templates.model.join_graph import JoinGraph
-from templates.model.relations import Witnesses
-from templates.model.result_bound import Cut
 from templates.processor import Processor
 from templates.registry.members import TemplateRows
+from templates.state.stored_state import StoredState
 from templates.storage import scan
 
 
-class ProcessorOfBase(Processor):
-    """A processor that evaluates templates over R_bin and R_doc; its results are the same."""
+class BatchJoinOfBase(BatchJoin):
+    """A batch that is joined over R_bin and R_doc; its results are the same."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._base = in_memory()
-
-    def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
-        batch, _ = self._begin(witnesses, apart)
-        self._batch, times = batch, witnesses.times
-        self._state.add(batch.bindings, times, batch.columns, batch.documents.columns)
-        batch.filter()
-        back = bool(times.num_rows) and self._looks_back(times)
-        if witnesses.bindings.num_rows:
+    def join(self, usable: Column, *, back: bool) -> None:
+        if self.bindings.num_rows:
             for second in (False, True) if back else (False,):
                 templates = self._registry.members.values()
-                batch.take(joined_over_base(self._base, self._relations(batch), templates, second))
-        self._note(times)
-        return batch.found()
+                self.take(joined_over_base(_base(), self._relations(), templates, second))
 
-    def _relations(self, batch: BatchJoin) -> dict[str, pa.Table]:
+    def _relations(self) -> dict[str, pa.Table]:
         """Return the kept relations and those of a batch."""
+        state = self.documents.state
+        assert isinstance(state, StoredState)
         return {
-            **{name: scan(self._state.storage, name) for name in ("binding", "times")},
-            "batch_binding": batch.bindings,
-            "batch_times": batch.documents.times,
+            **{name: scan(state.storage, name) for name in ("binding", "times")},
+            "batch_binding": self.bindings,
+            "batch_times": self.documents.times,
         }
+
+
+class ProcessorOfBase(Processor):
+    """A processor that evaluates templates over R_bin and R_doc."""
+
+    evaluation = BatchJoinOfBase
+
+
+_base = cache(in_memory)
+"""The database in which they are evaluated."""
 
 
 class Base(NamedTuple):

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count, cycle
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -100,7 +101,7 @@ class Batch:
         now = self._clock.now
         try:
             while self._touched:
-                stage = min(self._touched, key=lambda one: one.depth)
+                stage = min(self._touched, key=attrgetter("depth"))
                 if stage.depth >= below:
                     return
                 del self._touched[stage]

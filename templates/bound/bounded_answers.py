@@ -7,7 +7,7 @@ enumerated up to the bound (`templates.bound.enumeration`).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,9 +42,6 @@ UNCOUNTED = 100_000
 """Answers of a batch after which further ones are counted as they come, so that no group has very
 many in memory: to count them takes longer than to make them."""
 
-Touched = tuple[TemplateRows, Columns]
-"""A template and a selection of rows of its R_T."""
-
 
 @dataclass(slots=True)
 class BoundedAnswers:
@@ -59,9 +56,9 @@ class BoundedAnswers:
     of_one: SmallBatch
     most: int
     over: dict[Cut, None] = field(default_factory=dict)
-    _counts: dict[Cut, int] = field(default_factory=lambda: defaultdict(int))
+    _counts: Counter[Cut] = field(default_factory=Counter)
     _work: dict[Cut, int] = field(default_factory=dict)  # that groups have left
-    _qids: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by newcomer
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
         """Count the answers of a part; return those of groups that are within the bound so far.
@@ -86,19 +83,24 @@ class BoundedAnswers:
         """Note that a group exceeds the bound."""
         self.over[group] = None
         if not group.own:
-            self._qids[group.rank].add(group.qid)
+            self._qids.setdefault(group.rank, set()).add(group.qid)
 
     def exceeding(self, rank: int) -> Column:
         """Return the rows of R_T that exceed the bound with a newcomer, sorted."""
         return np.array(sorted(self._qids.get(rank, ())), np.int64)
 
     def answers(
-        self, touched: Sequence[Touched], views: PartViews
+        self, templates: Sequence[TemplateRows], present: Column, views: PartViews
     ) -> Iterator[tuple[TemplateRows, Columns]]:
-        """Yield (members, R_out) in parts."""
-        for members, rows in touched:
-            for made in self._divided(members, rows, views):
-                yield members, made
+        """Yield (members, R_out) in parts, of the rows of R_T that may be satisfied.
+
+        `present` are the value joins of the views (`TemplateRows.touched`).
+        """
+        for members in templates:
+            rows = members.touched(present)
+            if len(rows["qid"]):
+                for made in self._divided(members, rows, views):
+                    yield members, made
 
     def _divided(self, members: TemplateRows, rows: Columns, views: PartViews) -> Iterator[Columns]:
         """Yield R_out, of halves if the whole would have too many rows."""
@@ -129,13 +131,12 @@ class BoundedAnswers:
             yield self._bounded(members, members.query, rows, relations, group)
 
     def dense(
-        self, touched: Touched, docs: tuple[int, int], times: Columns
+        self, members: TemplateRows, rows: Columns, docs: tuple[int, int], times: Columns
     ) -> Iterator[tuple[TemplateRows, Columns]]:
         """Yield the answers of rows of R_T over a dense pair of documents, without R_vj.
 
         `docs` are the left and the right document, `times` what `in_time` reads of them.
         """
-        members, rows = touched
         graph = members.template.graph
         ones, others = np.array(docs[:1]), np.array(docs[1:])
         rank, own = newcomers(ones, others, self.documents.ranks)

@@ -209,16 +209,10 @@ class GrowingColumns:
 
     def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
         self._columns = {name: np.empty(1024, dtype) for name, dtype in types.items()}
-        self._width = sum(column.itemsize for column in self._columns.values())
         self.size = 0
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name][: self.size]
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the rows."""
-        return self._width * self.size
 
     def extend(self, rows: Mapping[str, Column | Sequence[int]]) -> None:
         """Append rows."""
@@ -252,11 +246,6 @@ class Index:
 
     def __len__(self) -> int:
         return sum(len(values) for values, _ in self._runs)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the entries."""
-        return sum(values.nbytes + rows.nbytes for values, rows in self._runs)
 
     def add(self, values: Column, rows: Column) -> None:
         """Add rows with their values."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -58,7 +59,6 @@ class InternedValues:
     def __init__(self, storage: Storage, hashed: Hash = keys_of) -> None:
         self._storage = storage
         self._hashed = hashed
-        self._checks: Index | None = None  # by key; read on first use
 
     def intern(self, texts: Sequence[str]) -> Interned:
         """Return the keys of distinct texts, and store the new ones."""
@@ -76,7 +76,7 @@ class InternedValues:
     def sweep(self, keys: Column) -> None:
         """Delete the texts whose keys are not among some sorted ones."""
         gone = self._storage.keep("value", lambda rows: among(rows["key"].to_numpy(), keys))
-        if self._checks is not None and gone.num_rows:
+        if gone.num_rows:
             self._checks.remove(distinct(gone["key"].to_numpy()))
 
     def _store(
@@ -88,9 +88,8 @@ class InternedValues:
         rows: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
         """Store the texts of `rows`, mark the known ones, and return those whose key is taken."""
-        stored = self._stored()
         ours = keys[rows]
-        at, found = stored.rows(ours)
+        at, found = self._checks.rows(ours)
         there = np.zeros(len(rows), dtype=np.bool_)
         there[at] = True
         known[rows[at[found == checks[rows[at]]]]] = True
@@ -100,19 +99,19 @@ class InternedValues:
             chosen = new[first]
             columns = [pa.array(fresh), pa.array([texts[row] for row in chosen], pa.string())]
             self._storage.append("value", pa.table(columns, RELATIONS["value"]))
-            stored.add(fresh, checks[chosen])
+            self._checks.add(fresh, checks[chosen])
         taken = rows[there & ~known[rows]]
         if len(fresh) == len(new):
             return taken
         return np.concatenate((taken, np.delete(new, first)))
 
-    def _stored(self) -> Index:
-        """Return the checks of the stored texts by their keys."""
-        if self._checks is None:
-            self._checks = Index()
-            keys, checks = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-            for part in self._storage.parts("value"):
-                keys.append(part["key"].to_numpy())
-                checks.append(_checks_of(part["strVal"].to_pylist()))
-            self._checks.add(np.concatenate(keys), np.concatenate(checks))
-        return self._checks
+    @cached_property
+    def _checks(self) -> Index:
+        """The checks of the stored texts by their keys."""
+        keys, checks = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        for part in self._storage.parts("value"):
+            keys.append(part["key"].to_numpy())
+            checks.append(_checks_of(part["strVal"].to_pylist()))
+        found = Index()
+        found.add(np.concatenate(keys), np.concatenate(checks))
+        return found

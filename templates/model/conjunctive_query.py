@@ -109,7 +109,7 @@ class ConjunctiveQuery:
     @property
     def head(self) -> tuple[str, ...]:
         """The variables of R_out between qid and wl."""
-        return "doc1", "doc2", *(node(number) for number in range(self.nodes))
+        return "doc1", "doc2", *map(node, range(self.nodes))
 
 
 def node(number: int) -> str:
@@ -125,7 +125,8 @@ def key(number: int) -> str:
 def over_views(graph: JoinGraph) -> ConjunctiveQuery:
     """Return the query of a template with two sides over R_vj (Algorithm 4)."""
     atoms = (*_value_joins(graph), *_others(graph))
-    compared = tuple((sign, key(left), key(right)) for sign, left, right in _unequal(graph))
+    unequal = [edge for edge in graph.edges if edge.operator == UNEQUAL]
+    compared = tuple(("<>", key(edge.left), key(edge.right)) for edge in unequal)
     return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
 
 
@@ -154,13 +155,9 @@ def over_sides(graph: JoinGraph) -> ConjunctiveQuery:
         if valued:
             atom = replace(atom, binds=(*atom.binds[:-1], ("key", keys[child])))
         atoms.append(atom)
-    compared = tuple((sign, keys[left], keys[right]) for sign, left, right in _unequal(graph))
+    unequal = [edge for edge in graph.edges if edge.operator == UNEQUAL]
+    compared = tuple(("<>", keys[edge.left], keys[edge.right]) for edge in unequal)
     return ConjunctiveQuery(len(graph.nodes), tuple(atoms), compared)
-
-
-def _unequal(graph: JoinGraph) -> Iterator[tuple[str, int, int]]:
-    """Yield the inequalities of a template: the sign and both nodes."""
-    return (("<>", edge.left, edge.right) for edge in graph.edges if edge.operator == UNEQUAL)
 
 
 def _value_joins(graph: JoinGraph) -> Iterator[RelationAtom]:

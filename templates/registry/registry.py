@@ -522,8 +522,9 @@ class WitnessRetention:
 
     def __init__(self) -> None:
         self.keeps: Column = np.full(64, -1, dtype=np.int64)
-        """Retention of each pair's witnesses in ticks; -1 if they are not kept."""
-        self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
+        """Retention of each pair's witnesses in ticks; -1 if no join of two sides needs them."""
+        self.joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
+        """The number of value joins of each pair by side (`LEFT`, `RIGHT`)."""
         self._backward = 0  # rows whose relation looks back
         self._horizon: Horizon | None = None  # None: to be made
         self._changed = False
@@ -545,15 +546,6 @@ class WitnessRetention:
         changed, self._changed = self._changed, False
         return changed
 
-    def kept(self, pairs: Column) -> Column:
-        """Return a mask of the pairs whose witnesses are kept: those in joins of two sides."""
-        needed: Column = self.keeps[pairs] >= 0
-        return needed
-
-    def joined(self, side: int) -> Column:
-        """Return the number of value joins of each pair on one side (`LEFT` or `RIGHT`)."""
-        return self._joined[side]
-
     def count(
         self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: RowColumns, by: int
     ) -> None:
@@ -565,14 +557,14 @@ class WitnessRetention:
         self._horizon = None
         last = max(map(max, places))
         self.keeps = grown(self.keeps, last, -1)
-        self._joined = [grown(counts, last, 0) for counts in self._joined]
+        self.joined = [grown(counts, last, 0) for counts in self.joined]
         if graph.two_sided and by > 0:
             for pairs in map(list, places):
                 before = self.keeps[pairs]
                 np.maximum.at(self.keeps, pairs, rows["keep"])
                 self._note_change(pairs, before)
         for ends in graph.value_joins:
-            for joined, place in zip(self._joined, ends, strict=True):
+            for joined, place in zip(self.joined, ends, strict=True):
                 np.add.at(joined, list(places[place]), by)
 
     def shorten(self, keeps: Mapping[int, int]) -> None:

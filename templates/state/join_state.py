@@ -10,14 +10,14 @@ differ in a constant has a pair for the item and its title.  So the rows of two 
 are a *link*, which has the value once.  The index by value finds links, and rows through them.
 
 A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  Beyond a
-budget a part of it is evicted (`ViewCache`).
+budget a part of it is evicted.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -64,18 +64,75 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
     "touched": np.int32,  # the turn in which it was met last
 }
 TIMES = tuple(name for name in DOCUMENT if name not in ("end", "touched"))
-ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
+ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES, DROPPED_BYTES = 8, 37, 76, 16
 
 LINKED = ("place", "node1", "node2", "valued", "key")
 """The key columns of a link; `place` is the position of its document in the batch."""
 
 
-class JoinState:
-    """The bindings that later documents may join with, indexed by value and by document."""
+class Dropped:
+    """The values of evicted links, with the number of links of each."""
 
     def __init__(self) -> None:
-        self.turn = 0
+        self._keys = np.empty(0, np.uint64)
+        self._counts = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def counts(self, keys: Column) -> Column:
+        """Return the number of links for each value in `keys`."""
+        if not len(self._keys):
+            return np.zeros(len(keys), np.int64)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._counts[place], 0)
+
+    def change(self, keys: Column, counts: Column) -> None:
+        """Add links of values, or remove as many."""
+        every = np.concatenate((self._keys, keys))
+        united, place = np.unique(every, return_inverse=True)
+        total = np.zeros(len(united), np.int64)
+        np.add.at(total, place, np.concatenate((self._counts, counts)))
+        self._keys, self._counts = united[total > 0], total[total > 0]
+
+    def remove(self, keys: Column) -> None:
+        """Remove all links of some sorted values."""
+        stays = ~among(self._keys, keys)
+        self._keys, self._counts = self._keys[stays], self._counts[stays]
+
+
+FILLED = 0.75
+"""The part of the budget that is left in use when something is dropped."""
+
+
+class JoinState:
+    """The bindings that later documents may join with, indexed by value and by document.
+
+    With a storage it is a cache of its rows within a budget of bytes (Hong 2009, section 6.5).
+
+    Differs from section 6.5: the paper evicts slices of single values; here documents are evicted,
+    the least recently used first.  A row is found by its value and, once its document is read,
+    with all other rows of that document.  If values were evicted one by one, most documents would
+    be incomplete.
+
+    A document in memory is complete.  For evicted documents the number of links of each value
+    stays in memory, which `counts` uses.  Only reading a value's slice loads its documents.  So a
+    value that very many documents share (the address of a channel) loads them only if it drives a
+    join.
+
+    The rows that one batch reads may exceed the budget until the next one begins.
+    """
+
+    def __init__(self, storage: Storage | None = None, budget: int | None = None) -> None:
+        """Read the rows of a storage that fit into the budget; None: all."""
+        self._storage = storage
+        self._budget = budget
+        self._dropped = Dropped()
+        self._turn = 0
+        self.fetches = 0  # from the storage, of what had been dropped
         self.clear()
+        if storage is not None:
+            self._read(storage)
 
     def clear(self) -> None:
         """Drop all rows."""
@@ -90,10 +147,103 @@ class JoinState:
         return self._rows.size
 
     @property
+    def whole(self) -> bool:
+        """True if all of the state is in memory."""
+        return not len(self._dropped)
+
+    @property
     def nbytes(self) -> int:
-        """The size of all columns and indexes in bytes."""
-        parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
-        return sum(part.nbytes for part in parts)
+        """The bytes of all columns and indexes, as if all links had values; thread-safe."""
+        rows = ROW_BYTES * self._rows.size + LINK_BYTES * self._links.size
+        return rows + DOCUMENT_BYTES * self._documents.size + DROPPED_BYTES * len(self._dropped)
+
+    # -- Reading the storage ---------------------------------------------------------------
+
+    def _read(self, storage: Storage) -> None:
+        """Read the documents that fit, the newest first."""
+        first = self._first_that_fits(storage)
+        if first is None:
+            self._load(storage)
+            return
+        self._count_dropped(storage, lambda rows: rows["doc"].to_numpy() < first)
+        self._load(storage, where=lambda rows: rows["doc"].to_numpy() >= first)
+
+    def _load(
+        self, storage: Storage, docs: Column | None = None, where: Mask | None = None
+    ) -> None:
+        """Read the rows of some documents.
+
+        A row without times has expired: its document's times have left the storage before it.
+        """
+        times = scan(storage, "times", docs=docs, where=where).sort_by("doc")
+        there = times["doc"].to_numpy()
+
+        def usable(rows: pa.Table) -> Column:
+            return among(rows["doc"].to_numpy(), there)
+
+        bindings = scan(storage, "binding", docs=docs, where=usable)
+        self.add(with_valued(bindings), columns_of(times))
+
+    def _count_dropped(self, storage: Storage, where: Mask) -> None:
+        """Count the links of some documents by their values.
+
+        One that is stored in several parts counts several times, until its value is looked up.
+        """
+        self._dropped = Dropped()
+        for part in storage.parts("binding", LINK_COLUMNS):
+            links = _links_of(part.filter(pa.array(where(part))))
+            self._dropped.change(*np.unique(links["key"][links["valued"]], return_counts=True))
+
+    def _first_that_fits(self, storage: Storage) -> int | None:
+        """Return the first document of the newest that fit; None if all fit."""
+        if self._budget is None:
+            return None
+        rows = sum(part.num_rows for part in storage.parts("binding", ("doc",)))
+        if rows * (ROW_BYTES + LINK_BYTES + DOCUMENT_BYTES) <= FILLED * self._budget:
+            return None
+        docs, sizes = [], []
+        for part in storage.parts("binding", LINK_COLUMNS):
+            of_rows, of_links = part["doc"].to_numpy(), _links_of(part)["doc"]
+            for several, nbytes in ((of_rows, ROW_BYTES), (of_links, LINK_BYTES)):
+                found, counts = np.unique(several, return_counts=True)
+                docs.append(found)
+                sizes.append(nbytes * counts)
+        every, place = np.unique(np.concatenate(docs), return_inverse=True)
+        total = DOCUMENT_BYTES + np.bincount(place, np.concatenate(sizes)).astype(np.int64)
+        newest, fitting = every[::-1], _fitting(total[::-1], self._budget)
+        if fitting == len(newest):
+            return None
+        return int(newest[fitting - 1]) if fitting else int(newest[0]) + 1
+
+    def _fetch(self, keys: Column) -> None:
+        """Load all documents that have one of some values."""
+        if self._storage is None or self.whole:
+            return
+        asked = distinct(keys)
+        asked = asked[self._dropped.counts(asked) > 0]
+        if not len(asked):
+            return
+        self.fetches += 1
+        having = scan(
+            *(self._storage, "binding", ("doc", "key")),
+            where=lambda rows: among(columns_of(rows)["key"], asked),
+        )
+        self.bring(distinct(having["doc"].to_numpy()))
+        self._dropped.remove(asked)
+
+    def bring(self, docs: Column) -> None:
+        """Load some documents; they are sorted."""
+        if self._storage is None or self.whole:
+            return
+        docs = docs[~self.has_documents(docs)]
+        if not len(docs):
+            return
+        before = self._links.size
+        self._load(self._storage, docs, lambda rows: among(rows["doc"].to_numpy(), docs))
+        fetched = self._links["key"][before:][self._links["valued"][before:]]
+        self._dropped.change(fetched, np.full(len(fetched), -1))
+
+    # -- Adding ----------------------------------------------------------------------------
 
     def add(self, columns: Columns, documents: Columns) -> None:
         """Add rows of the relation `binding`, and of `times` in the order of documents.
@@ -125,7 +275,7 @@ class JoinState:
         slot = before[2] + numbered(opening, len(first))
         self._links.extend({**links, "slot": slot, "end": before[0] + ends(first, len(place))})
         documents = chosen(documents, place[first[opening]])
-        touched = np.full(len(opening), self.turn, np.int32)
+        touched = np.full(len(opening), self._turn, np.int32)
         last = before[0] + ends(first[opening], len(place))
         self._documents.extend({**documents, "end": last, "touched": touched})
         self._index(*before[1:])
@@ -150,12 +300,15 @@ class JoinState:
 
     def counts(self, keys: Column) -> Column:
         """Return the number of links for each value in `keys`."""
-        return self._by_value.counts(keys)
+        found: Column = self._by_value.counts(keys) + self._dropped.counts(keys)
+        return found
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
         """Return (places, rows): all pairs of an index in `keys` and a row with that value."""
+        self._fetch(keys)
         which, links = self._by_value.rows(keys)
         place, rows = _within(self._links["end"], links)
+        self._touch(rows)
         return which[place], rows
 
     def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
@@ -164,11 +317,14 @@ class JoinState:
         A row matches if it has the value `keys[place]` and the pair `pairs[place]`.
         """
         every = distinct(keys)
-        which, rows = JoinState.of_values(self, every)
+        self._fetch(every)
+        which, links = self._by_value.rows(every)
+        place, rows = _within(self._links["end"], links)
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
-        which, rows = which[usable], rows[usable]
+        which, rows = which[place[usable]], rows[usable]
         there = Index(pack(which, self._rows["pair"][rows].astype(np.int64)))
         place, found = there.rows(pack(np.searchsorted(every, keys), pairs))
+        self._touch(rows[found])
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
@@ -218,33 +374,41 @@ class JoinState:
     def _touch(self, rows: Column) -> None:
         """Record the use of the documents of some rows."""
         slots = self._links["slot"][self._rows["link"][rows]]
-        self._documents["touched"][slots] = self.turn
+        self._documents["touched"][slots] = self._turn
 
     # -- Forgetting ------------------------------------------------------------------------
 
-    def drop_oldest(self, fitting: Callable[[Column], int]) -> Column:
-        """Evict the least recently used documents; return the values of their links.
+    def trim(self, others: int) -> None:
+        """Begin a batch: evict the least recently used documents beyond the budget.
 
-        `fitting` returns how many may stay, given the bytes of each, the latest first.
+        `others` are bytes of the budget that the indexes of texts have; these are never partial.
         """
+        self._turn += 1
+        if self._budget is None or self.nbytes + others <= self._budget:
+            return
+        left = max(0, self._budget - DROPPED_BYTES * len(self._dropped) - others)
         latest = np.lexsort((self._documents["doc"], self._documents["touched"]))[::-1]
         sizes = ROW_BYTES * np.diff(self._documents["end"], prepend=0) + DOCUMENT_BYTES
         sizes += LINK_BYTES * np.bincount(self._links["slot"], minlength=len(sizes))
         stays = np.zeros(self._documents.size, np.bool_)
-        stays[latest[: fitting(sizes[latest])]] = True
+        stays[latest[: _fitting(sizes[latest], left)]] = True
         link_stays = stays[self._links["slot"]]
-        gone: Column = self._links["key"][~link_stays & self._links["valued"]]
+        gone = self._links["key"][~link_stays & self._links["valued"]]
         self._only(np.flatnonzero(link_stays[self._rows["link"]]))
-        return gone
+        self._dropped.change(gone, np.ones(len(gone), np.int64))
 
     def forget(self, keeps: Column, clock: int) -> None:
         """Evict rows that are older than the retention of their pair of variables, at a clock.
 
-        A negative retention means that no join needs the pair's rows any more.
+        A negative retention means that no join needs the pair's rows any more.  They have left the
+        storage already.
         """
         pairs, ts = self.ages()
         keep = keeps[pairs]
         self._only(np.flatnonzero((keep >= 0) & (ts >= clock - keep)))
+        if self._storage is not None and not self.whole:
+            here = self.documents()
+            self._count_dropped(self._storage, lambda rows: ~among(rows["doc"].to_numpy(), here))
 
     def _only(self, rows: Column) -> None:
         if len(rows) == self._rows.size:
@@ -332,210 +496,6 @@ class Expiry:
         """
         expired = int(np.searchsorted(self._leave, clock))
         return expired > PUSHES * added and SHARE * expired >= self._kept
-
-
-FILLED = 0.75
-"""The part of the budget that is left in use when something is dropped."""
-
-
-class Dropped:
-    """The values of evicted links, with the number of links of each."""
-
-    def __init__(self) -> None:
-        self._keys = np.empty(0, np.uint64)
-        self._counts = np.empty(0, np.int64)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    @property
-    def nbytes(self) -> int:
-        """Their bytes."""
-        return self._keys.nbytes + self._counts.nbytes
-
-    def counts(self, keys: Column) -> Column:
-        """Return the number of links for each value in `keys`."""
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, self._counts[place], 0)
-
-    def change(self, keys: Column, counts: Column) -> None:
-        """Add links of values, or remove as many."""
-        every = np.concatenate((self._keys, keys))
-        united, place = np.unique(every, return_inverse=True)
-        total = np.zeros(len(united), np.int64)
-        np.add.at(total, place, np.concatenate((self._counts, counts)))
-        self._keys, self._counts = united[total > 0], total[total > 0]
-
-    def remove(self, keys: Column) -> None:
-        """Remove all links of some sorted values."""
-        stays = ~among(self._keys, keys)
-        self._keys, self._counts = self._keys[stays], self._counts[stays]
-
-
-class ViewCache(JoinState):
-    """The join state, as much of it in memory as a budget of bytes allows (Hong 2009, section 6.5).
-
-    Differs from section 6.5: the paper evicts slices of single values; here documents are evicted,
-    the least recently used first.  A row is found by its value and, once its document is read,
-    with all other rows of that document.  If values were evicted one by one, most documents would
-    be incomplete.
-
-    A document in memory is complete.  For evicted documents the number of links of each value
-    stays in memory, which `counts` uses.  Only reading a value's slice loads its documents.  So a
-    value that very many documents share (the address of a channel) loads them only if it drives a
-    join.
-
-    The rows that one batch reads may exceed the budget until the next one begins.
-    """
-
-    def __init__(self, storage: Storage, budget: int | None) -> None:
-        super().__init__()
-        self._storage = storage
-        self._budget = budget
-        self._dropped = Dropped()
-        self.fetches = 0  # from the storage, of what had been dropped
-        self._read()
-
-    @property
-    def whole(self) -> bool:
-        """True if all of the state is in memory."""
-        return not len(self._dropped)
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all columns and indexes in bytes."""
-        return super().nbytes + self._dropped.nbytes
-
-    def _read(self) -> None:
-        """Read the documents that fit, the newest first."""
-        first = self._first_that_fits()
-        if first is None:
-            self._load()
-            return
-        self._count_dropped(lambda rows: rows["doc"].to_numpy() < first)
-        self._load(where=lambda rows: rows["doc"].to_numpy() >= first)
-
-    def _load(self, docs: Column | None = None, where: Mask | None = None) -> None:
-        """Read the rows of some documents.
-
-        A row without times has expired: its document's times have left the storage before it.
-        """
-        times = scan(self._storage, "times", docs=docs, where=where).sort_by("doc")
-        there = times["doc"].to_numpy()
-
-        def usable(rows: pa.Table) -> Column:
-            return among(rows["doc"].to_numpy(), there)
-
-        bindings = scan(self._storage, "binding", docs=docs, where=usable)
-        self.add(with_valued(bindings), columns_of(times))
-
-    def _count_dropped(self, where: Mask) -> None:
-        """Count the links of some documents by their values.
-
-        One that is stored in several parts counts several times, until its value is looked up.
-        """
-        self._dropped = Dropped()
-        for part in self._storage.parts("binding", LINK_COLUMNS):
-            links = _links_of(part.filter(pa.array(where(part))))
-            self._dropped.change(*np.unique(links["key"][links["valued"]], return_counts=True))
-
-    def _first_that_fits(self) -> int | None:
-        """Return the first document of the newest that fit; None if all fit."""
-        if self._budget is None:
-            return None
-        rows = sum(part.num_rows for part in self._storage.parts("binding", ("doc",)))
-        if rows * (ROW_BYTES + LINK_BYTES + DOCUMENT_BYTES) <= FILLED * self._budget:
-            return None
-        docs, sizes = [], []
-        for part in self._storage.parts("binding", LINK_COLUMNS):
-            of_rows, of_links = part["doc"].to_numpy(), _links_of(part)["doc"]
-            for several, nbytes in ((of_rows, ROW_BYTES), (of_links, LINK_BYTES)):
-                found, counts = np.unique(several, return_counts=True)
-                docs.append(found)
-                sizes.append(nbytes * counts)
-        every, place = np.unique(np.concatenate(docs), return_inverse=True)
-        total = DOCUMENT_BYTES + np.bincount(place, np.concatenate(sizes)).astype(np.int64)
-        newest, fitting = every[::-1], _fitting(total[::-1], self._budget)
-        if fitting == len(newest):
-            return None
-        return int(newest[fitting - 1]) if fitting else int(newest[0]) + 1
-
-    # -- Finding ---------------------------------------------------------------------------
-
-    def counts(self, keys: Column) -> Column:
-        """Return the number of links for each value in `keys`."""
-        found: Column = super().counts(keys) + self._dropped.counts(keys)
-        return found
-
-    def of_values(self, keys: Column) -> tuple[Column, Column]:
-        """Return (places, rows): all pairs of an index in `keys` and a row with that value."""
-        self._fetch(keys)
-        which, rows = super().of_values(keys)
-        self._touch(rows)
-        return which, rows
-
-    def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
-        """Return (places, rows): all combinations of an index in `keys` and a matching row.
-
-        A row matches if it has the value `keys[place]` and the pair `pairs[place]`.
-        """
-        self._fetch(keys)
-        which, rows = super().of_pairs(keys, pairs)
-        self._touch(rows)
-        return which, rows
-
-    def _fetch(self, keys: Column) -> None:
-        """Load all documents that have one of some values."""
-        if self.whole:
-            return
-        asked = distinct(keys)
-        asked = asked[self._dropped.counts(asked) > 0]
-        if not len(asked):
-            return
-        self.fetches += 1
-        having = scan(
-            *(self._storage, "binding", ("doc", "key")),
-            where=lambda rows: among(columns_of(rows)["key"], asked),
-        )
-        self.bring(distinct(having["doc"].to_numpy()))
-        self._dropped.remove(asked)
-
-    def bring(self, docs: Column) -> None:
-        """Load some documents; they are sorted."""
-        docs = docs[~self.has_documents(docs)]
-        if self.whole or not len(docs):
-            return
-        before = self._links.size
-        self._load(docs, where=lambda rows: among(rows["doc"].to_numpy(), docs))
-        fetched = self._links["key"][before:][self._links["valued"][before:]]
-        self._dropped.change(fetched, np.full(len(fetched), -1))
-
-    # -- Forgetting ------------------------------------------------------------------------
-
-    def trim(self, others: int) -> None:
-        """Begin a batch: evict the least recently used documents beyond the budget.
-
-        `others` are bytes of the budget that the indexes of texts have; these are never partial.
-        """
-        self.turn += 1
-        if self._budget is None or self.nbytes + others <= self._budget:
-            return
-        left = max(0, self._budget - self._dropped.nbytes - others)
-        gone = self.drop_oldest(lambda sizes: _fitting(sizes, left))
-        self._dropped.change(gone, np.ones(len(gone), np.int64))
-
-    def forget(self, keeps: Column, clock: int) -> None:
-        """Evict rows that are older than the retention of their pair of variables, at a clock.
-
-        They have left the storage already.
-        """
-        had = not self.whole
-        super().forget(keeps, clock)
-        if had:
-            here = self.documents()
-            self._count_dropped(lambda rows: ~among(rows["doc"].to_numpy(), here))
 
 
 LINK_COLUMNS = ("doc", "node1", "node2", "key")

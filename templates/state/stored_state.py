@@ -7,7 +7,8 @@ rollback.  The caller owns the storage and its transactions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +26,18 @@ from templates.columns.values import InternedValues
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Witnesses
 from templates.registry.registry import Registry
-from templates.state.join_state import Expiry, ViewCache
+from templates.state.join_state import Expiry, JoinState
 from templates.storage import Storage, scan
 
 if TYPE_CHECKING:
     from templates.text.text_index import TextIndexes
+
+
+class Newest(NamedTuple):
+    """The largest number of some documents, and the largest time."""
+
+    number: int
+    time: int
 
 
 class StoredState:
@@ -45,14 +53,14 @@ class StoredState:
         self._added = 0  # rows since the last call of `evict`
         self._uncounted = 0  # rows since `Expiry` counted them
         self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
-        self._memory: ViewCache | None = None
+        self._memory: JoinState | None = None
         self._texts: TextIndexes | None = None
         self.reload()
 
     def reload(self) -> None:
         """Drop what is in memory after a rollback; the next use reads it again."""
         self._values = InternedValues(self.storage)
-        self._newest: int | None = None  # whose times are kept, by its number
+        self.__dict__.pop("newest", None)
         self._drop_rows()
 
     def _drop_rows(self) -> None:
@@ -60,11 +68,17 @@ class StoredState:
         self._expiry: Expiry | None = None  # made when it is next asked for
 
     @property
-    def memory(self) -> ViewCache:
+    def memory(self) -> JoinState:
         """The state in memory, read from the storage on first use."""
         if self._memory is None:
-            self._memory = ViewCache(self.storage, self._budget)
+            self._memory = JoinState(self.storage, self._budget)
         return self._memory
+
+    @cached_property
+    def newest(self) -> Newest:
+        """The largest number and time of the documents that have been kept."""
+        kept = columns_of(scan(self.storage, "times", ("doc", "ts")))
+        return Newest(int(kept["doc"].max(initial=0)), int(kept["ts"].max(initial=-INFINITE)))
 
     @property
     def nbytes(self) -> int:
@@ -116,31 +130,35 @@ class StoredState:
 
     def add(
         self, bindings: pa.Table, times: pa.Table, columns: Columns, documents: Columns
-    ) -> None:
+    ) -> Column:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept.
 
         `columns` are those of the bindings (`with_valued`), `documents` those of the times.
+        Return the documents of which bindings are kept, ascending.
         """
-        kept = self._registry.retention.kept(columns["pair"])
+        kept = self._registry.retention.keeps[columns["pair"]] >= 0
         if not kept.all():
             bindings, columns = bindings.filter(pa.array(kept)), chosen(columns, kept)
-        if bindings.num_rows:
-            present = among(documents["doc"], distinct(columns["doc"]))
-            if not present.all():
-                times, documents = times.filter(pa.array(present)), chosen(documents, present)
-            times = times.remove_column(times.column_names.index("first"))
-            docs = documents["doc"]
-            known = self._known(docs)
-            if self._memory is not None:
-                self._memory.bring(known)
-                self._memory.add(columns, documents)
-            self.storage.append("binding", bindings)
-            if self._texts is not None:
-                self._texts.add(columns["pair"], columns["key"], self._batch_texts)
-            self._added += bindings.num_rows
-            new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
-            self.storage.append("times", new)
-            self._newest = max(self._newest or 0, int(docs.max()))
+        if not bindings.num_rows:
+            return columns["doc"]
+        present = among(documents["doc"], distinct(columns["doc"]))
+        if not present.all():
+            times, documents = times.filter(pa.array(present)), chosen(documents, present)
+        times = times.remove_column(times.column_names.index("first"))
+        docs = documents["doc"]
+        known = self._known(docs)
+        if self._memory is not None:
+            self._memory.bring(known)
+            self._memory.add(columns, documents)
+        self.storage.append("binding", bindings)
+        if self._texts is not None:
+            self._texts.add(columns["pair"], columns["key"], self._batch_texts)
+        self._added += bindings.num_rows
+        new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
+        self.storage.append("times", new)
+        number, time = int(docs.max()), int(documents["ts"].max())
+        self.newest = Newest(max(self.newest.number, number), max(self.newest.time, time))
+        return docs
 
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
@@ -158,11 +176,7 @@ class StoredState:
 
         These include a composite of an earlier round of the push, on another stream.
         """
-        if self._newest is None:
-            parts = self.storage.parts("times", ("doc",))
-            newest = (part["doc"].to_numpy().max() for part in parts if part.num_rows)
-            self._newest = int(max(newest, default=0))
-        if docs.min() > self._newest:
+        if docs.min() > self.newest.number:
             return docs[:0]
         if self._memory is not None and self._memory.whole:
             return docs[self._memory.has_documents(docs)]

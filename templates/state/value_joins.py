@@ -295,7 +295,7 @@ class Pass:
     def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
         """Return R_vj of some rows of the batch, each with a kept one of the same value."""
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
-        near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)
+        near, far = {n: self.times[n][at] for n in TIMES}, self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
         measures = measures_of(one, other)
         gap, bounds = measures["gap"], self.bounds
@@ -304,7 +304,7 @@ class Pass:
         if self.back:
             wanted &= self._precedes(self.kept.rows(rows, ("doc",))["doc"])
         which, rows = which[wanted], rows[wanted]
-        near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
+        near, far = {n: batch[n][which] for n in ROW}, self.kept.rows(rows, ROW)
         one, other = (near, far) if self.back else (far, near)
         joins = {
             "doc1": one["doc"],

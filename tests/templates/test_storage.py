@@ -49,13 +49,13 @@ class Joins:
         bindings = [(doc, pair.number, 0, 0, 0) for pair in self._pairs]
         times = [(doc, doc, doc, doc - 1, doc, doc, doc)]
         text = f"text {doc // 8}"  # which goes with its documents
-        found, _ = self.processor.join(
+        joined = self.processor.join(
             Witnesses(
                 table_of(bindings, BINDINGS), table_of(times, TIMES), table_of([(text, 1)], VALUES)
             )
         )
-        self.processor.evict(doc)
-        rows: list[dict[str, object]] = found.to_pylist()
+        self.processor.state.evict(doc)
+        rows: list[dict[str, object]] = joined.found.to_pylist()
         return rows
 
 
@@ -70,7 +70,7 @@ def test_rows_that_are_left_change_nothing(sign: str) -> None:
         assert leaving.push(doc) == found
         results += len(found)
         if not doc % 20:
-            leaving.processor.reload()
+            leaving.processor.state.reload()
     assert results > DOCS
     for name in ("binding", "times"):
         kept, left = (one.storage.relations[name].num_rows for one in (exact, leaving))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import TypeAlias
 
@@ -178,6 +179,21 @@ def test_a_restart_after_each_document_keeps_every_edge(
     with subscribed(tmp_path / "state.sqlite", [*QUERIES]) as engine:
         engine.flush()
         assert found_in(engine, [*QUERIES]) == expected
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_document_joins_later_ones_that_came_before(reopened: bool, tmp_path: Path) -> None:
+    """In any order of arrival, before and after 1970, and with a restart after each document."""
+    for number, times in enumerate(permutations((-5, -3, 0))):
+        path, found = tmp_path / f"{number}.sqlite", set[tuple[str, ...]]()
+        with xscl.Engine(path) as engine:
+            engine.subscribe("q", "S//a->x FOLLOWED BY{x = y, 9} S//a->y")
+            for time in () if reopened else times:
+                found.update(match.documents for match in engine.push(row("kept", time)))
+        for time in times if reopened else ():
+            with xscl.Engine(path) as engine:
+                found.update(match.documents for match in engine.push(row("kept", time)))
+        assert found == {*combinations(("kept at -5", "kept at -3", "kept at 0"), 2)}
 
 
 @pytest.mark.parametrize("name", QUERIES)

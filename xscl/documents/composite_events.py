@@ -9,7 +9,7 @@ lies within its window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from xscl.documents.document_ids import StoredDocument
@@ -76,7 +76,7 @@ def composites_of(store: Store, numbers: Collection[int] | None = None) -> dict[
 
 
 def kept_parts(
-    store: Store, numbers: set[int], recent: Callable[[int], StoredDocument | None]
+    store: Store, numbers: Set[int], recent: Callable[[int], StoredDocument | None]
 ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
     """Return the kept ones of composites by number, and their documents.
 
@@ -125,24 +125,27 @@ def absent(documents: int, nodes: int, values: int) -> Composite:
     )
 
 
-def together(parts: Sequence[Composite]) -> Composite:
-    """Return the composite of several parts, in order of their components."""
+def together(parts: Sequence[Composite], nodes: Sequence[Sequence[int]] = ()) -> Composite:
+    """Return the composite of several parts, in order of their components.
+
+    `nodes` are those of each part, by default its own.
+    """
     newest = max(parts, key=lambda part: part.rank)
-    nodes: list[int] = []
+    placed: list[int] = []
     before = 0
-    for part in parts:
-        nodes.extend(n if n < 0 else n + (before << _NODE_BITS) for n in part.nodes)
+    for part, own in zip(parts, nodes or [part.nodes for part in parts], strict=True):
+        placed += [n if n < 0 else n + (before << _NODE_BITS) for n in own]
         before += len(part.docs)
     return Composite(
         tuple(doc for part in parts for doc in part.docs),
-        tuple(nodes),
+        tuple(placed),
         tuple(value for part in parts for value in part.values),
-        min(part.start for part in parts),
-        max(part.ts for part in parts),
+        min([part.start for part in parts]),
+        max([part.ts for part in parts]),
         newest.clock,
         newest.rank,
-        min(part.first for part in parts),
-        max(part.version for part in parts),
+        min([part.first for part in parts]),
+        max([part.version for part in parts]),
         tuple(base for part in parts for base in part.bases),
     )
 
@@ -157,14 +160,12 @@ def joined(
     left, right = parts[one], parts[other]
     if one == other:
         return left._replace(nodes=tuple(nodes)) if left.docs == (one,) else left
-    is_document = left.docs == (one,), right.docs == (other,)
-    if not all(is_document):
-        split = len(nodes) if is_document[0] else 0
-    if is_document[0]:
-        left = left._replace(nodes=tuple(nodes[:split]))
-    if is_document[1]:
-        right = right._replace(nodes=tuple(nodes[split:]))
-    return together((left, right))
+    is_left, is_right = left.docs == (one,), right.docs == (other,)
+    if not is_left or not is_right:
+        split = len(nodes) if is_left else 0
+    ones = nodes[:split] if is_left else left.nodes
+    others = nodes[split:] if is_right else right.nodes
+    return together((left, right), (ones, others))
 
 
 def qualified(node: int) -> tuple[int, int]:

@@ -20,9 +20,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +59,7 @@ def posted_name(id: str, number: int) -> str:
     return id if number == 1 else f"{id}@{number}"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
+class StoredDocument(NamedTuple):
     """The part of a stored document that matches need.
 
     `id` is its name, which no other document has; `given` the id that it was posted with, on the

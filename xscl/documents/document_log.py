@@ -11,7 +11,6 @@ import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +43,6 @@ from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.store import Store
 
-_OF_MATCHES = tuple(one.name for one in fields(StoredDocument))
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
 
 
@@ -204,8 +202,8 @@ class DocumentLog:
     def _remember(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Cache the part of new documents that matches need."""
         known = {**columns, "stream": [streams[0] for streams in columns["streams"]]}
-        for row in zip(*(known[name] for name in _OF_MATCHES), strict=True):
-            self._recent[row[0]] = StoredDocument(**dict(zip(_OF_MATCHES, row, strict=True)))
+        for row in zip(*map(known.__getitem__, StoredDocument._fields), strict=True):
+            self._recent[row[0]] = StoredDocument._make(row)
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
@@ -331,7 +329,7 @@ class _Batch:
     def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""
         look = self.unread.copy()
-        look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
+        look |= np.fromiter(map(ids.__contains__, self.given.ids), np.bool_, len(look))
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
 

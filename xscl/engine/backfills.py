@@ -402,7 +402,7 @@ class _Run:
         for some in list(witnesses(store, self._pairs, docs)):
             with self._transactions.change() as state:
                 if self._number in state.subscriptions.backfills:
-                    state.processor.keep(some)
+                    state.processor.state.replace(some)
 
     def _cut_over(
         self, state: EngineState, one: Subscription, first: int, past: int, most: int | None
@@ -412,7 +412,7 @@ class _Run:
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
             for some in list(witnesses(state.store, self._pairs, kept.docs)):
-                state.processor.keep(some)
+                state.processor.state.replace(some)
         for twin in self._twins:
             for docs in kept.slices(LARGEST_SLICE):
                 twin.replay(state.store, docs)

@@ -163,13 +163,14 @@ class Eviction:
 
         While documents are joined elsewhere, all are needed.
         """
-        docs = [doc for batch in accepted for doc in batch.docs.tolist()]
-        texts = [xml for batch in accepted for xml in batch.xml]
-        self._arrived += len(docs)
-        if not self._everything and self._oldest_elsewhere >= INFINITE:
-            wanted = [doc in needed for doc in docs]
-            docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
-        self.keep_texts(docs, texts)
+        every = self._everything or self._oldest_elsewhere < INFINITE
+        for batch in accepted:
+            docs, texts = batch.docs.tolist(), batch.xml
+            self._arrived += len(docs)
+            if not every:
+                wanted = list(map(needed.__contains__, docs))
+                docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
+            self.keep_texts(docs, texts)
 
     def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> None:
         """Store the texts of documents."""

@@ -216,4 +216,4 @@ def recall(state: EngineState, qids: Iterable[int]) -> None:
     pairs = [pair for pair in map(state.registry.pairs.describe, numbers) if not is_leaf(pair)]
     state.registry.withdraw(qids)
     for some in list(witnesses(state.store, pairs, docs)):
-        state.processor.keep(some)
+        state.processor.state.replace(some)

@@ -506,10 +506,12 @@ def _checked(documents: object) -> Sequence[Document]:
         given = type(documents).__name__
         raise TypeError(f"push takes Documents, not {given}: Document(stream, id, timestamp, xml)")
     checked = tuple(documents)
+    names: set[str] = set()
     for number, one in enumerate(checked):
         if not isinstance(one, Document):
             raise TypeError(f"push takes Documents, not {type(one).__name__} (element {number})")
-    for name in {name for one in checked for name in one.streams}:
+        names.update(one.streams)
+    for name in names:
         _expect_stream_name(name)
     return checked
 

@@ -226,7 +226,7 @@ class Ingest:
                 self._numbering.add(newcomers, state.oldest_elsewhere())
             laps.end("store")
         laps.end("commit")
-        if joined > MANY or sum(len(one.xml) for one in documents) > LARGE:
+        if joined > MANY or sum(map(len, accepted.arrivals.xml)) > LARGE:
             trim_heap()
         push.accepted += len(accepted.arrivals)
         push.rejected += accepted.rejected
@@ -255,7 +255,7 @@ class Ingest:
             dataflow.count_unevaluated()
         state.pushes += 1
         waits = dataflow.subscribed.ordered > 0 and not state.pushes % EVICTED_AFTER
-        freed = state.processor.evict(documents.clock) or waits
+        freed = state.processor.state.evict(documents.clock) or waits
         state.eviction.forget(before, freed=freed)
         if dataflow.subscribed.ordered:
             state.registration.save_plan_state()

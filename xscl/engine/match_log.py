@@ -18,8 +18,7 @@ at once.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +61,7 @@ AHEAD, SMALL = 64, 16_384
 TITLES = 1_000
 """Documents whose feeds are looked up at once."""
 
+Near: TypeAlias = Callable[[int, int], Sequence[int]]
 MatchPlace: TypeAlias = tuple[int, int]
 """The place of a match in the log: its position, and the number of its subscription."""
 
@@ -293,13 +293,12 @@ class MatchLog:
             return {}
         known = self._transactions.state.subscriptions
         now, earlier = known.by_qid, known.retired.by_qid
-        of_qid: dict[int, Sequence[Subscription]] = {
-            qid: (*now.get(qid, ()), *earlier.get(qid, ()))
-            for qid in set(rows["qid"].to_numpy().tolist())
-        }
-        if mine is not None:
-            of_qid = {qid: [*filter(mine, sharers)] for qid, sharers in of_qid.items()}
-        return {qid: sharers for qid, sharers in of_qid.items() if sharers}
+        found: dict[int, Sequence[Subscription]] = {}
+        for qid in set(rows["qid"].to_numpy().tolist()):
+            sharers = (*now.get(qid, ()), *earlier.get(qid, ()))
+            if sharers := sharers if mine is None else tuple(filter(mine, sharers)):
+                found[qid] = sharers
+        return found
 
     # -- Parts of matches ------------------------------------------------------------------
 
@@ -307,20 +306,28 @@ class MatchLog:
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> Matches:
         # What is read ahead is of these matches: pages are often listed first, and then read.
-        expected: list[int] = []
+        docs: list[int] = []  # in the order of the matches
+        places: dict[int, int] = {}
 
         def parts(
-            numbers: set[int],
+            numbers: Set[int],
         ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
             composites, documents = self._parts(numbers)
-            expected[:] = sorted(documents)
+            found = (doc for n in numbers if n in composites for doc in composites[n].sources)
+            docs[:] = dict.fromkeys(found)
+            places.update((doc, place) for place, doc in enumerate(docs))
             return composites, documents
+
+        def near(doc: int, most: int) -> Sequence[int]:
+            """Return the document, and as many of the matches before and after."""
+            place = places.get(doc)
+            return (doc,) if place is None else docs[max(0, place - most) : place + most]
 
         # A source of their own: the engine of a trial ends with that of its matches.
         source = MatchSource(
             self._transactions.compiled,
-            partial(self.tree, expected=expected),
-            partial(self._feed_title, expected=expected),
+            partial(self.tree, near=near),
+            partial(self._feed_title, near=near),
         )
         return Matches(rows, subscribers, parts, source)
 
@@ -331,7 +338,7 @@ class MatchLog:
             yield self._store
 
     def _parts(
-        self, numbers: set[int]
+        self, numbers: Set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Return the kept ones of composites by number and their documents, of one commit."""
         self._titles = {}  # a feed may have got another name
@@ -342,33 +349,31 @@ class MatchLog:
         with self.snapshot():
             return kept_parts(self._store, numbers, recent)
 
-    def tree(self, doc: int, expected: Sequence[int] = ()) -> DocumentTree:
+    def tree(self, doc: int, near: Near) -> DocumentTree:
         """Return a document's nodes. Raises StoreError if its text is no longer kept.
 
-        `expected` are the numbers of documents that may be read next, in order.
+        `near` returns it with the numbers of documents that may be read next, so many on each side.
         """
         with self._lock:
             tree = self._trees.get(doc)
             if tree is None:
-                text = self._text(doc, expected)
+                text = self._text(doc, near)
                 if text is None:
                     raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(text.xml), text.ts))
             return tree
 
-    def _feed_title(self, doc: int, expected: Sequence[int]) -> str:
+    def _feed_title(self, doc: int, near: Near) -> str:
         with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
             if doc not in self._titles:
-                at = bisect_left(expected, doc)
-                self._titles = given_titles(self._store, {doc, *expected[at : at + TITLES]})
+                self._titles = given_titles(self._store, set(near(doc, TITLES)))
             return self._titles[doc]
         return ""
 
-    def _text(self, doc: int, expected: Sequence[int]) -> TimedText | None:
+    def _text(self, doc: int, near: Near) -> TimedText | None:
         """Return the text of a document, and read those of the next matches with it."""
         if doc not in self._ahead:
-            at = bisect_left(expected, doc)
-            soon = [one for one in expected[at : at + AHEAD] if one not in self._trees]
+            soon = [one for one in near(doc, AHEAD) if one not in self._trees]
             self._ahead = texts_of(self._store, soon, SMALL)
         found = self._ahead.pop(doc, None)
         return text_of(self._store, doc) if found is None else found

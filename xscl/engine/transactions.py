@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -86,7 +87,7 @@ class Transactions:
                     yield state
                     state.registry.save()
                     state.pushed = None
-                state.pushed = state.processor.pushed
+                state.pushed = replace(state.processor.pushed)  # another object
             except BaseException as error:
                 del state  # the traceback refers to this frame
                 self._recover(error)

@@ -147,7 +147,7 @@ def rebuilt(
             found = processor.pushed
             parts.append(replace(found, answers=_without(found.answers, newer)))
         else:
-            processor.keep(reach.installed(some))
+            processor.state.replace(reach.installed(some))
     times = scan(kept, "times").sort_by("doc")
     bindings = scan(kept, "binding")
     bindings = bindings.filter(reach.alive(bindings, times, clock))

@@ -247,7 +247,7 @@ class Dataflow:
 
     def keep(self, composites: Sequence[tuple[int, int, Composite]]) -> None:
         """Add earlier composites, each with its number and its stream, to the state of joins."""
-        self._processor.keep(self._leaves.witnesses(composites))
+        self._processor.state.replace(self._leaves.witnesses(composites))
 
     def watermark(self, clock: int, lateness: int) -> int:
         """Return the last time of which nothing more can come, beside what is late.

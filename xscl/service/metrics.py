@@ -106,7 +106,7 @@ class _StatusCollector(Collector):
         rows = state.processor.result_rows
         yield _metric("result_rows", what, rows, "evaluator", CounterMetricFamily)
         what = "Bytes of the state that joins meet in memory"
-        yield _metric("kept_bytes", what, state.processor.bytes_in_memory)
+        yield _metric("kept_bytes", what, state.processor.state.nbytes)
         places = dict(zip(("executors", "here"), state.registry.places(), strict=True))
         what = "Distinct joins and filters, by where they are evaluated"
         yield _metric("joins_by_place", what, places, "place")

@@ -73,7 +73,7 @@ class Arrivals:
         """Return a document, parsed on first use."""
         read = self.read.get(place)
         if read is None:
-            read = self.read[place] = ReadDocument(self.xml[place], None)
+            read = self.read[place] = ReadDocument(self.xml[place])
         return read
 
     def times(self, places: Numbers) -> pa.Table:

@@ -136,7 +136,7 @@ def divided(
 
     `absent` are rows of absences (`absences.ROWS`).
     """
-    bindings = chosen(every, np.flatnonzero(replica.registry.retention.kept(every["pair"])))
+    bindings = chosen(every, np.flatnonzero(replica.registry.retention.keeps[every["pair"]] >= 0))
     starts = np.searchsorted(bindings["doc"], np.arange(documents.num_rows + 1))
     routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
     of_routes = bucket_of(bindings["key"][routes], buckets)

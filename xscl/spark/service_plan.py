@@ -155,8 +155,8 @@ def forget_witnesses(state: EngineState) -> None:
         pair for qid, row in registry.rows().items() if qid not in elsewhere for pair in row.pairs
     }
     there = {pair for qid in elsewhere for pair in registry.row(qid).pairs}
-    state.processor.forget_pairs(sorted(there - here))
-    state.processor.reload()
+    state.processor.state.forget_pairs(sorted(there - here))
+    state.processor.state.reload()
 
 
 def _sample(state: EngineState) -> list[Text]:

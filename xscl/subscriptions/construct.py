@@ -60,23 +60,26 @@ class Room:
         """Return the first item of each variable."""
         return {name: next(iter(self._bound[name]), None) for name in names}
 
-    def count_as(self, item: Item, size: int) -> None:
-        """Set the bytes of an item."""
-        self._sizes[id(item), True] = size
-
     def size(self, item: Item, *, as_text: bool = False) -> int:
         """Return the bytes of a copied item, or of its text."""
         copied = isinstance(item, etree._Element) and not as_text
         known = self._sizes.get((id(item), copied))
         if known is None:
-            known = _serialised(item) if copied else _written(string_value(item))
+            known = len(_serialised(item)) if copied else _written(string_value(item))
             self._sizes[id(item), copied] = known
         return known
 
 
-def _serialised(item: Item) -> int:
-    assert isinstance(item, etree._Element)
-    return len(etree.tostring(item, encoding="UTF-8", with_tail=False, xml_declaration=False))
+def _serialised(item: Item) -> bytes:
+    """Return an item as it is written within `<result>`."""
+    if isinstance(item, etree._Element):
+        made = etree.tostring(item, encoding="UTF-8", with_tail=False, xml_declaration=False)
+        if b"xmlns" not in made:
+            return made
+    result = etree.Element("result")  # which declares prefixes anew
+    _append(result, item)
+    made = etree.tostring(result, encoding="UTF-8", xml_declaration=False)
+    return made.removeprefix(b"<result>").removesuffix(b"</result>")
 
 
 def _written(text: str) -> int:
@@ -84,13 +87,17 @@ def _written(text: str) -> int:
     return len(text.encode()) + 5 * sum(map(text.count, '&<>"'))
 
 
-def default_document(items: Sequence[Item], room: Room) -> bytes:
-    """Return `<result>` with a copy of each item; raises OutputTooLarge."""
-    room.take(sum(map(room.size, items)))
-    root = etree.Element("result")
+def default_document(items: Iterable[Item], most: int) -> bytes:
+    """Return `<result>` with each item, of at most so many bytes; raises OutputTooLarge."""
+    size, written = 0, list[bytes]()
     for item in items:
-        _append(root, item)
-    return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
+        made = _serialised(item)
+        size += len(made)
+        if size <= most:
+            written.append(made)
+    if size > most:
+        raise OutputTooLarge(size)
+    return b"<result>%b</result>" % b"".join(written) if written else b"<result/>"
 
 
 def constructed_document(constructor: Element, room: Room) -> bytes:
@@ -102,9 +109,7 @@ def constructed_document(constructor: Element, room: Room) -> bytes:
 def constructed(constructor: Element, room: Room) -> etree._Element:
     """Return the constructor's element; raises OutputTooLarge."""
     room.take(_fixed_size(constructor, room))
-    element = _constructed(constructor, room)
-    room.count_as(element, 0)
-    return element
+    return _constructed(constructor, room)
 
 
 def _fixed_size(constructor: Element, room: Room) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 from urllib.parse import urlsplit
@@ -358,10 +357,13 @@ class Match:
             refused = etree.Element("refused")
             refused.text = self.refusal.message
             return etree.tostring(refused)
-        room, normal = Room(self._items, most), self._compiled.normal
-        with spending(Budget()) if normal.select or normal.made else nullcontext():
+        normal = self._compiled.normal
+        if normal.select is None and not normal.made:
+            return default_document(self._selected(Room({}, most)), most)
+        room = Room(self._items, most)
+        with spending(Budget()):
             if normal.select is None:
-                return default_document(list(self._selected(room)), room)
+                return default_document(self._selected(room), most)
             return constructed_document(normal.select, room)
 
     @property

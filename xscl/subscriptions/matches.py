@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from templates.model.join_graph import INFINITE
 from xscl.documents.composite_events import Composite, joined
@@ -118,7 +117,7 @@ class Matches(MatchSequence):
         self,
         rows: pa.Table,
         subscribers: Mapping[int, Sequence[Subscription]],
-        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
+        read: Callable[[Set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
         source: MatchSource,
     ) -> None:
         self._rows = rows
@@ -135,9 +134,9 @@ class Matches(MatchSequence):
         return {name: self._rows[name].to_pylist() for name in names}
 
     @lazy
-    def _numbers(self) -> set[int]:
-        docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
-        return set().union(*docs)
+    def _numbers(self) -> Set[int]:
+        pairs = zip(self._columns["doc1"], self._columns["doc2"], strict=True)
+        return dict.fromkeys(chain.from_iterable(pairs)).keys()
 
     @lazy
     def _kept(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
@@ -148,14 +147,12 @@ class Matches(MatchSequence):
         """The ages of all results; that of evicted ones is `GONE`."""
         ages: list[ResultAge] = []
         before: tuple[object, ...] = ()
-        columns = (self._columns[name] for name in ("qid", "doc1", "doc2"))
-        for qid, *numbers in zip(*columns, strict=True):
-            parts = [self._kept[0].get(number) for number in numbers]
-            docs = (
-                part.docs if part else number for part, number in zip(parts, numbers, strict=True)
-            )
+        columns, kept = self._columns, self._kept[0]
+        for qid, *pair in zip(columns["qid"], columns["doc1"], columns["doc2"], strict=True):
+            parts = [kept.get(number) for number in pair]
+            docs = [part.docs if part else n for part, n in zip(parts, pair, strict=True)]
             grouped = qid, *docs
-            first = min(part.first if part else GONE for part in parts)
+            first = min([part.first if part else GONE for part in parts])
             updated = any(part is not None and part.version > 1 for part in parts)
             ages.append(ResultAge(first, updated, grouped == before))
             before = grouped

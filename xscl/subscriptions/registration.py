@@ -254,7 +254,9 @@ class Registration:
         if publish is not None:
             self._streams.keep_lateness(publish, before)
         self._planned.detach(subscription)
-        self._processor.forget_pairs([p for p in pairs if self._registry.retention.keeps[p] < 0])
+        self._processor.state.forget_pairs(
+            [p for p in pairs if self._registry.retention.keeps[p] < 0]
+        )
 
     def edit(self, name: str, text: str, query: QueryPlan, updates: bool, position: int) -> bool:
         """Change only the text of a query with the same results; return whether that is possible.

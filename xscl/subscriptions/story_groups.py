@@ -13,7 +13,7 @@ All state is in the store and changes within the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -105,7 +105,7 @@ class StoryGroups:
         """Return the matches that results are, by the key of their subscription."""
 
         def read(
-            numbers: set[int],
+            numbers: Set[int],
         ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
             return kept_parts(self._store, numbers, self._documents.recent)
 

@@ -17,7 +17,7 @@ from templates.columns import columns
 from templates.evaluators import ConjunctiveQueries
 from templates.model import conjunctive_query
 from templates.state import value_joins
-from templates.state.join_state import ViewCache
+from templates.state.join_state import JoinState
 from tests.examples import examples
 from tests.joining import by_algorithm_1, in_database
 from tests.oracle.evaluation import matches
@@ -107,14 +107,14 @@ def test_joining_by_either_evaluator(limit: str) -> None:
 def test_joining_what_was_dropped_from_memory() -> None:
     seen = Counter[str]()
 
-    def fetched(_: None, cache: ViewCache, *__: Any) -> None:
+    def fetched(_: None, cache: JoinState, *__: Any) -> None:
         seen["read again"] += cache.fetches > 0
 
     @examples(5)
     @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
     def property_holds(case: Case, cuts: list[bool], budget: int, all_joins: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            watch(patch, ViewCache, "_fetch", fetched)
+            watch(patch, JoinState, "_fetch", fetched)
             if not all_joins:
                 patch.setattr(value_joins, "FEW", 0)
             agrees(case, cuts, seen, partial(Engine, kept_memory=budget))

@@ -188,15 +188,15 @@ def test_indexes_of_texts_count_against_the_budget_of_the_join_state() -> None:
             for at, text in enumerate(texts)
         ]
 
-    with xscl.Engine() as free, xscl.Engine(kept_memory=500_000) as bounded:
+    with xscl.Engine() as free, xscl.Engine(kept_memory=60_000) as bounded:
         for engine in (free, bounded):
             engine.subscribe("q", query)
             for first in range(0, 150, 50):
                 engine.push(batch(first))
-        free_state, state = free.state.processor, bounded.state.processor
+        free_state, state = free.state.processor.state, bounded.state.processor.state
         assert free_state.memory.whole
-        assert free_state.memory.nbytes < 500_000 < free_state.bytes_in_memory
-        assert state.bytes_in_memory > state.memory.nbytes
+        assert free_state.memory.nbytes < 60_000 < free_state.nbytes
+        assert state.nbytes > state.memory.nbytes
         assert not state.memory.whole
         late = [xscl.Document("S", "late", 999, b"<i><t>a title 7. and title 120.</t></i>")]
         found = [

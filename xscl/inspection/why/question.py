@@ -139,7 +139,7 @@ def _in_own_time(known: KnownDocument | None) -> KnownDocument | None:
     if known is None or not known.stored.history:
         return known
     one = known.stored
-    return replace(known, stored=replace(one, clock=min(one.clock, one.ts)))
+    return replace(known, stored=one._replace(clock=min(one.clock, one.ts)))
 
 
 def question_of(

@@ -423,15 +423,14 @@ class Joins:
         self._witnesses, self._again = [], []
         witnesses = batch[0] if len(batch) == 1 else _united(batch)
         try:
-            found, cuts = self._processor.join(
+            found, cuts, stored = self._processor.join(
                 witnesses, self._are_apart if self._leaves.streams else None
             )
         except EvaluationError as error:
             raise EvaluationFailed(
                 str(error), hint="nothing of the batch is kept; push fewer documents at once"
             ) from error
-        kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
-        self.documents.update(np.unique(witnesses.bindings["doc"].to_numpy()[kept]).tolist())
+        self.documents.update(stored.tolist())
         elsewhere, self._elsewhere = self._elsewhere, []
         if elsewhere:
             found = pa.concat_tables((found, *(one for one, _ in elsewhere)))
@@ -443,7 +442,7 @@ class Joins:
 
     def _ranks(self, docs: Column) -> Column:
         """Return the places of documents in the order of arrival, of any that have arrived."""
-        ranks = self._processor.ranks(docs)
+        ranks = self._processor.documents.ranks(docs)
         # Documents without witnesses here are those that others have evaluated.
         return np.where(ranks < 0, docs * LEVELS, ranks)
 

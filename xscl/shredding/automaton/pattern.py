@@ -26,14 +26,18 @@ from xscl.language.scope import binds, shortest
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
-from xscl.shredding.nodes.names import key_of
+from xscl.shredding.nodes.names import Key, key_of
 
 
 @dataclass(frozen=True, slots=True)
 class PatternNode:
-    """One node of a tree pattern; `step` is without variable and with plain conditions only."""
+    """One node of a tree pattern; `step` is without variable and with plain conditions only.
+
+    `key` is that of its name test.
+    """
 
     step: syntax.Step
+    key: Key
     parent: int | None
     variable: str | None
 
@@ -100,7 +104,8 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
         bare = syntax.Step(
             step.test, step.descendant, step.attribute, conditions, derived=step.derived
         )
-        nodes.append(PatternNode(bare, parent, step.variable))
+        key = key_of(step.attribute, step.test)
+        nodes.append(PatternNode(bare, key, parent, step.variable))
         parent = len(nodes) - 1
         for branch in branches:
             _grow(nodes, branch.path.steps, parent)

@@ -8,15 +8,13 @@ first from the leaves up and then from the top down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from lxml import etree
+from collections.abc import Iterable, Mapping
 
 from xscl.language.syntax import Step
-from xscl.shredding.automaton.pattern import Pattern
+from xscl.shredding.automaton.pattern import Pattern, PatternNode
 from xscl.shredding.conditions.navigate import holds
-from xscl.shredding.nodes.names import matches_name
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item
+from xscl.shredding.nodes.names import keys_of
+from xscl.shredding.nodes.tree import DocumentTree
 
 
 def bind(
@@ -26,9 +24,7 @@ def bind(
 
     `fixed` restricts variables to given nodes.
     """
-    candidates = [
-        _candidates(tree, node.step, fixed.get(node.variable or "")) for node in pattern.nodes
-    ]
+    candidates = [_candidates(tree, node, fixed.get(node.variable or "")) for node in pattern.nodes]
     for child in reversed(range(len(pattern.nodes))):
         parent = pattern.nodes[child].parent
         step = pattern.nodes[child].step
@@ -45,28 +41,26 @@ def bind(
     return [sorted(nodes) for nodes in candidates]
 
 
-def _candidates(tree: DocumentTree, step: Step, fixed: frozenset[int] | None) -> set[int]:
-    """Return the nodes that a step matches by itself, of given ones or of all.
+def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | None) -> set[int]:
+    """Return the nodes that a pattern node's step matches by itself, of given ones or of all.
 
     A document may have thousands of matches, which fix most variables; the candidates of the others
     are common to all of them.
     """
     if fixed is not None:
-        return {number for number in fixed if _matches(step, tree.items[number])}
-    if step not in tree.matching:
-        tree.matching[step] = tuple(
-            number for number, item in enumerate(tree.items) if _matches(step, item)
-        )
-    return set(tree.matching[step])
+        return _matching(tree, node, fixed)
+    asked = node.key, node.step.conditions
+    if asked not in tree.matching:
+        tree.matching[asked] = _matching(tree, node, range(len(tree.items)))
+    return set(tree.matching[asked])
 
 
-def _matches(step: Step, item: Item) -> bool:
-    if isinstance(item, AttributeNode):
-        named = step.attribute and matches_name(step.test, item.name)
-    else:
-        assert isinstance(item, etree._Element)
-        named = not step.attribute and matches_name(step.test, str(item.tag))
-    return named and all(holds(condition, item) for condition in step.conditions)
+def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> set[int]:
+    """Return those of some numbers whose items a pattern node's step matches."""
+    found = {number for number in numbers if node.key in keys_of(tree.symbols[number])}
+    for condition in node.step.conditions:
+        found = {number for number in found if holds(condition, tree.items[number])}
+    return found
 
 
 def above(tree: DocumentTree, step: Step, number: int) -> set[int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -35,8 +35,7 @@ _ODD = bytes({*range(0x20)} - {0x09, 0x0A}) + b"&"
 _BLANK = " \t\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Markup:
+class Markup(NamedTuple):
     """The tags of documents; `spans` has the first and the last place of the texts of an element,
     by its place in the skeleton."""
 
@@ -45,17 +44,26 @@ class Markup:
 
 
 class ReadDocument:
-    """A well-formed document; without a root one that is parsed when its nodes are needed."""
+    """A well-formed document; without a root one that is parsed when its nodes are needed.
 
-    __slots__ = ("_nodes", "_root", "_skeleton", "_xml")
+    Of known `markup` it has the texts.
+    """
+
+    __slots__ = ("_nodes", "_root", "_skeleton", "_spans", "_texts", "_xml")
 
     def __init__(
-        self, xml: bytes, root: etree._Element | None, skeleton: Skeleton | None = None
+        self,
+        xml: bytes,
+        root: etree._Element | None = None,
+        markup: Markup | None = None,
+        texts: Sequence[str] = (),
     ) -> None:
         self._xml = xml
         self._root = root
         self._nodes: list[etree._Element] = []
-        self._skeleton = skeleton
+        self._skeleton = None if markup is None else markup.skeleton
+        self._spans = () if markup is None else markup.spans
+        self._texts = texts
 
     @property
     def root(self) -> etree._Element:
@@ -80,21 +88,8 @@ class ReadDocument:
 
     def text(self, place: int) -> str:
         """Return the string value of the element at a place of the skeleton."""
-        return string_value(self.nodes[place])
-
-
-class SplitDocument(ReadDocument):
-    """A document of known markup, with its texts."""
-
-    __slots__ = ("_spans", "_texts")
-
-    def __init__(self, xml: bytes, markup: Markup, texts: Sequence[str]) -> None:
-        super().__init__(xml, None, markup.skeleton)
-        self._spans = markup.spans
-        self._texts = texts
-
-    def text(self, place: int) -> str:
-        """Return the string value of the element at a place of the skeleton."""
+        if not self._spans:
+            return string_value(self.nodes[place])
         first, end = self._spans[place]
         texts = self._texts
         return texts[first] if end - first == 1 else "".join(texts[first:end])
@@ -116,7 +111,7 @@ class MarkupCache:
         tags = "".join(parts[1::2])
         markup = self._known.get(tags)
         if markup is not None:
-            return SplitDocument(xml, markup, parts[::2])
+            return ReadDocument(xml, None, markup, parts[::2])
         document = ReadDocument(xml, parse(xml))
         self._see(tags, parts, document)
         return document

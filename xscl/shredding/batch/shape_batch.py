@@ -341,7 +341,7 @@ class ShapeBatch:
         self.shape = shape
         self.docs: list[int] = []
         self.read: list[ReadDocument] = []
-        self._texts: dict[int, list[Any]] = {}  # None: not read yet
+        self._texts: dict[int, dict[int, str]] = {}  # by node and place, as they are read
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
         self.walks: dict[int, DocumentWalk] = {}
@@ -357,21 +357,16 @@ class ShapeBatch:
 
     def texts(self, node: int, which: Sequence[int]) -> list[str]:
         """Return the string values of a node in some documents."""
-        known = self._texts.get(node)
-        if known is None:
-            known = self._texts[node] = [None] * len(self.docs)
-        texts: list[str] = [known[one] for one in which]
-        if None not in texts:
-            return texts
+        known = self._texts.setdefault(node, {})
         place, name = self.shape.structure.places[node]
-        documents = [self.read[one] for one in which]
-        if name is not None:
-            texts = [str(document.nodes[place].get(name)) for document in documents]
-        else:
-            texts = [document.text(place) for document in documents]
-        for one, text in zip(which, texts, strict=True):
-            known[one] = text
-        return texts
+        for one in which:
+            if one not in known:
+                document = self.read[one]
+                if name is None:
+                    known[one] = document.text(place)
+                else:
+                    known[one] = str(document.nodes[place].get(name))
+        return [known[one] for one in which]
 
     def find(self, changes: int) -> None:
         """Compute the matches, given the automaton's number of changes."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 from templates.columns.columns import Column, distinct
 from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import PairEntry
-from xscl.shredding.automaton.lineage import WIDTH
+from xscl.shredding.automaton.lineage import WIDTH, Packed
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShape, shape_of
@@ -36,14 +36,6 @@ _TYPES = tuple(BINDINGS.types)
 NODES = 30_000  # of documents that are evaluated together, as far as they have one shape
 
 
-class _Numbered(dict[str, int]):
-    """Texts with numbers: a new text gets the next number."""
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = len(self)
-        return number
-
-
 class WitnessColumns:
     """The growing columns of a batch's witnesses; the automaton must not change meanwhile."""
 
@@ -52,7 +44,7 @@ class WitnessColumns:
         self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
         self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # nodes of documents that are not evaluated yet
-        self._numbers = _Numbered()
+        self._numbers: dict[str, int] = {}  # of texts, by first occurrence
         self._parts: list[list[Any]] = []
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
         self._rows = tuple(array("i") for _ in BINDINGS)
@@ -100,8 +92,7 @@ class WitnessColumns:
         self._waiting = 0
         for together in batches:
             self._find(together)
-        if any(together.rows for together in batches):
-            self._unpack(batches)
+        self._unpack(batches)
         for together in batches:
             together.walks.clear()  # they know it: without this they would be garbage in a circle
 
@@ -130,41 +121,42 @@ class WitnessColumns:
     def _unpack(self, batches: Sequence[ShapeBatch]) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs: list[int] = []
-        bases: list[int] = []  # of each document the place of its first number
+        widths: list[int] = []  # of each document how many numbers it has
+        pieces: list[Packed] = []
+        owned: list[Sequence[int]] = []
         first: list[int] = []  # of each piece of rows the first document of its batch
-        size = 1  # of the numbers; the first is that of rows without a value
         for together in batches:
+            pieces += together.rows
+            owned += together.owners
             first += [len(docs)] * len(together.rows)
-            count, width = len(together.docs), len(together.shape.wanted)
-            bases += [size + width * one for one in range(count)]
+            widths += [len(together.shape.wanted)] * len(together.docs)
             docs += together.docs
-            size += width * count
-        pieces = [piece for together in batches for piece in together.rows]
-        owned = [owners for together in batches for owners in together.owners]
+        if not pieces:
+            return
+        bases = np.cumsum([1, *widths])  # the first number is that of rows without a value
         counts = list(map(len, owned))
         owners = np.fromiter(chain.from_iterable(owned), np.int64, sum(counts))
         owners += np.repeat(np.array(first, np.int64), counts)
         owners = owners.astype(np.min_scalar_type(len(docs)))  # short ones are sorted by bytes
         order = np.argsort(owners, kind="stable")
         which = np.repeat(np.arange(len(counts)), counts)[order]
-        sizes = np.array([len(packed) // (4 * WIDTH) for packed in pieces])
+        sizes = np.array(list(map(len, pieces))) // (4 * WIDTH)
         ends, each = np.cumsum(sizes), sizes[which]
         rows = np.repeat(ends[which] - np.cumsum(each), each) + np.arange(each.sum())
         known = np.frombuffer(b"".join(pieces), np.int32).reshape(-1, WIDTH)
         pairs, firsts, seconds, wanted = known.take(rows, axis=0).T
         which = np.repeat(owners[order], each)
-        at = np.where(wanted < 0, 0, np.array(bases)[which] + wanted)
-        asked = np.zeros(size, np.bool_)
+        at = np.where(wanted < 0, 0, bases[which] + wanted)
+        asked = np.zeros(bases[-1], np.bool_)
         asked[at] = True
         numbers = np.array(self._numbered(batches, asked), np.int32)
         places = np.array(docs, np.int32)
-        widths = np.diff(np.array([*bases, size]))
         self._record_values(np.repeat(places, widths), numbers[1:])
         self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
 
     def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
         """Return the numbers of the values of nodes that are asked for, else -1."""
-        numbers, begin = [-1] * len(asked), 1
+        numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
             count, nodes = len(together.docs), together.shape.wanted
             end = begin + count * len(nodes)
@@ -172,7 +164,7 @@ class WitnessColumns:
             for node, place in nodes.items():
                 some = [one for one, is_asked in enumerate(flags[place]) if is_asked]
                 for one, text in zip(some, together.texts(node, some), strict=True):
-                    numbers[begin + one * len(nodes) + place] = self._numbers[text]
+                    numbers[begin + one * len(nodes) + place] = known.setdefault(text, len(known))
             begin = end
         return numbers
 
@@ -184,10 +176,11 @@ class WitnessColumns:
         """Add the rows of an entry for derived nodes."""
         assert entry.derived is not None
         docs, pairs, firsts, seconds, values = self._rows
+        known = self._numbers
         for upper, node in walk.bindings(entry):
             for made, text in walk.derive(entry.derived, node):
                 docs.append(walk.doc)
                 pairs.append(entry.pair)
                 firsts.append(made if entry.alone else upper)
                 seconds.append(made)
-                values.append(self._numbers[text] if entry.valued else -1)
+                values.append(known.setdefault(text, len(known)) if entry.valued else -1)

@@ -10,7 +10,7 @@ or a text node (a plain string).  Items have values as XPath 1.0 defines them.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import eq, ge, gt, le, lt, ne
@@ -20,19 +20,24 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from xscl.language.functions import compared, seconds
-from xscl.language.syntax import Step
+from xscl.language.syntax import Condition
+from xscl.shredding.nodes.names import Key, Symbol
+
+StepTest: TypeAlias = tuple[Key, tuple[Condition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentTree:
     """The items of a document by number, and the number of each one's parent (-1 at the root).
 
-    `matching` are the numbers of the items that steps match, for the requested steps.
+    `symbols` are their names (`xscl.shredding.nodes.names`).  `matching` are the numbers of the
+    items that requested steps match, by the key of a step's name and its conditions.
     """
 
     items: list[Item]
     parents: list[int]
-    matching: dict[Step, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
+    symbols: list[Symbol]
+    matching: dict[StepTest, set[int]] = field(default_factory=dict, compare=False, repr=False)
     _steps: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def path(self, number: int) -> str:
@@ -41,7 +46,7 @@ class DocumentTree:
         The first call takes time linear in the document, later ones linear in the node's depth.
         """
         if not self._steps:
-            self._steps[:] = _locations(self.items, self.parents)
+            self._steps[:] = _locations(self.symbols, self.parents)
         steps: list[str] = []
         while number >= 0:
             steps.append(self._steps[number])
@@ -56,33 +61,32 @@ def number_nodes(root: etree._Element, time: int | None = None) -> DocumentTree:
         root.getroottree().docinfo.URL = str(time)
     items: list[Item] = []
     parents: list[int] = []
-    pending: list[tuple[etree._Element, int]] = [(root, -1)]
-    while pending:
-        element, parent = pending.pop()
-        number = len(items)
+    symbols: list[Symbol] = []
+    numbers: dict[etree._Element | None, int] = {None: -1}
+    for element in root.iter("*"):
+        number = numbers[element] = len(items)
         items.append(element)
-        parents.append(parent)
-        for name, value in element.attrib.items():
+        parents.append(numbers[element.getparent()])
+        symbols.append(str(element.tag))
+        for name, value in element.items():
             items.append(AttributeNode(element, str(name), str(value)))
             parents.append(number)
-        pending.extend((child, number) for child in element.iterchildren("*", reversed=True))
-    return DocumentTree(items, parents)
+            symbols.append("@" + str(name))
+    return DocumentTree(items, parents, symbols)
 
 
-def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
+def _locations(symbols: Sequence[Symbol], parents: Sequence[int]) -> Iterator[str]:
     """Yield the last step of each node's location.
 
     An element's position counts its preceding siblings of the same name.
     """
-    counted = Counter[tuple[int, str]]()
-    for item, parent in zip(items, parents, strict=True):
-        if isinstance(item, AttributeNode):
-            yield f"@{_expanded(item.name)}"
-            continue
-        assert isinstance(item, etree._Element)
-        name = str(item.tag)
-        counted[parent, name] += 1
-        yield f"{_expanded(name)}[{counted[parent, name]}]"
+    counted: dict[tuple[int, Symbol], int] = {}
+    for symbol, parent in zip(symbols, parents, strict=True):
+        if symbol.startswith("@"):
+            yield f"@{_expanded(symbol[1:])}"
+        else:
+            place = counted[parent, symbol] = counted.get((parent, symbol), 0) + 1
+            yield f"{_expanded(symbol)}[{place}]"
 
 
 def _expanded(name: str) -> str:
@@ -109,7 +113,7 @@ def string_value(item: Item) -> str:
         return item.value
     if not len(item):
         return item.text or ""
-    return "".join(str(text) for text in item.itertext())
+    return "".join(map(str, item.itertext()))
 
 
 def time_of(item: Item) -> float | None:
