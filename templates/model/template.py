@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 from templates.model.join_graph import JoinGraph
 
@@ -43,7 +44,7 @@ class Templates:
 
     def restore(self, template: Template) -> None:
         """Add a template that is known from before, under the number that it had."""
-        self._classes.setdefault(_signature(template.graph), []).append(template)
+        self._classes.setdefault(refined(template.graph).signature, []).append(template)
         self._by_minor[template.graph] = template
         self._next = max(self._next, template.number + 1)
 
@@ -60,7 +61,7 @@ class Templates:
         known = self._by_minor.get(minor)
         if known is not None:
             return known
-        for template in self._classes.get(_signature(minor), ()):
+        for template in self._classes.get(refined(minor).signature, ()):
             if embedding(template.graph, minor, (0,) * len(minor.nodes), ties=0) is not None:
                 self._by_minor[minor] = template
                 return template
@@ -68,7 +69,7 @@ class Templates:
 
     def drop(self, template: Template) -> None:
         """Drop an unused template; its number may be assigned again after a restart."""
-        self._classes[_signature(template.graph)].remove(template)
+        self._classes[refined(template.graph).signature].remove(template)
         self._by_minor = {m: t for m, t in self._by_minor.items() if t is not template}
 
 
@@ -90,7 +91,7 @@ def embedding(
 def _embedding(
     template: JoinGraph, minor: JoinGraph, variables: tuple[int, ...], ties: int
 ) -> tuple[int, ...] | None:
-    wanted, offered = refine(template), refine(minor)
+    wanted, offered = refined(template).colours, refined(minor).colours
     if sorted(wanted) != sorted(offered) or len(template.edges) != len(minor.edges):
         return None
     ours, theirs = adjacency(template), adjacency(minor)
@@ -145,26 +146,23 @@ def adjacency(graph: JoinGraph) -> Adjacency:
     return neighbours
 
 
-@lru_cache(maxsize=4096)
-def refine(graph: JoinGraph) -> Colours:
-    """Return a colour for each node; isomorphisms keep colours (1-dimensional Weisfeiler-Leman)."""
-    return _refinement(graph)[0]
+class Refinement(NamedTuple):
+    """A colour for each node, which isomorphisms keep, and what isomorphic graphs share."""
+
+    colours: Colours
+    signature: tuple[object, ...]
 
 
 @lru_cache(maxsize=4096)
-def _signature(graph: JoinGraph) -> tuple[object, ...]:
-    return _refinement(graph)[1]
-
-
-def _refinement(graph: JoinGraph) -> tuple[Colours, tuple[object, ...]]:
-    """Return the colours and a signature that isomorphic graphs share."""
+def refined(graph: JoinGraph) -> Refinement:
+    """Return the refinement of a graph (1-dimensional Weisfeiler-Leman)."""
     colours, signature = _rank([(n.side, n.output, n.parent is None) for n in graph.nodes])
     signatures = [signature]
     while True:
         finer, signature = _rank([_surroundings(graph, colours, i) for i in range(len(colours))])
         signatures.append(signature)
         if len(set(finer)) == len(set(colours)):
-            return finer, tuple(signatures)
+            return Refinement(finer, tuple(signatures))
         colours = finer
 
 

@@ -178,11 +178,12 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
     normal = nf.normalise(query, source)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
-    patterns = tuple(pattern(block) for block in normal.blocks)
+    patterns = tuple(map(pattern, normal.blocks))
+    known = dict(zip(map(id, normal.blocks), patterns, strict=True))
     joins = tuple(
         _filter(patterns[one], normal.outputs)
         if isinstance(one, int)
-        else _join(one, normal.outputs, source)
+        else _join(one, normal.outputs, source, known)
         for one in normal.joins
     )
     covered = nf.components(normal.form)
@@ -200,15 +201,22 @@ def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
     return replace(join, reduced=JoinGraph((Node(LEFT, None),)), kept=(found.main,))
 
 
-def _join(disjunct: Disjunct, outputs: Collection[str], source: str) -> CompiledJoin:
-    for block in filter(None, disjunct.blocks):
-        _refuse_impossible(block.steps, source)
-    sides = tuple(
-        GraphSide(None if block is None else pattern(block), leaves)
-        for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)
-    )
+def _join(
+    disjunct: Disjunct, outputs: Collection[str], source: str, known: Mapping[int, Pattern]
+) -> CompiledJoin:
+    """Return the join of a disjunct; the patterns of the query's blocks are `known` by their ids.
+
+    A disjunct has blocks of its own where it adds conditions.
+    """
+    sides = []
+    for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True):
+        found = known.get(id(block))
+        if block is not None and found is None:
+            _refuse_impossible(block.steps, source)
+            found = pattern(block)
+        sides.append(GraphSide(found, leaves))
     return replace(
-        _graph(sides, disjunct.edges, outputs),
+        _graph(tuple(sides), disjunct.edges, outputs),
         relation=disjunct.relation,
         residual=disjunct.residual,
         crossed=disjunct.crossed,
