@@ -35,8 +35,8 @@ from benchmarks.harness import (
 )
 from benchmarks.query_shapes import Kind, Queries, documents
 from templates.columns.values import InternedValues
-from templates.processor import Processor
 from templates.registry.registry import Registry
+from templates.state.stored_state import StoredState
 from xscl.engine import transactions
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
@@ -69,7 +69,7 @@ REMOVAL: dict[str, tuple[Any, str]] = {
     "R_T": (Registry, "remove"),
     "subscription": (Subscriptions, "remove"),
     "detach": (PlannedSubscriptions, "detach"),
-    "join state": (Processor, "forget_pairs"),
+    "join state": (StoredState, "forget_pairs"),
     "values": (InternedValues, "sweep"),
     "documents": (Eviction, "sweep"),
     "prompt": (Registration, "set_prompt"),

@@ -43,7 +43,7 @@ from benchmarks.harness import (
 )
 from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
-from templates.processor import Processor
+from templates.state.stored_state import StoredState
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
@@ -65,7 +65,7 @@ STAGES = {
     "shred": (flow, "shred"),
     "insert": (Store, "insert"),
     "texts": (Eviction, "keep_texts"),
-    "evict": (Processor, "evict"),
+    "evict": (StoredState, "evict"),
     "commit and other": (Engine, "push"),
 }
 STAGE_1 = ("parse", "shred")

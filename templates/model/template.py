@@ -146,7 +146,7 @@ def adjacency(graph: JoinGraph) -> Adjacency:
     return neighbours
 
 
-class Refinement(NamedTuple):
+class ColourRefinement(NamedTuple):
     """A colour for each node, which isomorphisms keep, and what isomorphic graphs share."""
 
     colours: Colours
@@ -154,7 +154,7 @@ class Refinement(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def refined(graph: JoinGraph) -> Refinement:
+def refined(graph: JoinGraph) -> ColourRefinement:
     """Return the refinement of a graph (1-dimensional Weisfeiler-Leman)."""
     colours, signature = _rank([(n.side, n.output, n.parent is None) for n in graph.nodes])
     signatures = [signature]
@@ -162,7 +162,7 @@ def refined(graph: JoinGraph) -> Refinement:
         finer, signature = _rank([_surroundings(graph, colours, i) for i in range(len(colours))])
         signatures.append(signature)
         if len(set(finer)) == len(set(colours)):
-            return Refinement(finer, tuple(signatures))
+            return ColourRefinement(finer, tuple(signatures))
         colours = finer
 
 
