@@ -100,7 +100,7 @@ def ends_of(matches: list[Match]) -> list[int | None]:
 @pytest.mark.parametrize(
     "rules", usually([ALL_RULES, ()], ALL_RULES), ids=["all rules", "no rules"]
 )
-@pytest.mark.parametrize("ticks", LENGTHS)
+@pytest.mark.parametrize("ticks", usually(LENGTHS, 10))
 @pytest.mark.parametrize(("kind", "text"), FORMS)
 def test_what_is_negated_cancels_at_each_edge(
     kind: str, text: str, ticks: int, rules: tuple[Rule, ...]

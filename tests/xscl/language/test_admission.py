@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cep_core
 from cep_core.languages.tokens import MOST_REPLACING as MOST_OF_EVENTS
 from cep_core.languages.tokens import admit as admit_events
-from tests.examples import usually
+from tests.examples import tried, usually
 from tests.fuzz.expressions import UNITS
 from xscl import Engine
 from xscl.errors import QueryError, TooComplex, XsclError
@@ -32,7 +32,7 @@ LONG = {
 PIECES = ("not", "join", "replace", "tokenize", "(", ")", "<a", "</", "/", "//", "+", "-", "*")
 
 
-@settings(max_examples=300)
+@settings(max_examples=tried(300))
 @given(st.lists(st.sampled_from((*PIECES, " ", "x", "1", ".", "'")), min_size=60, max_size=250))
 def test_a_text_with_few_signs_is_within_the_limits(pieces: list[str]) -> None:
     text = "".join(pieces)

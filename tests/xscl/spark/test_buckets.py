@@ -59,7 +59,7 @@ def queries_of(case: Case) -> dict[str, str]:
 def test_drawn_joins_are_those_of_one_engine() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(200)
+    @examples(80)
     @given(cases(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
     def agree(
         case: Case, cuts: list[bool], others: list[bool], buckets: int, lateness: int
@@ -183,7 +183,7 @@ def events(draw: st.DrawFn) -> list[Document]:
 def test_drawn_absences_are_those_of_one_engine() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(100)
+    @examples(60)
     @given(events(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
     def agree(
         documents: list[Document], cuts: list[bool], others: list[bool], buckets: int, late: int

@@ -571,7 +571,7 @@ def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> Non
 
 
 MB = 1 << 20
-LOG = 60
+LOG = 40
 """The log's size, in MB."""
 
 LEAVE = f"""

@@ -151,24 +151,30 @@ def look_during_a_push(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("query", usually([ECHO, CHAIN, "S//a->x"], CHAIN))
-def test_a_user_sees_no_results_of_before_he_subscribed(engine: Engine, query: str) -> None:
+def test_a_user_sees_no_results_of_before_he_subscribed(
+    shared: tuple[Engine, UserSql], query: str
+) -> None:
     """Equal queries share results: those of others before tell nothing to a newcomer."""
-    with UserSql(engine) as sql:
+    engine, sql = shared
+    stream = f"V{len(query)}"  # variants share the engine
+    query = query.replace("S//", f"{stream}//")
+    mine, hers = len(query), 1_000 + len(query)
 
-        def seen(number: int) -> tuple[int, list[int]]:
-            answer = sql.ask("SELECT position FROM matches ORDER BY position", Account(number, ""))
-            return answer.as_of.position, [position for (position,) in answer.rows()]
+    def seen(number: int) -> tuple[int, list[int]]:
+        answer = sql.ask("SELECT position FROM matches ORDER BY position", Account(number, ""))
+        return answer.as_of.position, [position for (position,) in answer.rows()]
 
-        engine.subscribe("_7.mine", query)
-        engine.push(documents(1, 4))
-        before, theirs = seen(7)
-        assert before == max(theirs)
-        engine.subscribe("_8.mine", query)
-        assert seen(8) == (0, [])
-        engine.push(documents(10, 4))
-        after, own = seen(8)
-        assert after == max(own) > before
-        assert min(own) > before
+    engine.stream(stream)
+    engine.subscribe(f"_{mine}.mine", query)
+    engine.push(documents(1, 4, stream))
+    before, theirs = seen(mine)
+    assert before == max(theirs)
+    engine.subscribe(f"_{hers}.mine", query)
+    assert seen(hers) == (0, [])
+    engine.push(documents(10, 4, stream))
+    after, own = seen(hers)
+    assert after == max(own) > before
+    assert min(own) > before
 
 
 def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
