@@ -23,12 +23,13 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
+from xscl.errors import StoreError
 from xscl.language.faults import near_miss
 from xscl.limiter import RateExceeded
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.app import App
 from xscl.service.client_address import client_of, is_forwarded, is_trusted, peer_of
-from xscl.service.problems import Problem
+from xscl.service.problems import NOBODY, Problem, of_error
 
 COOKIE = "xscl_session"
 """The session cookie, which holds a session token."""
@@ -85,11 +86,17 @@ def may_ask(request: HTTPConnection, app: App) -> bool:
 
 
 def owner_of(request: HTTPConnection, app: App) -> Account | None:
-    """Return the account of a request, or None; raises Problem for a malformed header."""
+    """Return the account of a request, or None.
+
+    Raises Problem for a malformed header, and while tokens cannot be read.
+    """
     given = _given(request)
-    if given:
+    if not given:
+        return THE_OPERATOR if _is_operators(request, app) else None
+    try:
         return app.accounts.tokens.owner(given)
-    return THE_OPERATOR if _is_operators(request, app) else None
+    except StoreError as error:
+        raise of_error(error, NOBODY) from error
 
 
 def count_guess(request: HTTPConnection, app: App) -> None:

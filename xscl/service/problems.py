@@ -48,6 +48,8 @@ _UNLISTED: tuple[tuple[type[Exception], HTTPStatus], ...] = (
 )
 """Status of an error whose code is not in the table of codes; the first match counts."""
 
+NOBODY = -1
+"""The reader of an error of a request that is not authenticated."""
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -184,7 +186,7 @@ def install(app: FastAPI, render: Renderer | None = None) -> None:
 
 
 def _error(request: Request, error: Exception) -> Problem:
-    problem = of_error(error, getattr(request.state, "account", OPERATOR))
+    problem = of_error(error, getattr(request.state, "account", NOBODY))
     if problem.status >= 500 and problem is not error:
         _log.warning("%s %s: %s", request.method, route_of(request.scope), error)
     return problem

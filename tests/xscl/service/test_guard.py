@@ -24,6 +24,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.app import ServiceSettings
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import LONGEST, STRANGER
+from xscl.store.store_errors import StoreUnavailable
 
 GUESSES = 5
 
@@ -66,6 +67,23 @@ def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: tuple[Running, str]) 
     for wrong in (right[:-1], right.swapcase(), right[:-1] + "~"):
         with running.client(wrong) as stranger:
             assert stranger.get("/v1/me").status_code in (401, 429)
+
+
+def test_while_tokens_cannot_be_read_requests_are_refused_for_now(
+    elsewhere: tuple[Running, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, right = elsewhere
+
+    def unread(*_: object, **__: object) -> None:
+        raise StoreUnavailable(Path("secret/state.sqlite"), "Input/output error")
+
+    monkeypatch.setattr("xscl.service.tokens.rows_of", unread)
+    with running.client(right) as operator:
+        for way, path in (("GET", "/v1/me"), ("GET", "/v1/me?x=1"), ("POST", "/v1/documents/s")):
+            answer = operator.request(way, path, content=b"<a/>")
+            assert code(answer) == (503, "store_unavailable")
+            assert "secret" not in answer.text
+            assert int(answer.headers["Retry-After"])
 
 
 def test_w7_a_token_in_an_address_is_refused(elsewhere: tuple[Running, str]) -> None:
