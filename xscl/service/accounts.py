@@ -121,28 +121,26 @@ THE_OPERATOR = Account(OPERATOR, "operator", UNLIMITED)
 
 
 class Accounts:
-    """Repository of accounts and of the streams that users own; thread-safe.
-
-    It is cached in memory; changes are written to the store first.
-    """
+    """Repository of accounts and of the streams that users own; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._mutex = threading.Lock()
-        self._by_number = {OPERATOR: THE_OPERATOR}
-        self._streams: dict[int, set[str]] = {OPERATOR: set()}
-        for row in rows_of(store, "account"):
-            self._know(_account(row))
-        for row in rows_of(store, "owned_stream"):
-            self._streams.setdefault(row["account"], set()).add(row["name"])
 
-    def _know(self, account: Account) -> None:
-        streams = self._streams.setdefault(account.number, set())
-        account = replace(account, streams=streams)
-        self._by_number[account.number] = account
+    def _found(self, **wanted: Any) -> list[Account]:
+        """Return the users with some values of columns."""
+        rows = rows_of(self._store, "account", "number", "name", "quota", **wanted)
+        return [
+            Account(
+                row["number"],
+                row["name"],
+                _quota_of(json.loads(row["quota"])),
+                self._streams_of(row["number"]),
+            )
+            for row in rows
+        ]
 
     def __iter__(self) -> Iterator[Account]:
-        return iter(list(self._by_number.values()))
+        return iter([THE_OPERATOR, *self._found()])
 
     def __getitem__(self, name: str) -> Account:
         """Return an account by name; raises AccountError."""
@@ -155,11 +153,15 @@ class Accounts:
 
     def get(self, name: str) -> Account | None:
         """Return an account by name, or None."""
-        return next((one for one in self if one.name == name), None)
+        if name == THE_OPERATOR.name:
+            return THE_OPERATOR
+        return next(iter(self._found(name=name)), None)
 
     def numbered(self, number: int) -> Account | None:
         """Return an account by number, or None."""
-        return self._by_number.get(number)
+        if number == OPERATOR:
+            return THE_OPERATOR
+        return next(iter(self._found(number=number)), None)
 
     def mails_of(self, number: int) -> int | None:
         """Return the daily mail quota of an account number; None is no limit."""
@@ -169,80 +171,70 @@ class Accounts:
     def called(self, known: str) -> str:
         """Return the operator's view of an engine name: `alice: orders` for a user's object."""
         number, name = owner(known)
-        account = self._by_number.get(number)
-        return known if number == OPERATOR or account is None else f"{account.name}: {name}"
+        account = None if number == OPERATOR else self.numbered(number)
+        return known if account is None else f"{account.name}: {name}"
 
     def make(self, name: str, quota: Quota | None = None) -> Account:
         """Create an account, or return the existing one unchanged."""
-        with self._mutex:
+        with self._store.transaction():
             if (found := self.get(name)) is not None:
                 return found
             _refuse_bad(name)
-            # The store decides: it may have an account whose creation was reported as failed.
-            for row in rows_of(self._store, "account", name=name):
-                self._know(_account(row))
-                return self._by_number[row["number"]]
             numbers = (row["number"] for row in rows_of(self._store, "account", "number"))
             number = max(self._store.meta(ERASED), *numbers, OPERATOR) + 1
             made = Account(number, name, quota or Quota())
-            with self._store.transaction():
-                quota_text = json.dumps(asdict(made.quota))
-                row = {"number": number, "name": name, "quota": quota_text, "created": ticks()}
-                self._store.insert_rows("account", [row])
-            self._know(made)
-            return self._by_number[number]
+            quota_text = json.dumps(asdict(made.quota))
+            row = {"number": number, "name": name, "quota": quota_text, "created": ticks()}
+            self._store.insert_rows("account", [row])
+        return made
 
     def erase(self, account: Account) -> None:
         """Delete a user with the names of its streams and the addresses of all its matches.
 
         Nobody has its number again.
         """
-        with self._mutex:
-            with self._store.transaction():
-                last = max(account.number, self._store.meta(ERASED))
-                self._store.set_meta(**{ERASED: last})
-                delete_rows_of(self._store, account.number)
-            self._by_number.pop(account.number, None)
-            self._streams.pop(account.number, None)
+        with self._store.transaction():
+            last = max(account.number, self._store.meta(ERASED))
+            self._store.set_meta(**{ERASED: last})
+            delete_rows_of(self._store, account.number)
 
     def allow(self, name: str, quota: Quota) -> Account:
         """Replace the quota of a user."""
-        with self._mutex:
-            changed = replace(self[name], quota=quota)
-            with self._store.transaction():
-                written = {"quota": json.dumps(asdict(quota))}
-                update_rows(self._store, "account", written, number=changed.number)
-            self._know(changed)
-            return self._by_number[changed.number]
+        changed = replace(self[name], quota=quota)
+        written = {"quota": json.dumps(asdict(quota))}
+        update_rows(self._store, "account", written, number=changed.number)
+        return changed
 
     # -- Streams ---------------------------------------------------------------------------
 
+    def _streams_of(self, number: int) -> frozenset[str]:
+        rows = rows_of(self._store, "owned_stream", "name", account=number)
+        return frozenset(row["name"] for row in rows)
+
     def streams(self, account: Account) -> frozenset[str]:
         """Return a user's own names for the streams that he owns."""
-        return frozenset(self._streams.get(account.number, ()))
+        return self._streams_of(account.number)
 
     def has_stream(self, account: Account, name: str) -> bool:
         """Return whether a user owns a stream of that name."""
-        return name in self._streams.get(account.number, ())
+        return any(rows_of(self._store, "owned_stream", "name", account=account.number, name=name))
 
     def claim(self, account: Account, name: str) -> bool:
         """Make a user the owner of a stream; return whether that is new."""
-        with self._mutex:
-            mine = self._streams.setdefault(account.number, set())
-            if name in mine:
+        if self.has_stream(account, name):
+            return False
+        with self._store.transaction():
+            mine = self.streams(account)
+            if name in mine:  # another request was faster
                 return False
             refuse_more(len(mine), account.quota.streams, "stream")
-            with self._store.transaction():
-                row = {"account": account.number, "name": name}
-                self._store.insert_rows("owned_stream", [row])
-            mine.add(name)
-            return True
+            row = {"account": account.number, "name": name}
+            self._store.insert_rows("owned_stream", [row])
+        return True
 
     def release(self, account: Account, name: str) -> None:
         """Take a stream that nothing is on from its owner, as `claim` gave it."""
-        with self._mutex, self._store.transaction():
-            delete_rows(self._store, "owned_stream", account=account.number, name=name)
-            self._streams[account.number].discard(name)
+        delete_rows(self._store, "owned_stream", account=account.number, name=name)
 
 
 class QuotaExceeded(XsclError):
@@ -260,14 +252,10 @@ def refuse_more(has: int, most: int | None, what: str, count: int = 1) -> None:
         raise QuotaExceeded(f"you have {counted(has, what)}, and may have {most}")
 
 
-def quota_of(written: Mapping[str, Any]) -> Quota:
+def _quota_of(written: Mapping[str, Any]) -> Quota:
     """Return a quota from stored fields, with defaults for missing ones."""
     known = {one.name for one in fields(Quota)}
     return Quota(**{name: value for name, value in written.items() if name in known})
-
-
-def _account(row: Mapping[str, Any]) -> Account:
-    return Account(row["number"], row["name"], quota_of(json.loads(row["quota"])))
 
 
 def _refuse_bad(name: str) -> None:
