@@ -8,6 +8,7 @@ from typing import Any
 
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
+from xscl.cli.printed_times import ticks_to_second
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
 from xscl.service.figures import lines
 from xscl.time_format import ticks_of_time
@@ -35,10 +36,14 @@ def status(call: Call) -> None:
             closing(engine.connect()) as store,
         ):
             found = status_of(store, at, engine)
-        answer({**found, "service": None, "address": None}, lines(found), as_json=call.as_json)
+        answer(
+            {**found, "service": None, "address": None},
+            lines(found, ticks_to_second),
+            as_json=call.as_json,
+        )
         return
     try:
-        shown = [_process(running), *lines(running)]
+        shown = [_process(running), *lines(running, ticks_to_second)]
     except (KeyError, TypeError, AttributeError):
         raise DataDirectoryError(
             f"the service (process {running.get('pid')}) is of another release, whose status is"

@@ -20,6 +20,7 @@ from xscl.cli.output import (
     one_line,
     warn,
 )
+from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import (
     LANGUAGES,
     known_language,
@@ -92,7 +93,9 @@ def subscribe(
             tags=tag or None,
         )
         begun = () if from_now else tuple(service.matches(name))
-        words = one_line(history_summary(begun, since or "30 days")) if begun else None
+        words = None
+        if begun:
+            words = one_line(history_summary(begun, since or "30 days", ticks_to_second))
         explanation = service.explain(name).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
         known += [f"{one.message}: {one.hint}" for one in unseen if one.kind == "comparison"]

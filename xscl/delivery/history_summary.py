@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from xscl.time_format import moment
@@ -15,8 +15,13 @@ TITLE = 100
 """Maximum number of characters of the newest match's title."""
 
 
-def history_summary(found: Sequence[Match | answers.Match], span: str) -> str:
-    """Return the number of matches that a subscription begins with, and the newest of them."""
+def history_summary(
+    found: Sequence[Match | answers.Match], span: str, told: Callable[[int], str] = moment
+) -> str:
+    """Return the number of matches that a subscription begins with, and the newest of them.
+
+    `told` returns a time in ticks as text.
+    """
     if not found:
         return f"No match in the last {span}; new ones will follow"
     newest = max(found, key=lambda match: match.t1)
@@ -26,6 +31,6 @@ def history_summary(found: Sequence[Match | answers.Match], span: str) -> str:
     if len(title) > TITLE:
         title = f"{title[: TITLE - 1].rstrip()}…"
     return (
-        f"{len(found):,} in the last {span}, the newest: {title}, {moment(newest.t1)};"
+        f"{len(found):,} in the last {span}, the newest: {title}, {told(newest.t1)};"
         " new ones will follow"
     )

@@ -17,7 +17,7 @@ were added within a day of event time: the growth of unbounded state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xscl.ingestion.watches import AGAIN
@@ -54,10 +54,19 @@ def sharing(of: Mapping[str, Any]) -> float:
     return float(of["subscriptions"] / of["joins"]) if of["joins"] else 0.0
 
 
-def lines(of: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the figures as readable lines; raises KeyError for those of another release."""
-    if of["executors"] is not None:
-        yield from _lines_of_executors(of["executors"])
+def lines(of: Mapping[str, Any], told: Callable[[int], str] = moment) -> Iterator[str]:
+    """Yield the figures as readable lines; raises KeyError for those of another release.
+
+    `told` returns a time in ticks as text.
+    """
+
+    def to_second(time: str) -> str:
+        ticks = ticks_of_time(time)
+        return time if ticks is None else told(ticks)
+
+    if (executors := of["executors"]) is not None:
+        away = executors["away"]
+        yield from _lines_of_executors(executors, "" if away is None else to_second(away["since"]))
     yield (
         f"subscriptions  {of['subscriptions']} in {counted(of['joins'], 'distinct join')} "
         f"of {counted(of['templates'], 'template')}"
@@ -78,13 +87,13 @@ def lines(of: Mapping[str, Any]) -> Iterator[str]:
     yield f"kept           {counted(of['texts'], 'text')}, {of['text_bytes'] / 1e6:.1f} MB" + (
         ", as queries need them"
         if of["texts_since"] is None
-        else f", of all that arrived since {_to_second(of['texts_since'])}"
+        else f", of all that arrived since {to_second(of['texts_since'])}"
     )
     if of["texts_removed"]:
         yield f"removed        {counted(of['texts_removed'], 'text')} of earlier documents"
     yield f"retention      {of['keeps']}"
     if of["clock"] is not None:
-        yield f"clock          {_to_second(of['clock'])}"
+        yield f"clock          {to_second(of['clock'])}"
     yield f"matches        {of['matches']} kept"
     if (rates := of["rates"]) is not None:
         yield (
@@ -114,19 +123,13 @@ def lines(of: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _lines_of_executors(of: Mapping[str, Any]) -> Iterator[str]:
+def _lines_of_executors(of: Mapping[str, Any], since: str) -> Iterator[str]:
     yield f"executors      {counted(of['joins'], 'join')}; here: {of['here']}"
     if (away := of["away"]) is not None:
-        yield f"away           executors, since {_to_second(away['since'])}: {away['reason']}"
+        yield f"away           executors, since {since}: {away['reason']}"
         yield (
             f"               documents wait in the spool; Spark is asked every {AGAIN:.0f} s"
             " while some do"
         )
         if away["hint"]:
             yield f"               {away['hint']}"
-
-
-def _to_second(time: str) -> str:
-    """Return a time to the second."""
-    ticks = ticks_of_time(time)
-    return time if ticks is None else moment(ticks)

@@ -5,6 +5,7 @@ Templates escape everything.  Pictures are the only markup made by code, and lxm
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -86,6 +87,19 @@ def time_element(value: int | str | datetime | None) -> Markup:
     return element.format(moment(ticks), absolute, _ago(passed) or absolute)
 
 
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
+
+
+def timed(text: str) -> Markup:
+    """Return a text whose times are elements, which a page shows in the zone of its reader."""
+    return Markup("").join(
+        Markup('<span data-at="{}">{}</span>').format(part, when(ticks_of_time(part) or 0))
+        if at % 2
+        else part
+        for at, part in enumerate(_INSTANT.split(text))
+    )
+
+
 def _ago(seconds: int) -> str:
     """Return a time that has passed or will pass, in words; empty for more than a week."""
     length = abs(seconds)
@@ -126,6 +140,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters.update(
     picture=_picture,
     time=time_element,
+    timed=timed,
     counted=counted,
     percent=percent,
     spent=spent,

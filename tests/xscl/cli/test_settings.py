@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -24,6 +27,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
+
+
+def test_every_time_is_printed_in_the_zone_that_is_asked_for(folder: Path) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    (folder / "a.xml").write_text("<a/>")
+    called("push", "a.xml", "--stream", "S", "--at", moment.isoformat())
+    here = moment.astimezone(ZoneInfo("Asia/Kolkata")).isoformat()
+    for command in (("subscribe", "all", "S//a->x"), ("status",), ("matches", "all")):
+        printed = called(*command, "--timezone", "Asia/Kolkata").stdout
+        assert here in printed
+        assert not re.search(r"\d\d:\d\dZ", printed)
 
 
 def says(folder: Path, text: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.xscl.service.conftest import eventually, ok
 from tests.xscl.web.browser import Browser
-from tests.xscl.web.shown import Shop, parsed
+from tests.xscl.web.shown import TRICKY, Shop, parsed
 from xscl.web.views.following import ORDERS
 
 
@@ -100,23 +100,22 @@ def test_times_are_those_of_the_zone_of_the_reader(
     monkeypatch.setattr("xscl.service.status.STEP", 0.0)
     eventually(lambda: len(ok(shop.client.get("/v1/status/series"))) >= 2)
     shop.client.post("/subscriptions/address", data={})
+    told = {"name": "told", "query": TRICKY, "do": "save", "history": "true"}
+    saved = shop.client.post("/subscribe", data=told).headers["location"]
+    shop.subscribe("awaited", "tricks//item->a NOT FOLLOWED BY{1 d} none//b->y")
+    pending = "/why?subscription=awaited&doc=t00&doc=-"
+    assert "when time passes" in shop.client.get(pending).text
     zone = "Emulation.setTimezoneOverride"
     browser.chrome.execute_cdp_cmd(zone, {"timezoneId": "Pacific/Kiritimati"})
-    for path in (
-        f"/feeds/{feed}",
-        "/feeds",
-        "/status",
-        "/",
-        "/items",
-        "/subscriptions",
-        "/account",
-    ):
+    lists = ("/feeds", "/items", "/subscriptions", "/")
+    for path in (f"/feeds/{feed}", "/status", "/account", saved, pending, *lists):
         browser.open(shop.address + path)
         browser.until(lambda: not browser.run(_IN_UTC))
-    browser.open(f"{shop.address}/")
     chosen = "return document.querySelector('[name=zone]').value"
     browser.until(lambda: browser.run(chosen) == "Pacific/Kiritimati")
     browser.chrome.execute_cdp_cmd(zone, {"timezoneId": ""})
+    for name in ("told", "awaited"):
+        shop.client.delete(f"/v1/subscriptions/{name}", params={"purge": True})
 
 
 _IN_UTC = """

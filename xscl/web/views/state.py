@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from fastapi import Form, Header, Query, Response
 from fastapi.responses import RedirectResponse
+from markupsafe import Markup
 
 from xscl.client import StatusSample
 from xscl.client.bodies import ticks_of
@@ -122,7 +123,8 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
         if away := executors["away"]:
             waits = "documents wait in the spool until Spark is there"
             note = ". ".join(filter(None, (away["reason"], away["hint"], waits)))
-            yield Figure("Executors away", time_element(away["since"]), note, True)
+            since = Markup("since {}").format(time_element(away["since"]))
+            yield Figure("Executors away", since, note, True)
     if stalled := of.get("stalled"):
         note = f"segment {stalled['segment']} waits, and nothing was committed"
         yield Figure("Consumer stalled", f"{stalled['seconds']:,.0f} s", note, True)
