@@ -17,6 +17,7 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -100,12 +101,12 @@ class Registry:
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `lateness` is in ticks.
         """
-        numbers = [self.pairs.variable(one) for one in variables]
+        numbers = list(map(self.pairs.variable, variables))
         template = self._template(reduced)
         order = embedding(template.graph, reduced, numbers)
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
-        numbered = tuple([self.pairs.pair(one) for one in ends])
+        numbered = tuple(map(self.pairs.pair, ends))
         row = JoinRow(template.number, numbered, relation, relation.keep(lateness))
         placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
@@ -206,12 +207,9 @@ class Registry:
     def _template(self, reduced: JoinGraph) -> Template:
         template = self.templates.of(reduced)
         if template.number not in self.members:
-            self._know_template(template)
+            self.members[template.number] = TemplateRows(template)
             self._new["template"].append((template.number, text_of(template.graph)))
         return template
-
-    def _know_template(self, template: Template) -> None:
-        self.members[template.number] = TemplateRows(template)
 
     def _insert(self, row: JoinRow) -> int:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
@@ -226,19 +224,14 @@ class Registry:
             members = self.members[number]
             rows = [_stored(qid, self._rows[qid]) for qid in qids]
             self._new["r_t"] += rows
-            self._know_rows(members, _columns(members, rows))
+            self._count(members, _columns(members, rows), 1)
         self._fresh.clear()
 
-    def _know_rows(self, members: TemplateRows, rows: RowColumns) -> None:
-        """Count and index rows of R_T."""
-        members.add(rows)
-        self._count(members, rows, 1)
-
     def _count(self, members: TemplateRows, rows: RowColumns, by: int) -> None:
-        """Count rows in their pairs."""
+        """Count rows in their pairs, and index those that are added; `by` is 1 or -1."""
         graph = members.template.graph
         columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
-        counted = [Counter(pairs) for pairs in columns]
+        counted = list(map(Counter, columns))
         for counts, (_, child) in zip(counted, graph.pairs, strict=True):
             self.pairs.count(counts, by, child in graph.compared)
         members.count(counted, by)
@@ -249,10 +242,12 @@ class Registry:
 
                 self.texts = TextEdges()
             self.texts.count(graph, rows, by)
+        pairs = chain.from_iterable(counted)
         if by > 0:
-            self.firing.add(members, [pair for counts in counted for pair in counts])
+            members.add(rows)
+            self.firing.add(members, pairs)
         else:
-            self.firing.remove(members, [pair for counts in counted for pair in counts])
+            self.firing.remove(members, pairs)
 
     def _longest_keep(self, pair: int) -> int:
         """Return the longest retention of the rows with a pair; -1 if no witnesses are kept."""
@@ -304,7 +299,7 @@ class Registry:
             if number not in self.members:
                 template = Template(number, graph_of(graph))
                 self.templates.restore(template)
-                self._know_template(template)
+                self.members[number] = TemplateRows(template)
             first, last = np.searchsorted(of, (number, number + 1)).tolist()
             if first < last:
                 self._add_rows(self.members[number], every.slice(first, last - first))
@@ -324,7 +319,7 @@ class Registry:
         leads = (designated[name].to_pylist() for name in ("qid", "lead"))
         self._leads.update(zip(*leads, strict=True))
         self._elsewhere = None
-        self._know_rows(members, _columns(members, list(map(_stored, qids, rows))))
+        self._count(members, _columns(members, list(map(_stored, qids, rows))), 1)
 
 
 def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, ...]:

@@ -10,7 +10,6 @@ with the documents that own them, and become columns together.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -45,9 +44,9 @@ class WitnessColumns:
         self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # nodes of documents that are not evaluated yet
         self._numbers: dict[str, int] = {}  # of texts, by first occurrence
-        self._parts: list[list[Any]] = []
+        self._parts: list[list[Column]] = []
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
-        self._rows = tuple(array("i") for _ in BINDINGS)
+        self._derived: list[tuple[int, ...]] = []  # rows of derived nodes
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
         """Add the witnesses of one document."""
@@ -66,10 +65,10 @@ class WitnessColumns:
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.model.relations.Witnesses`)."""
         self._flush()
-        if len(self._rows[0]) or not self._parts:
-            one_by_one = [np.array(column) for column in self._rows]
-            self._record_values(one_by_one[0], one_by_one[-1])
-            self._parts.insert(0, one_by_one)
+        if self._derived or not self._parts:
+            derived = np.array(self._derived, np.int32).reshape(-1, len(BINDINGS)).T
+            self._record_values(derived[0], derived[-1])
+            self._parts.insert(0, list(derived))
         which, *united = map(np.concatenate, zip(*self._parts, strict=True))
         docs = np.array(self._docs, np.int64)[which]
         absent = united[-1] < 0  # rows without a value
@@ -175,12 +174,9 @@ class WitnessColumns:
     def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:
         """Add the rows of an entry for derived nodes."""
         assert entry.derived is not None
-        docs, pairs, firsts, seconds, values = self._rows
         known = self._numbers
         for upper, node in walk.bindings(entry):
             for made, text in walk.derive(entry.derived, node):
-                docs.append(walk.doc)
-                pairs.append(entry.pair)
-                firsts.append(made if entry.alone else upper)
-                seconds.append(made)
-                values.append(known.setdefault(text, len(known)) if entry.valued else -1)
+                first = made if entry.alone else upper
+                value = known.setdefault(text, len(known)) if entry.valued else -1
+                self._derived.append((walk.doc, entry.pair, first, made, value))
