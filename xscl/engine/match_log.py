@@ -53,6 +53,8 @@ from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
 LIMIT = 100
 """Matches on a page where nobody says how many."""
+LISTED = 1_000
+"""Matches that are read at once where all of a subscription are."""
 SCANNED = 20_000
 """Results that are looked at for one page of several subscriptions."""
 LAST = (1 << 63) - 1
@@ -141,7 +143,7 @@ class MatchLog:
         """Return a subscription's kept matches after a position; raises UnknownSubscription."""
         found, more = list[Match](), True
         while more:
-            page = self.page(name, after=after)
+            page = self.page(name, after=after, limit=LISTED)
             found += page.matches
             after, more = page.end, page.more
         return MatchList(found)

@@ -389,7 +389,7 @@ class Match:
         """
         return [None if one is None else self._tree(one) for one in self._documents]
 
-    @property
+    @lazy
     def _patterns(self) -> list[Pattern]:
         """The tree pattern of each document."""
         compiled = self._compiled

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import eq, ge, gt, le, lt, ne
+from sys import intern
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -67,11 +68,11 @@ def number_nodes(root: etree._Element, time: int | None = None) -> DocumentTree:
         number = numbers[element] = len(items)
         items.append(element)
         parents.append(numbers[element.getparent()])
-        symbols.append(str(element.tag))
+        symbols.append(intern(str(element.tag)))  # lxml makes a text for each node
         for name, value in element.items():
             items.append(AttributeNode(element, str(name), str(value)))
             parents.append(number)
-            symbols.append("@" + str(name))
+            symbols.append(intern(f"@{name!s}"))
     return DocumentTree(items, parents, symbols)
 
 
