@@ -143,23 +143,34 @@ class PollSettings(RequestSettings):
 
 @dataclass(frozen=True, slots=True)
 class PolledFeed:
-    """The outcome of a poll: the feed's new state, and the number of new or changed items.
+    """A poll: the feed at the request, its new state, and the number of new or changed items.
 
-    `held_until` is the end of the server's `Retry-After`; `asked` is False if the feed was
-    skipped for that reason.
+    `parsed` is dropped when the items are stored.  `holds` is the domain with a `Retry-After` until
+    `held_until`; if it is empty, only the feed itself is deferred until then.  `size` are the bytes
+    of the body, `seconds` the time until it was read.
     """
 
+    before: Feed
     feed: Feed
-    new: int = 0
+    at: int
+    parsed: ParsedFeed | None = None
     held_until: int | None = None
-    asked: bool = True
+    holds: str = ""
+    size: int = 0
+    seconds: float = 0.0
+    new: int = 0
+
+    @property
+    def asked(self) -> bool:
+        """False if the feed was skipped because a server wants to be left alone."""
+        return self.held_until is None or bool(self.holds)
 
 
 def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
     """Ask a feed that was added, where nobody polls; raises FeedsError if that fails."""
     answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
     try:
-        lifecycle.refuse_failed(answer.after)
+        lifecycle.refuse_failed(answer.feed)
     except FeedsError:
         feeds.remove(feed)
         raise
@@ -194,7 +205,7 @@ async def keep_polling(
         await asyncio.to_thread(lambda: unlease(feeds, feeds.leases()))
     else:
         hubs = await asyncio.to_thread(Hubs, feeds, callbacks, asking.settings, fetching.now)
-    flying: dict[asyncio.Task[PollAnswer], str] = {}  # with their domains
+    flying: dict[asyncio.Task[PolledFeed], str] = {}  # with their domains
     try:
         while not stopping.is_set():
             if hubs is not None and not fetching.is_paused():
@@ -233,9 +244,8 @@ async def _poll_all(
         domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
     asking = _Requests(feeds, fetching)
-    answers: list[PollAnswer] = []
+    answers: list[PolledFeed] = []
     done: dict[str, PolledFeed] = {}
-    held: dict[str, int] = {}
 
     def flush() -> None:
         done.update((one.feed.key, one) for one in _flush(feeds, spool, answers, fetching.now()))
@@ -247,7 +257,7 @@ async def _poll_all(
             for feed in group:
                 until = asking.domains.blocked_until(feed.domain)
                 if until is not None:
-                    held[feed.key] = until
+                    done[feed.key] = PolledFeed(feed, feed, fetching.now(), held_until=until)
                     continue
                 answers.append(await asking.ask(feed))
                 if sum(one.size for one in answers) > ROUND or len(answers) >= ANSWERS:
@@ -255,37 +265,10 @@ async def _poll_all(
 
     await asyncio.gather(*(poll_domain(group) for group in domains.values()))
     flush()
-    return [
-        done.get(feed.key) or PolledFeed(feeds[feed.key], held_until=held[feed.key], asked=False)
-        for group in domains.values()
-        for feed in group
-    ]
+    return [done[feed.key] for group in domains.values() for feed in group]
 
 
 # -- Asking --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PollAnswer:
-    """The answer of a feed, before anything of it is stored.
-
-    `before` is the feed at the request, `after` its new state; `size` are the bytes of its body.
-    `holds` is the domain with a `Retry-After` until `held_until`; if it is empty, only the feed
-    itself is deferred until then.  `seconds` is the time until the answer was read.
-    """
-
-    before: Feed
-    after: Feed
-    at: int
-    parsed: ParsedFeed | None = None
-    held_until: int | None = None
-    holds: str = ""
-    size: int = 0
-    seconds: float = 0.0
-
-    @property
-    def is_put_off(self) -> bool:
-        return self.held_until is not None and not self.holds
 
 
 @dataclass(slots=True)
@@ -302,37 +285,40 @@ class _Requests:
         self.domains = DomainLimiter(self.fetching.now)
         self.settings = replace(self.fetching, turn=self.domains.hold)
 
-    async def ask(self, feed: Feed) -> PollAnswer:
-        """Return the answer of a feed, with the time that it took."""
+    async def ask(self, feed: Feed) -> PolledFeed:
+        """Return the answer of a feed, before anything of it is stored, with the time it took."""
         begun = time.monotonic()
         answer = await self._answer(feed)
-        return replace(answer, seconds=time.monotonic() - begun)
+        after = answer.feed
+        if self.fetching.quick:
+            after = replace(after, next_poll=answer.at + after.every * SECOND)
+        return replace(answer, feed=after, seconds=time.monotonic() - begun)
 
-    async def _answer(self, feed: Feed) -> PollAnswer:
-        now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
+    async def _answer(self, feed: Feed) -> PolledFeed:
+        now, domain = self.fetching.now(), feed.domain
         outcome, parsed = await self._asked(feed, now)
         if isinstance(outcome, Failed):
             feed, outcome, parsed = await self._searched(feed, outcome, now)
         match outcome:
             case Fetched() | NotModified():
                 size = len(outcome.body) if isinstance(outcome, Fetched) else 0
-                after = lifecycle.answered(feed, outcome, parsed, now, quick)
-                return PollAnswer(feed, after, now, parsed, size=size)
+                after = lifecycle.answered(feed, outcome, parsed, now)
+                return PolledFeed(feed, after, now, parsed, size=size)
             case Gone():
-                return PollAnswer(feed, lifecycle.gone(feed, now), now)
+                return PolledFeed(feed, lifecycle.gone(feed, now), now)
             case Deferred(seconds):
-                after = lifecycle.put_off(feed, seconds, now, quick)
-                return PollAnswer(feed, after, now, held_until=after.next_poll)
+                after = lifecycle.put_off(feed, seconds, now)
+                return PolledFeed(feed, after, now, held_until=after.next_poll)
             case Failed():
                 fail = lifecycle.refused if lifecycle.is_ours(feed, outcome) else lifecycle.failed
-                after = fail(feed, outcome, now, quick)
-                held = None if quick else lifecycle.held_until(outcome, now)
+                held = None if self.fetching.quick else lifecycle.held_until(outcome, now)
                 holds = outcome.domain or domain
                 if held is not None:
                     self.domains.block(holds, held)
-                return PollAnswer(feed, after, now, held_until=held, holds=holds)
+                after = fail(feed, outcome, now)
+                return PolledFeed(feed, after, now, held_until=held, holds=holds)
 
-    def release(self, answers: Iterable[PollAnswer]) -> None:
+    def release(self, answers: Iterable[PolledFeed]) -> None:
         """Drop the claimed addresses: the table has them."""
         self.claimed.difference_update(answer.before.url for answer in answers)
 
@@ -383,56 +369,56 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 
 
 def _flush(
-    feeds: FeedRepository, spool: Spool, answers: Sequence[PollAnswer], now: int
+    feeds: FeedRepository, spool: Spool, answers: Sequence[PolledFeed], now: int
 ) -> list[PolledFeed]:
     """Append the new items to the spool and record the polls, without a pause in between."""
     if not answers:
         return []
-    answers = sorted(answers, key=lambda answer: answer.after.key)
-    read = {one.after.key: (one, one.parsed) for one in answers if one.parsed is not None}
+    answers = sorted(answers, key=lambda answer: answer.feed.key)
+    read = {one.feed.key: (one, one.parsed) for one in answers if one.parsed is not None}
     seen = feeds.items_of(read)
     found = [
-        new_items(one.before, read_.items, seen[key], one.at) for key, (one, read_) in read.items()
+        new_items(one.before, parsed.items, seen[key], one.at)
+        for key, (one, parsed) in read.items()
     ]
     reached("fetched")
     segment = _append(feeds, spool, by_time(found), now)
     reached("spooled")
     new = {one.feed: len(one.documents) for one in found}
     after = _settled(feeds, [_with_last_item(answer) for answer in answers])
-    holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
-    polls = {
-        feed.key: _recorded(answer, feed, new.get(feed.key, 0))
-        for feed, answer in zip(after, answers, strict=True)
-    }
-    due = {one.after.key: one.before.next_poll for one in answers if not one.is_put_off}
-    feeds.record(after, found, segment, holds, polls, due)
-    return [
-        PolledFeed(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
-        for feed, answer in zip(after, answers, strict=True)
+    done = [
+        replace(answer, feed=feed, new=new.get(feed.key, 0))
+        for answer, feed in zip(answers, after, strict=True)
     ]
+    holds = {one.holds: one.held_until for one in done if one.holds and one.held_until is not None}
+    polls = {one.feed.key: _recorded(one) for one in done}
+    due = {one.feed.key: one.before.next_poll for one in done if one.asked}
+    feeds.record(after, found, segment, holds, polls, due)
+    return [replace(one, parsed=None) for one in done]
 
 
-def _with_last_item(answer: PollAnswer) -> Feed:
+def _with_last_item(answer: PolledFeed) -> Feed:
     """Return the feed after a poll, with the time of the newest item that it has shown."""
-    feed, parsed = answer.after, answer.parsed
+    feed, parsed = answer.feed, answer.parsed
     times = () if parsed is None else (item.timestamp for item in parsed.items)
     last = max(times, default=feed.last_item or 0)
     return replace(feed, last_item=max(last, feed.last_item or 0) or None)
 
 
-def _recorded(answer: PollAnswer, after: Feed, new: int) -> PollRecord:
+def _recorded(one: PolledFeed) -> PollRecord:
     """Return the entry of a poll in the history of its feed."""
+    after = one.feed
     note = after.error
-    if answer.is_put_off:
+    if not one.asked:
         outcome = DEFERRED
     elif after.error is not None:
         outcome = after.code or "failed"
     else:
-        outcome = UNCHANGED if answer.parsed is None else OK
-        there = after.url if after.url != answer.before.url else after.moved_to
+        outcome = UNCHANGED if one.parsed is None else OK
+        there = after.url if after.url != one.before.url else after.moved_to
         note = None if there is None else f"moved to {shown(there)}"
     text = None if note is None else note[:LONGEST]
-    return PollRecord(answer.at, outcome, answer.seconds, new, text)
+    return PollRecord(one.at, outcome, one.seconds, one.new, text)
 
 
 def _append(

@@ -15,7 +15,6 @@ announces, which is requested next.  For a feed that worked before (a login page
 failure.
 
 All functions are pure; the next poll is computed here too (`feeds.http.schedule`).
-With `quick` it follows `every` alone.
 """
 
 from __future__ import annotations
@@ -64,11 +63,7 @@ _PAUSE = 300  # seconds, for a server that says "too many requests" but not how 
 
 
 def answered(
-    feed: Feed,
-    outcome: Fetched | NotModified,
-    parsed: ParsedFeed | None,
-    now: int,
-    quick: bool = False,
+    feed: Feed, outcome: Fetched | NotModified, parsed: ParsedFeed | None, now: int
 ) -> Feed:
     """Return a feed after a good answer; `parsed` is None if nothing has changed."""
     well = replace(
@@ -88,17 +83,17 @@ def answered(
             well = _at_hub(well, outcome, parsed)
         if not parsed.items:  # its validators may be those of the whole feed: 304 would hide it
             well = replace(well, etag=None, last_modified=None)
-    return _scheduled(_moved(well, outcome.moved_to), now, quick, outcome.cache)
+    return _scheduled(_moved(well, outcome.moved_to), now, outcome.cache)
 
 
-def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
+def failed(feed: Feed, failure: Failed, now: int) -> Feed:
     """Return a feed after a useless answer."""
     found = next((each for each in failure.discovered if each != feed.url), None)
     hint = f"; the page names {shown(found)}" if found else ""
     ill = replace(
         _ill(feed, failure.code, f"{failure.message}{hint}", now), moved_to=None, moved_polls=0
     )
-    return _scheduled(ill, now, quick, PollHints(retry_after=failure.retry_after))
+    return _scheduled(ill, now, PollHints(retry_after=failure.retry_after))
 
 
 def _ill(feed: Feed, code: str, error: str, now: int) -> Feed:
@@ -154,11 +149,11 @@ def is_ours(feed: Feed, failure: Failed) -> bool:
     return failure.code in REFUSALS and feed.place in failure.message
 
 
-def refused(feed: Feed, refusal: Failed, now: int, quick: bool = False) -> Feed:
+def refused(feed: Feed, refusal: Failed, now: int) -> Feed:
     """Return a feed that was not requested, because its address is not allowed."""
     error = f"{refusal.message}; --allow-address {feed.place} allows it"
     known = replace(feed, polled=now, failures=0, failing_since=None, code=refusal.code)
-    return _scheduled(replace(known, error=error), now, quick)
+    return _scheduled(replace(known, error=error), now)
 
 
 def gone(feed: Feed, now: int) -> Feed:
@@ -167,11 +162,11 @@ def gone(feed: Feed, now: int) -> Feed:
     return replace(_ill(feed, "fetch_gone", message, now), gone=True)
 
 
-def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
+def put_off(feed: Feed, seconds: int, now: int) -> Feed:
     """Return a feed whose redirects lead to a blocked server."""
     policy = PollPolicy(base=_PAUSE, floor=_PAUSE)
     later = next_poll(feed.key, now, PollHints(retry_after=seconds), policy)
-    return replace(feed, next_poll=now + feed.every * SECOND if quick else later)
+    return replace(feed, next_poll=later)
 
 
 # -- Moving --------------------------------------------------------------------------------
@@ -246,10 +241,8 @@ def held_until(failure: Failed, now: int) -> int | None:
     return now + seconds * SECOND if seconds > 0 else None
 
 
-def _scheduled(feed: Feed, now: int, quick: bool, wishes: PollHints = NO_WISHES) -> Feed:
+def _scheduled(feed: Feed, now: int, wishes: PollHints = NO_WISHES) -> Feed:
     """Return a feed with the time of its next poll; `wishes` are those of its server."""
-    if quick:
-        return replace(feed, next_poll=now + feed.every * SECOND)
     wishes = replace(
         wishes,
         ttl=feed.ttl,

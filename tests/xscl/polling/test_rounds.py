@@ -34,7 +34,7 @@ from xscl.ingestion.pipeline import Consumer
 from xscl.polling import feed_poller
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import prepare
-from xscl.polling.feed_poller import PollAnswer, PolledFeed, keep_polling, poll_now
+from xscl.polling.feed_poller import PolledFeed, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
 
 HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
@@ -260,7 +260,7 @@ def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
     server.says("/g", later)
 
     def flush(
-        feeds: FeedRepository, spool: Spool, answers: Sequence[PollAnswer], now: int
+        feeds: FeedRepository, spool: Spool, answers: Sequence[PolledFeed], now: int
     ) -> list[PolledFeed]:
         if not answer.is_set() and answers:
             answer.set()  # the other poll ends now, and is not taken yet
