@@ -120,22 +120,7 @@ def plain(text: str) -> str:
 
 # --- reading elements ---
 
-Fields: TypeAlias = dict[str, list[etree._Element]]
-"""The children of an element by tag, or by name (`vocabulary`)."""
-
 _string = etree.XPath("string()", smart_strings=False)
-
-
-def fields(element: etree._Element) -> Fields:
-    """The child elements by tag, in document order."""
-    found: Fields = {}
-    for child in element.iterchildren("*"):
-        tag = child.tag
-        if tag in found:
-            found[tag].append(child)
-        else:
-            found[tag] = [child]
-    return found
 
 
 def split(tag: str) -> tuple[str, str]:
@@ -165,11 +150,6 @@ def relation(element: etree._Element) -> str:
 def texts(elements: Iterable[etree._Element]) -> Iterator[str]:
     """The string values of elements that are not blank."""
     return (value for value in map(text, elements) if value and not value.isspace())
-
-
-def named(found: Fields, names: Iterable[str]) -> Iterator[str]:
-    """The string values under names that are not blank, name by name."""
-    return texts(each for name in names for each in found.get(name, ()))
 
 
 # --- links ---

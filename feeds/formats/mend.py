@@ -7,7 +7,8 @@ The publishers' XML is often broken in ways that a reader can mend without losin
     mended       noise around the document, another encoding than it declares or damage in it,
                  characters that XML forbids, named HTML entities, bare `&`, prefixes without a
                  declaration, other spellings of a namespace's name
-    recovered    libxml2 guessed: text may be lost, so the caller compares it with feedparser's
+    recovered    tags do not match or are none: they were closed, left out or taken for text, so the
+                 caller compares it with feedparser's
 
 Three things are not mended: entity declarations, sizes beyond the limits, and a document whose
 root is never closed: a body that was cut off is not a shorter feed.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import html.entities
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from lxml import etree
@@ -25,7 +27,7 @@ from feeds.errors import MalformedDocument
 from feeds.formats.namespaces import WELL_KNOWN, known_name
 from feeds.xml.encoding import is_utf8_all_the_same, read_text, wide_encoding
 from feeds.xml.encoding import without_declared_encoding as undeclared
-from feeds.xml.xmlparse import parse, recover
+from feeds.xml.xmlparse import START_TAG, parse
 
 _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 """Reasons that no repair changes."""
@@ -58,14 +60,20 @@ def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
     except MalformedDocument as error:
         if error.reason_code in _FINAL:
             raise
-        if not _is_whole(body):
-            raise first or error from None
-    return ParsedTree(recover(body), "recovered", body)
+        first = first or error
+    balanced = _balanced(body)
+    if balanced is None:
+        raise first
+    return ParsedTree(parse(balanced), "recovered", body)
 
 
 def mend(body: bytes, charset: str | None) -> bytes:
     """The document as UTF-8 after all repairs, each of which takes linear time."""
-    body = _transcode(_strip(body), charset)
+    return _referenced(_transcode(_strip(body), charset))
+
+
+def _referenced(body: bytes) -> bytes:
+    """The body with references to characters and names of namespaces that XML has."""
     return _declare_namespaces(_AMPERSAND.sub(_number, body))
 
 
@@ -162,7 +170,10 @@ def _declare_namespaces(body: bytes) -> bytes:
     if root is None:
         return body
     used = {found[1] or found[2] for found in _PREFIX.finditer(body)}
-    missing = used - {found[1] for found in _DECLARED.finditer(body)} - {b"xml", b"xmlns"}
+    # One that is declared further inside may be used outside of that, too.
+    rest_of_tag = START_TAG.match(body, root.end())
+    declared = set(_DECLARED.findall(rest_of_tag[0])) if rest_of_tag else set()
+    missing = used - declared - {b"xml", b"xmlns"}
     declarations = b"".join(b' xmlns:%s="%s"' % (name, _name_of(name)) for name in sorted(missing))
     return body[: root.end()] + declarations + body[root.end() :]
 
@@ -180,7 +191,74 @@ def _name_of(prefix: bytes) -> bytes:
     return WELL_KNOWN.get(name, f"urn:undeclared:{name}").encode("latin-1")
 
 
-def _is_whole(body: bytes) -> bool:
-    """Return True if the document contains an end tag of its first element."""
-    root = _ROOT.match(body)
-    return root is not None and b"</" + root[1].lower() in body.lower()
+# --- tags that do not match ---
+
+_NAME = rb"[A-Za-z_\x80-\xff][\w.\x80-\xff-]*(?::[A-Za-z_\x80-\xff][\w.\x80-\xff-]*)?"
+_OPAQUE = ((b"<![CDATA[", b"]]>"), (b"<!--", b"-->"), (b"<?", b"?>"))
+_TOKEN = re.compile(
+    rb"(?P<cdata><!\[CDATA\[.*?\]\]>)"
+    rb"|(?P<silent><!--.*?-->|<\?.*?\?>|<!\w[^<>]*>)"
+    rb"|</(?P<end>" + _NAME + rb")[^<>]*>"
+    # A value in quotes may have `<` and `>` if its end looks like one.
+    rb"|<(?P<start>" + _NAME + rb")(?P<rest>"
+    rb"(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'|\"[^\"]*\"(?=[\s/>]))*+(?=>)|[^<>]*)>"
+    rb"|<",
+    re.DOTALL,
+)
+_ENDS = rb"(?=\s+" + _NAME + rb"\s*=|\Z)"
+_ATTRIBUTE = re.compile(
+    rb"(%s)\s*=\s*(?:\"(.*?)\"%s|'(.*?)'%s|([^\s\"'<>]+))" % (_NAME, _ENDS, _ENDS), re.DOTALL
+)
+_LONGEST_TAG = 10_000
+_URI = re.compile(rb"[A-Za-z][\w.+-]*:[\w./:?#=;+%@!*(),~-]+")
+_VOID = frozenset({b"br", b"hr", b"img", b"wbr"})
+"""Elements of HTML that have no end tag."""
+
+
+def _balanced(body: bytes) -> bytes | None:
+    """The body with an end tag for each start tag; None without one of its root.
+
+    An end tag closes what was opened since its start tag, and is left out if there is none.  What
+    is no tag is text.
+    """
+    for begin, end in _OPAQUE:  # those that do not end begin nothing
+        last = body.rfind(end) + 1
+        body = body[:last] + body[last:].replace(begin, b"&lt;" + begin[1:])
+    written: list[bytes] = []
+    opened: list[bytes] = []
+    counts: Counter[bytes] = Counter()
+    at = 0
+    for token in _TOKEN.finditer(body):
+        written.append(body[at : token.start()] if opened else b"")
+        at = token.end()
+        if (end := token["end"]) and counts[end.lower()]:
+            name = b""
+            while name.lower() != end.lower():
+                name = opened.pop()
+                counts[name.lower()] -= 1
+                written.append(b"</%s>" % name)
+            if not opened:
+                return _referenced(b"".join(written))
+        elif name := token["start"]:
+            rest = token["rest"]
+            is_empty = opened and (rest.endswith(b"/") or name.lower() in _VOID)
+            rest = _attributes(rest.rstrip(b"/ \t\r\n"))
+            written.append(b"<%s%s%s>" % (name, rest, b"/" if is_empty else b""))
+            if not is_empty:
+                opened.append(name)
+                counts[name.lower()] += 1
+        elif opened and not (end or token["silent"]):
+            written.append(token["cdata"] or b"&lt;")
+    return None
+
+
+def _attributes(written: bytes) -> bytes:
+    """The attributes of a tag, each once and in quotes."""
+    values: dict[bytes, bytes] = {}
+    for name, *texts in _ATTRIBUTE.findall(written[:_LONGEST_TAG]):
+        value = b"".join(texts).replace(b"<", b"&lt;").replace(b'"', b"&quot;")
+        prefix, _, declared = name.partition(b":")
+        if prefix == b"xmlns" and not _URI.fullmatch(value):
+            value = _name_of(declared)
+        values.setdefault(name, value)
+    return b"".join(b' %s="%s"' % pair for pair in values.items())

@@ -25,19 +25,11 @@ _PLACE = "the entry"
 def frame(root: etree._Element, holder: etree._Element, entry: str) -> Frame | None:
     """Markup before and after an entry; `entry` is the tag of the entries in `holder`.
 
-    None if the namespaces alone are so many that repeating them would be an attack,
-    or if one of them is no URI, which lxml reads but does not write.
+    It has as much of the header as may be repeated.  None if the namespaces alone are so many that
+    repeating them would be an attack.
     """
     if sum(map(len, holder.nsmap.values())) > _NAMESPACES:
         return None
-    try:
-        return _frame(root, holder, entry)
-    except ValueError:
-        return None
-
-
-def _frame(root: etree._Element, holder: etree._Element, entry: str) -> Frame | None:
-    """The frame with as much of the header as may be repeated."""
     elements = (child for child in holder if isinstance(child.tag, str))
     children = [child for child in elements if next(child.iter(entry), None) is None]
     short = [child for child in children if split(child.tag)[1] in _KEPT and not len(child)]

@@ -19,12 +19,12 @@ from dataclasses import dataclass, fields, replace
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAFeed
-from feeds.formats import loose
+from feeds.formats import loose, trees
 from feeds.formats.entries import FeedChannel, FeedHeader, split, without_user
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.mend import allowed, tree_of
-from feeds.formats.registry import claiming, of_tree
+from feeds.formats.registry import claiming
 from feeds.xml.encoding import charset_of
 
 MAX_ITEMS = 10_000
@@ -106,7 +106,7 @@ def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None
     """The channel of a tree; None if it is no feed's, or one in capitals: feedparser reads that."""
     if any(split(str(child.tag))[1] in ("CHANNEL", "ITEM", "ENTRY") for child in root):
         return None
-    return of_tree(root, url, native)
+    return trees.read(root, url, native)
 
 
 def _known(channel: FeedChannel) -> FeedChannel:

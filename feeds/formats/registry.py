@@ -1,25 +1,17 @@
 """The formats of feeds, each declared once.
 
-A new format is a reader in this package and a row of `FORMATS`.  What is asked of servers, which
-answers are feeds, the feeds that web pages announce, and parsing follow from it.
+A new format is a reader in this package and a row of `FORMATS`; one that is XML is names in
+`vocabulary` and a case of `trees`.  What is asked of servers, which answers are feeds, the feeds
+that web pages announce, and parsing follow from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from lxml import etree
-
-from feeds.formats import jsonfeed, trees
+from feeds.formats import jsonfeed
 from feeds.formats.entries import FeedChannel
-
-
-class TreeFormat(NamedTuple):
-    """A format that is XML: `read` takes (root, address, native), and returns None of others."""
-
-    media_types: tuple[str, ...]
-    read: Callable[[etree._Element, str, bool], FeedChannel | None]
 
 
 class TextFormat(NamedTuple):
@@ -33,23 +25,14 @@ class TextFormat(NamedTuple):
     read: Callable[[bytes, str], FeedChannel]
 
 
-FeedFormat: TypeAlias = TreeFormat | TextFormat
+XML_TYPES = ("application/atom+xml", "application/rss+xml", "application/rdf+xml")
+"""The media types of what `trees` reads: all formats that are XML."""
 
-FORMATS: tuple[FeedFormat, ...] = (
-    TreeFormat(("application/atom+xml", "application/rss+xml", "application/rdf+xml"), trees.read),
-    TextFormat(("application/feed+json",), jsonfeed.claims, jsonfeed.read),
-)
+FORMATS = (TextFormat(("application/feed+json",), jsonfeed.claims, jsonfeed.read),)
 
-MEDIA_TYPES = tuple(media_type for one in FORMATS for media_type in one.media_types)
+MEDIA_TYPES = (*XML_TYPES, *(media_type for one in FORMATS for media_type in one.media_types))
 
 
 def claiming(body: bytes) -> TextFormat | None:
     """Return the format that claims the bytes; None: they are read as XML."""
-    texts = (one for one in FORMATS if isinstance(one, TextFormat))
-    return next((one for one in texts if one.claims(body)), None)
-
-
-def of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
-    """Return the feed of a tree; None if it is none."""
-    trees = (one for one in FORMATS if isinstance(one, TreeFormat))
-    return next(filter(None, (one.read(root, url, native) for one in trees)), None)
+    return next((one for one in FORMATS if one.claims(body)), None)

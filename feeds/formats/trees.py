@@ -13,11 +13,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry, Fields
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.formats.markup import has_relative_links, inner_markup, with_absolute_links
 from feeds.formats.namespaces import ATOM, ATOM_03, RDF, RSS_090
 from feeds.formats.native import frame, own_xml
@@ -98,9 +99,9 @@ def _site(found: Children, links: Sequence[etree._Element], base: str) -> str | 
 
 def _nested(channel: Children, field: str, inner: str) -> list[str]:
     """The texts of the elements in the lists of a field."""
-    lists = map(entries.fields, channel.all(field))
     name = entries.tag_of(channel.core, inner)
-    return [text.strip() for each in lists for text in entries.named(each, (name,))]
+    every = (each for one in channel.all(field) for each in one.iterchildren(name))
+    return [text.strip() for text in entries.texts(every)]
 
 
 # --- entries ---
@@ -232,10 +233,8 @@ def _person(element: etree._Element) -> str:
     """The name of a person, or an address in its place; else the text of the element."""
     if not len(element):
         return (element.text or "").strip()
-    inner = entries.fields(element)
-    keys = ("name", "email", "uri", "url")
-    names = [tag for key in keys for tag in inner if entries.split(tag)[1] == key]
-    return next(entries.named(inner, names), entries.text(element)).strip()
+    named = (element.iterchildren(f"{{*}}{key}") for key in ("name", "email", "uri", "url"))
+    return next(entries.texts(chain.from_iterable(named)), entries.text(element)).strip()
 
 
 def _categories(entry: Children, media: Children) -> tuple[Category, ...]:
@@ -270,20 +269,17 @@ def _keywords(element: etree._Element) -> Iterator[Category]:
 def _source(entry: Children, base: str) -> tuple[str | None, str | None]:
     """The title and the address of the feed that the entry was taken from."""
     for element in entry.all("sources"):
-        inner = entries.fields(element)
-        if not inner:
+        if element.find("*") is None:
             return entries.text(element).strip() or None, entries.link(element.get("url"), base)
-        links = [each for tag in _in_atom(inner, "link") for each in inner[tag]]
+        title, links = (
+            [*element.iterchildren(f"{{{ATOM}}}{name}", f"{{{ATOM_03}}}{name}")]
+            for name in ("title", "link")
+        )
         links.sort(key=lambda each: each.get("rel") != "self")
         address = next((each.get("href") for each in links), None)
-        title = next(entries.named(inner, _in_atom(inner, "title")), None)
-        return title, entries.link(address, entries.base_of(element, base))
+        of_source = entries.link(address, entries.base_of(element, base))
+        return next(entries.texts(title), None), of_source
     return entry.first("source"), None
-
-
-def _in_atom(inner: Fields, name: str) -> list[str]:
-    """The tags of a name in Atom, in the order of the elements."""
-    return [tag for tag in inner if tag in (f"{{{ATOM}}}{name}", f"{{{ATOM_03}}}{name}")]
 
 
 def _comments(entry: Children, base: str) -> str | None:

@@ -14,8 +14,11 @@ from typing import Final, TypeAlias
 
 from lxml import etree
 
-from feeds.formats.entries import Fields, number, split, tag_of, text, texts
+from feeds.formats.entries import number, split, tag_of, text, texts
 from feeds.formats.namespaces import ATOM, ATOM_03, ITUNES_NAMES, MEDIA_NAMES, WELL_KNOWN
+
+Fields: TypeAlias = dict[str, list[etree._Element]]
+"""The children of an element by name."""
 
 Names: TypeAlias = Mapping[str, tuple[str, ...]]
 """For each field the names that give it, the best first."""

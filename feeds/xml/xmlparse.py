@@ -71,13 +71,11 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Parsers(threading.local):
-    """A strict and a lenient parser for each thread: lxml makes threads wait for a shared one."""
+    """A parser for each thread: lxml makes threads wait for a shared one."""
 
     def __init__(self) -> None:
         self.strict = etree.XMLParser(recover=False, **_OPTIONS)
-        self.lenient = etree.XMLParser(recover=True, **_OPTIONS)
         self.strict.resolvers.add(_NoEntities())
-        self.lenient.resolvers.add(_NoEntities())
 
 
 _parsers = _Parsers()
@@ -85,70 +83,16 @@ _parsers = _Parsers()
 
 def parse(xml: bytes) -> etree._Element:
     """The root element of a well-formed document; raises `MalformedDocument`."""
-    return _root(_prepare(xml), _parsers.strict)
-
-
-def recover(xml: bytes) -> etree._Element:
-    """The root element of whatever libxml2 makes of a damaged document.
-
-    It may lack text and elements: the caller marks what it made of it.  The
-    limits and the ban on entities hold all the same.
-    """
-    parser = _parsers.lenient
-    root = _root(_prepare(xml), parser, recover=True)
-    for entry in parser.error_log:
-        if _CODES.get(entry.type) == "xml_size":  # the tree ends where the parser gave up
-            code = "xml_depth" if "depth" in entry.message else "xml_size"
-            raise MalformedDocument(code, _sentence(code, entry.message), entry.line, entry.column)
-    if root is None:
-        raise MalformedDocument("xml_syntax", "there is no element in the document")
-    if root.getroottree().docinfo.internalDTD is not None:
-        raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
-    _make_writable(root)
-    return root
-
-
-def _root(xml: bytes, parser: etree.XMLParser, *, recover: bool = False) -> etree._Element:
-    """The root element; None if a lenient parser finds none, whatever the stub says."""
+    xml = _prepare(xml)
     try:
-        _check_counts(xml, recover)
-        root = etree.fromstring(xml, parser)
+        _check_counts(xml)
+        root = etree.fromstring(xml, _parsers.strict)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
     # Nearly all documents are so short that too many elements are not nested in one another.
-    if root is not None and len(xml) * _DEPTH > _NESTING * _ELEMENT:
+    if len(xml) * _DEPTH > _NESTING * _ELEMENT:
         _check_nesting(root, xml)
     return root
-
-
-def _make_writable(root: etree._Element) -> None:
-    """Give what has a name that cannot be written, such as `urn:1`, a name that can.
-
-    Of an attribute that an element has several times, which libxml2 keeps, the first one stays.
-    """
-    for element in root.iter(etree.Element):
-        if len(set(element.keys())) < len(element.keys()):
-            first = dict(reversed(element.items()))
-            element.attrib.clear()
-            element.attrib.update(first)
-        if not _is_name(str(element.tag)):
-            element.tag = _name(str(element.tag))
-        for name in [str(name) for name in element.attrib if not _is_name(str(name))]:
-            element.set(_name(name), element.attrib.pop(name))
-
-
-def _is_name(name: str) -> bool:
-    try:
-        etree.QName(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _name(name: str) -> str:
-    """Return the nearest name that can be written, in the same namespace."""
-    before, brace, local = name.rpartition("}")
-    return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
 
 
 def _prepare(xml: bytes) -> bytes:
@@ -208,7 +152,7 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 # --- limits ---
 
 
-def _check_counts(xml: bytes, recover: bool) -> None:
+def _check_counts(xml: bytes) -> None:
     """Raise for a document beyond a limit unknown to the parser; it is parsed only if it may be."""
     if len(xml) <= _ATTRIBUTES_OF_ONE * _ATTRIBUTE:
         return
@@ -216,7 +160,7 @@ def _check_counts(xml: bytes, recover: bool) -> None:
     if attributes > _ATTRIBUTES_OF_ONE:
         _count_attributes(xml)
     if _may_have_more(xml, MAX_ELEMENTS - attributes):
-        _count(xml, recover)
+        _count(xml)
 
 
 def _may_have_more(xml: bytes, elements: int) -> bool:
@@ -225,12 +169,12 @@ def _may_have_more(xml: bytes, elements: int) -> bool:
     return tags > elements and tags - xml.count(b"</") > elements
 
 
-def _count(xml: bytes, recover: bool) -> None:
+def _count(xml: bytes) -> None:
     """Parse in pieces; raise `MalformedDocument` as soon as there are too many elements."""
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
     if every_tag and xml.count(b"<") - xml.count(b"</") > MAX_ELEMENTS + 1:
         raise _too_many(1)
-    parser: Any = etree.XMLPullParser(("start",), recover=recover, **_OPTIONS)
+    parser: Any = etree.XMLPullParser(("start",), **_OPTIONS)
     parser.resolvers.add(_NoEntities())
     nodes = 0
     for start in range(0, len(xml), _PIECE):
@@ -258,7 +202,7 @@ def _check_nesting(root: etree._Element, xml: bytes) -> None:
         raise MalformedDocument("xml_depth", message, 1, 1)
 
 
-_START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
+START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
 """A start tag without its `<`, up to the `>` that is in no value; lenient, for damaged feeds."""
 _VALUE = re.compile(rb"""=\s*(?:"[^"]*"|'[^']*')""")
 
@@ -279,7 +223,7 @@ def _count_attributes(xml: bytes) -> None:
         at = end if end >= 0 else len(xml)
         piece = xml[start:at]
         if piece.count(b"=") > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):
-            tag = _START_TAG.match(piece)
+            tag = START_TAG.match(piece)
             if tag and len(_VALUE.findall(tag[0])) > _ATTRIBUTES_OF_ONE:
                 message = f"an element has more than {_ATTRIBUTES_OF_ONE:,} attributes"
                 raise _at("xml_elements", message, xml, max(start - 1, 0))

@@ -87,6 +87,32 @@ def test_damage_of_one_item_costs_no_other(damage: str) -> None:
     assert NOTHING not in {item.identity for item in feed.items}
 
 
+@pytest.mark.parametrize(
+    ("damage", "content"),
+    [
+        ("a < b & c", "a < b & c"),
+        ("<p>x<br>y", "<p>x<br>y</p>"),
+        ("x</b> <i><b>y</i>", "x <i><b>y</b></i>"),
+        ("<a class=c id='1' id='2' hidden>x</a>", '<a class="c" id="1">x</a>'),
+        ('<a title="1 "2" <3>">x</a>', "<a title='1 \"2\" &lt;3&gt;'>x</a>"),
+        ("x<!-- -- --><?y?></Description ><title>B</title>", "x"),
+        ("<![CDATA[x", "<![CDATA[x"),
+        ("<q:w e='&lt;'>x</Q:w>", '<w e="&lt;">x</w>'),
+    ],
+)
+def test_damage_changes_its_own_text_only(damage: str, content: str) -> None:
+    sound = (
+        "<item><guid>{0}</guid><description>a &lt;i&gt;b&lt;/i&gt; &amp;amp;</description></item>"
+    )
+    broken = f"<item><guid>2</guid><description>{damage}</description></item>"
+    whole = read(rss(sound.format(1) + sound.format(2) + sound.format(3)))
+    feed = read(rss(sound.format(1) + broken + sound.format(3)))
+    assert [feed.items[at].canonical for at in (0, 2)] == [
+        whole.items[at].canonical for at in (0, 2)
+    ]
+    assert leaf(feed.items[1], "description") == content
+
+
 def test_an_item_that_is_never_closed_costs_no_other() -> None:
     feed = read(
         rss("<item><guid>1</guid><title>A</title><item><guid>2</guid><title>B</title></item>")

@@ -70,9 +70,12 @@ def test_a_charset_that_hides_markup_is_not_used() -> None:
 
 
 def test_forgotten_prefixes_get_the_namespace_that_was_meant() -> None:
-    root = tree_of(b"<rss><content:encoded>x</content:encoded><odd:y/></rss>").root
-    assert root[0].tag == "{http://purl.org/rss/1.0/modules/content/}encoded"
-    assert root[1].tag == "{urn:undeclared:odd}y"
+    meant = "http://purl.org/rss/1.0/modules/content/"
+    body = b"<rss><a xmlns:content='%s'><content:b/></a><content:encoded/><odd:y/></rss>"
+    found = tree_of(body % meant.encode())
+    assert found.quality == "mended"
+    assert found.root[1].tag == f"{{{meant}}}encoded", "it is declared elsewhere only"
+    assert found.root[2].tag == "{urn:undeclared:odd}y"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,7 @@ def test_forgotten_prefixes_get_the_namespace_that_was_meant() -> None:
         (b"<r>" * 300 + b"&" + b"</r>" * 300, "xml_depth"),
         (b"<r><item>whole</item><item>cut o", "xml_syntax"),
         (b"<r><b>cut</i>", "xml_syntax"),
+        (b"<feed><id>1</id><feedburner:origLink>a</feedburner:origLink><id>cu", "xml_syntax"),
         (b"<r>&nbsp;<item>whole</item><it", "xml_syntax"),
         (b"just text", "xml_syntax"),
         (b"", "xml_syntax"),

@@ -15,7 +15,7 @@ from lxml import etree
 
 from feeds.errors import MalformedDocument
 from feeds.xml import xmlparse
-from feeds.xml.xmlparse import parse, recover
+from feeds.xml.xmlparse import parse
 
 ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
 
@@ -287,33 +287,6 @@ def test_national_encodings(encoding: str) -> None:
 )
 def test_x17_what_is_accepted(xml: bytes, written: bytes) -> None:
     assert etree.tostring(parse(xml)) == written
-
-
-def test_what_is_recovered_can_be_written() -> None:
-    for xml in (
-        b"<a><b<urn:1</b></a>",
-        b"<a><urn:1 urn:2='x'></a>",
-        b"<a><x:y:z/>",
-        b"<a><-/><1 2='3'/>",
-    ):
-        written = etree.tostring(recover(xml))
-        assert etree.tostring(parse(written)) == written
-    assert b"<_urn_1/>" in etree.tostring(recover(b"<a><b<urn:1</b></a>"))
-    repeated = etree.fromstring(etree.tostring(recover(b'<a x="1" x="2" y="3" x="4"/>')))
-    assert dict(repeated.items()) == {"x": "1", "y": "3"}
-
-
-def test_recover_keeps_the_limits_and_the_ban() -> None:
-    assert recover(b"<a><b>x</a>").findtext("b") == "x"
-    for xml, code in (
-        (ENTITY, "xml_entities"),
-        (b"<x><a>" * 300, "xml_depth"),
-        (b"<r><i>" + b"<i/>" * 200_000 + b"</r>", "xml_elements"),
-        (b"junk", "xml_syntax"),
-    ):
-        with pytest.raises(MalformedDocument) as caught:
-            recover(xml)
-        assert caught.value.reason_code == code
 
 
 def test_errors_travel_between_processes() -> None:
