@@ -147,6 +147,7 @@ class SharedRuns(OrderedMOp):
         self._output = Channel(True)
         self._queries = QueryMasks(len(first.inputs))
         self._owners: dict[int, Operator] = {}  # by slot
+        self._given_up = 0  # matches of a query at one time
 
     @abstractmethod
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
@@ -173,17 +174,22 @@ class SharedRuns(OrderedMOp):
         self._forget_query(operator.slot)
 
     def _give_up(self, mask: int) -> None:
-        """Log that queries have no match with what came, as it would have too many."""
+        """Note that queries have no match with what came, as it would have too many."""
         for slot in slots_of(mask):
+            self._given_up += 1
             what = f"{self.label}, query {slot}"
             report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
 
     def _shared(self) -> str:
-        """Describe what several queries share."""
-        if len(self.operators) < 2:
-            return ""
-        constants = counted(len(self._queries.constants.queries), "way", "ways")
-        return f"; shared by {len(self.operators)} queries, tested {constants}"
+        """Describe what several queries share, and what had too many matches."""
+        said = ""
+        if len(self.operators) > 1:
+            constants = counted(len(self._queries.constants.queries), "way", "ways")
+            said = f"; shared by {len(self.operators)} queries, tested {constants}"
+        if self._given_up:
+            times = counted(self._given_up, "time", "times")
+            said += f"; had none of very many matches {times}, and began anew"
+        return said
 
     # -- snapshots -------------------------------------------------------------------------
 

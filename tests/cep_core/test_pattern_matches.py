@@ -416,12 +416,14 @@ def test_a_pattern_with_very_many_matches_ends(
         for match in core.push([Event("A", (at,), 1 if together else at)]):
             found[match.event.t1] += 1
         most = max(most, core.stats()["instances"])
+    explained = core.explain("q")
     for match in core.close():
         found[match.event.t1] += 1
     assert max(found.values(), default=0) <= 100
     assert most <= 60 * 200
     if not together or kind == "in any order":  # others take none of simultaneous events twice
         assert "over 100 runs" in caplog.text
+        assert together or "none of very many matches" in explained
 
 
 @pytest.mark.usefixtures("few")
