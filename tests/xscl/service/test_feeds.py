@@ -268,7 +268,12 @@ def test_all_feeds_of_one_user_are_polled(fed: tuple[Running, scripted.Server]) 
         eventually(lambda: all(server.count(p) > n for p, n in zip(PATHS, before, strict=True)))
         answer = operator.post("/feeds/poll-all")
         page = parsed(operator.get(answer.headers["location"]).text)
-        assert "2 feeds are polled" in page.xpath("string(//p[@role='status'])")
+        said = page.xpath("string(//p[@role='status'])")
+        assert said == "2 of 2 feeds have been polled: 0 new items."
+        server.says(PATHS[0], scripted.reply(scripted.rss("new", "newer")))
+        answer = operator.post("/feeds/poll-all")
+        page = parsed(operator.get(answer.headers["location"]).text)
+        assert "polled: 2 new items." in page.xpath("string(//p[@role='status'])")
 
 
 def test_the_page_says_what_following_a_feed_has_brought(
