@@ -39,7 +39,7 @@ from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.shredding.remote_bindings import Numbers, RemoteBindings
 from xscl.store.queries.documents import latest_arrival, stored_documents, text_of, texts_of
-from xscl.store.queries.rejected import known_rejected
+from xscl.store.queries.lateness import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.store import Store
 

@@ -48,7 +48,7 @@ from xscl.store.queries.documents import (
     first_arrived_since,
     sizes_of_texts,
 )
-from xscl.store.queries.rejected import keep_newest
+from xscl.store.queries.lateness import keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
 from xscl.store.queries.rows import RowNumbers, delete_prefixed, delete_rows
 from xscl.store.queries.stories import delete_past_stories

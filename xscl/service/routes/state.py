@@ -18,8 +18,7 @@ from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
 from xscl.service.status import SPANS
-from xscl.store.queries.lateness import latest_missed
-from xscl.store.queries.rejected import rejected_of
+from xscl.store.queries.lateness import latest_missed, rejected_of
 
 router = APIRouter(tags=["state"])
 
