@@ -7,8 +7,7 @@ The publishers' XML is often broken in ways that a reader can mend without losin
     mended       noise around the document, another encoding than it declares or damage in it,
                  characters that XML forbids, named HTML entities, bare `&`, prefixes without a
                  declaration, other spellings of a namespace's name
-    recovered    tags do not match or are none: they were closed, left out or taken for text, so the
-                 caller compares it with feedparser's
+    recovered    tags do not match or are none: they were closed, left out or taken for text
 
 Three things are not mended: entity declarations, sizes beyond the limits, and a document whose
 root is never closed: a body that was cut off is not a shorter feed.

@@ -23,7 +23,7 @@ from feeds.formats import loose, trees
 from feeds.formats.entries import FeedChannel, FeedHeader, split, without_user
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
-from feeds.formats.mend import allowed, tree_of
+from feeds.formats.mend import ParsedTree, allowed, tree_of
 from feeds.formats.registry import claiming
 from feeds.xml.encoding import charset_of
 
@@ -31,6 +31,7 @@ MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
 
 _LONGEST_URL = 2_000
+_BEGINS_ENTRY = re.compile(rb"<(?:[\w.-]+:)?(?:item|entry)", re.IGNORECASE)
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
 
 
@@ -89,10 +90,9 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
         return _known(text.read(body, url)), "strict"
     parsed = tree_of(body, charset)
     channel = _of_tree(parsed.root, url, native)
-    is_damaged = parsed.quality == "recovered"
-    if channel is not None and not is_damaged and not _has_more(parsed.root, len(channel.entries)):
+    if channel is not None and not _has_more(parsed, channel):
         return _known(channel), parsed.quality
-    if channel is not None or is_damaged or _LOOKS_LIKE_A_FEED.search(body):
+    if channel is not None or parsed.quality == "recovered" or _LOOKS_LIKE_A_FEED.search(body):
         found = loose.read(parsed.body, url, charset if parsed.quality == "strict" else "utf-8")
         if found is not None and _count(found) > _count(channel):
             return _known(found), "feedparser"
@@ -115,8 +115,14 @@ def _known(channel: FeedChannel) -> FeedChannel:
     return channel if len(entries) == len(channel.entries) else replace(channel, entries=entries)
 
 
-def _has_more(root: etree._Element, found: int) -> bool:
-    """Return True if a tree has more entries than were found; inside an entry there is none."""
+def _has_more(parsed: ParsedTree, channel: FeedChannel) -> bool:
+    """Return True if a feed has more entries than were found; inside an entry there is none.
+
+    Where tags were balanced, those of an entry may be damaged: it is what begins like one.
+    """
+    if parsed.quality == "recovered":
+        return len(_BEGINS_ENTRY.findall(parsed.body)) > _count(channel)
+    root, found = parsed.root, len(channel.entries)
     if found and sum(1 for _ in root.iter("{*}item", "{*}entry")) <= found:
         return False
     written = [each for each in root.iter(etree.Element) if _is_entry(each)]

@@ -26,8 +26,8 @@ from xscl.documents.document_ids import StoredDocument, document_name
 from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
-from xscl.spark.absences import AbsenceResults
-from xscl.spark.bucket import Bucket, BucketResults
+from xscl.spark.absences import WaitingRows
+from xscl.spark.bucket import Bucket, BucketResults, PartDocuments
 from xscl.spark.document_rows import REJECTED_COLUMN
 from xscl.spark.plan_replica import PlanReplica
 from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of, values_of
@@ -228,8 +228,20 @@ class _Documents:
         )
 
 
-def absent_table(replica: PlanReplica, over: AbsenceResults, *, with_content: bool) -> pa.Table:
-    """Return results of absences (`WaitingRows.join`) as rows of `FOUND`."""
+def absent_table(
+    waiting: WaitingRows,
+    replica: PlanReplica,
+    read: PartDocuments,
+    clocks: tuple[int, int],
+    *,
+    with_content: bool,
+) -> pa.Table:
+    """Return the results of absences (`FOUND`) that become certain between two clocks.
+
+    The rows of the documents wait from now on.
+    """
+    since = {number: one.since for number, one in replica.absent.items()}
+    over = waiting.join(replica.absences, since, read.absences, read.documents, clocks)
     made = []
     documents = _Documents(over.rows)
     rules = {one.number: one for one in replica.absences}

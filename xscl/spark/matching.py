@@ -119,10 +119,8 @@ def _joining(
             rows = MatchRows(replica, bucket, with_content=with_content).table(found)
             yield from _shared(rows, buckets)
             bucket.evict(replica, int(documents["clock"].to_numpy().max()))
-        since = {number: one.since for number, one in replica.absent.items()}
         clocks = -LATEST, clock
-        over = WaitingRows(0).join(replica.absences, since, read.absences, read.documents, clocks)
-        absent = absent_table(replica, over, with_content=with_content)
+        absent = absent_table(WaitingRows(0), replica, read, clocks, with_content=with_content)
         yield from _shared(absent, buckets)
 
     return join

@@ -148,10 +148,11 @@ class BucketJoin(StatefulProcessor):
         self, live: Live, replica: PlanReplica, read: PartDocuments, clocks: tuple[int, int]
     ) -> Iterator[Row]:
         """Add documents to the join state, and yield the rows of what they complete."""
-        found = [_absent(live.waiting, replica, read, clocks, self._settings)]
+        with_content = self._settings.content
+        found = [absent_table(live.waiting, replica, read, clocks, with_content=with_content)]
         if read.documents.num_rows:
             joined = live.bucket.join(replica, read.documents, read.bindings)
-            rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
+            rows_of = MatchRows(replica, live.bucket, with_content=with_content)
             found.append(rows_of.table(joined))
         if any(map(len, found)):
             yield from self._shared(pa.concat_tables(found))
@@ -222,19 +223,6 @@ def _after(read: PartDocuments, clock: int) -> PartDocuments:
     later = np.maximum(read.documents["clock"].to_numpy(), clock)
     place = read.documents.column_names.index("clock")
     return read._replace(documents=read.documents.set_column(place, "clock", pa.array(later)))
-
-
-def _absent(
-    waiting: WaitingRows,
-    replica: PlanReplica,
-    read: PartDocuments,
-    clocks: tuple[int, int],
-    settings: StreamSettings,
-) -> pa.Table:
-    """Return the results of absences (`FOUND`) that become certain between two clocks."""
-    since = {number: one.since for number, one in replica.absent.items()}
-    over = waiting.join(replica.absences, since, read.absences, read.documents, clocks)
-    return absent_table(replica, over, with_content=settings.content)
 
 
 def stream(
