@@ -164,6 +164,10 @@ CHANGES(ftruncate, (int file, off_t size), FILE_BELOW, REAL(ftruncate, file, siz
         record('T', path, "", 0, size))
 CHANGES(ftruncate64, (int file, off64_t size), FILE_BELOW, REAL(ftruncate64, file, size),
         record('T', path, "", 0, size))
+CHANGES(truncate, (const char *name, off_t size), NAME_BELOW(name), REAL(truncate, name, size),
+        record('T', name, "", 0, size))
+CHANGES(truncate64, (const char *name, off64_t size), NAME_BELOW(name),
+        REAL(truncate64, name, size), record('T', name, "", 0, size))
 CHANGES(rename, (const char *from, const char *to), NAME_BELOW(to), REAL(rename, from, to),
         record('R', from, to, strlen(to), 0))
 CHANGES(unlink, (const char *name), NAME_BELOW(name), REAL(unlink, name),

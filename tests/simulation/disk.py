@@ -130,6 +130,18 @@ class Disk:
             if change.path.startswith(str(self._under)):
                 self._follow(change)
 
+    def missed(self, into: Path) -> list[str]:
+        """Return files that the end of a process has left otherwise than in a new directory.
+
+        Memory that processes share is not recorded.
+        """
+        return [
+            str(path)
+            for path in self._under.rglob("*")
+            if path.is_file() and not path.name.endswith("-shm")
+            if path.read_bytes() != (into / path.relative_to(self._under)).read_bytes()
+        ]
+
     def ends(self) -> list[int]:
         """Return the sizes of the record after each change that `update` has not read."""
         ends, read = [], self._read

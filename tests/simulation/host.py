@@ -159,6 +159,8 @@ class Host:
         into = self._root / f"life{self.lives}"
         draw = random.Random(f"crash {self.scheduler.seed} {self.lives}")
         old.crash(into, draw if power else None, within, is_scattered=power and draw.random() < 0.5)
+        for path in () if power else old.missed(into):
+            self.journal.wrong(f"the record of the disk lacks a change of {path}")
         if harm is not None:
             harm(into)
         time.sleep(seconds)
