@@ -36,6 +36,7 @@ Answer = tuple[int, int, int, tuple[int, ...]]
 QUERIES = (
     "S//r[./a->x] FOLLOWED BY{x = y, 3} S//r[./a->y]",
     "S//r[./a->x] JOIN{x = y, 4} S//r[./b->y]",
+    "S//r[./a->x] SYMMETRIC JOIN{x = y, 4} S//r[./a->y]",
     "S//r[./a->x][./b->z] JOIN{x = y AND z = w, 9} S//r[./a->y][./b->w]",
     "S//r[./a->x][./b->z] FOLLOWED BY{x = y AND z != w, 9} S//r[./a->y][./b->w]",
     "S//r[./a->x][./a->z] FOLLOWED BY{x = y AND z = y, 9} S//r[./a->y]",
