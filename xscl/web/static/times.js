@@ -32,6 +32,7 @@ function show() {
 // A day in a form is one of the reader's.
 for (const each of document.querySelectorAll("[name='zone']")) {
   each.value = LOCAL.resolvedOptions().timeZone;
+  each.form.addEventListener("submit", () => (each.disabled = !each.form.elements.day.value));
   document.getElementById("utc").remove();
 }
 show();

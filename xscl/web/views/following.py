@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
-from xscl.client import Feed, Poll
+from xscl.client import Poll
 from xscl.client.bodies import ticks_of
 from xscl.drawing.charts import BarOutcome, TimelineEvent, draw_timeline
 from xscl.drawing.svg import Picture
@@ -177,6 +177,7 @@ def _one(
 ) -> Response:
     feed = feeds.get(key, asked.app, asked.account)
     interval = duration(feed.every * SECOND)
+    title = "" if feed.title == feed.published_title else feed.title  # the reader's own
     polls = feeds.polls(key, asked.app, asked.account)
     return asked.page(
         "feed.html",
@@ -187,16 +188,10 @@ def _one(
         timeline=_timeline(polls),
         fields=_fields(asked, feed.stream),
         every=interval,
-        given=given
-        or {"title": _given_title(feed), "tags": ", ".join(feed.tags), "every": interval},
+        given=given or {"title": title, "tags": ", ".join(feed.tags), "every": interval},
         error=error,
         is_asked=is_asked,
     )
-
-
-def _given_title(feed: Feed) -> str:
-    """Return the reader's name for a feed, empty if it is that of the feed."""
-    return "" if feed.title == feed.published_title else feed.title
 
 
 def _timeline(polls: Sequence[Poll]) -> Picture | None:

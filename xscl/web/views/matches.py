@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from fastapi import Form, Path, Query, Response
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
@@ -46,12 +46,6 @@ class MatchFilter(ListQuery):
     text: Annotated[str, StringConstraints(max_length=200, strip_whitespace=True)] = ""
     day: str = Field(default="", pattern=r"^(\d{4}-\d\d-\d\d)?$")
     zone: str = Field(default="", max_length=100)
-
-    @model_validator(mode="after")
-    def _has_zone_of_day(self) -> MatchFilter:
-        """Leave out a zone, which the form always sends, where there is no day."""
-        self.zone = self.zone if self.day else ""
-        return self
 
     @property
     def is_live(self) -> bool:

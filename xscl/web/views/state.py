@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from fastapi import Form, Header, Query, Response
 from fastapi.responses import RedirectResponse
@@ -39,12 +38,8 @@ _TYPES = {
 }
 
 
-def _sql(query: str) -> str:
-    return f"/witnesses?{urlencode({'sql': query})}"
-
-
-REJECTED = _sql("SELECT * FROM rejected LIMIT 50")
-LATE = _sql("SELECT * FROM late LIMIT 50")
+REJECTED = "/witnesses?sql=SELECT+*+FROM+rejected+LIMIT+50"
+LATE = "/witnesses?sql=SELECT+*+FROM+late+LIMIT+50"
 
 
 _FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
