@@ -76,21 +76,21 @@ def test_the_second_is_told_who_is_first(
     assert place.holder() == LockHolder(service.pid, "serve")
 
 
-@pytest.mark.parametrize("what", ["removed", "emptied", "damaged"])
 def test_a_holder_without_its_signature_is_not_process_0(
-    place: DataDirectory, service: subprocess.Popen[str], what: str
+    place: DataDirectory, service: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kill 0` would end the shell of its reader."""
-    if what == "removed":
-        place.lock.unlink()
-    else:
-        place.lock.write_bytes(b"" if what == "emptied" else b"\xff\x00no number\n")
+    monkeypatch.setattr(data_directory, "PATIENCE", 0.0)
     told = "is in use by a process that the file 'lock' does not name"
-    with pytest.raises(DataDirectoryInUse, match=told) as raised, place.hold("test"):
-        pass
-    assert str(raised.value.hint).startswith(f"stop it first (fuser -v {place.path})")
-    assert service.poll() is None
-    assert place.address() is None
+    place.lock.unlink()
+    for damage in (None, b"", b"\xff\x00no number\n"):
+        if damage is not None:
+            place.lock.write_bytes(damage)
+        with pytest.raises(DataDirectoryInUse, match=told) as raised, place.hold("test"):
+            pass
+        assert str(raised.value.hint).startswith(f"stop it first (fuser -v {place.path})")
+        assert service.poll() is None
+        assert place.address() is None
 
 
 def test_the_lock_goes_with_the_process(
