@@ -238,7 +238,7 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
         eventually(lambda: sorted(map(server.count, ("/f", "/g"))) == [1, 2])
         eventually(lambda: place.spool.latest() == 2)
         stopping.set()
-        thread.join(10)
+        thread.join(PATIENCE)
         assert len(place.documents()) == 2
         assert server.most_at_once["127.0.0.1"] == 1
 

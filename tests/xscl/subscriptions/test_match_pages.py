@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples
+from tests.waiting import PATIENCE
 from xscl.engine import match_log
 from xscl.engine.match_log import LAST
 from xscl.errors import StoreError, UnknownSubscription
@@ -204,7 +205,7 @@ def test_page_needs_no_lock_of_the_engine(kept: Kept) -> None:
             target=lambda: result.append(len(kept.engine.matches_of("plain", limit=5).matches))
         )
         reader.start()
-        reader.join(20)
+        reader.join(PATIENCE)
     assert result == [5]
 
 
