@@ -58,6 +58,8 @@ def test_figures_follow_what_happens(operator: httpx.Client, alice: httpx.Client
     moved = ("xscl_pushed_documents_total", "")
     eventually(lambda: figures(operator)[moved] == before[moved] + 2)
     eventually(lambda: figures(operator)["xscl_matches", ""] == 2)
+    witnesses = ("xscl_state_witnesses", "up to 1 min")  # counted now and then
+    eventually(lambda: figures(operator)[witnesses] == 2)
     after = figures(operator)
 
     def gained(name: str, labels: str = "") -> float:
