@@ -16,36 +16,30 @@ Sequence               ;θ            each left row with the earliest later righ
 Iterate                μ             repeated ;θ that keeps the first row, the last row, aggregates
 GroupAggregate         α, β          one row for each row, over a window; or for each epoch
 WindowJoin             ⋈             pairs at most w apart, either order
-Absence                -             left rows that no right row answers in time
 OuterJoin              -             pairs within bounds of time, and rows without a partner there
 PatternMatch           SEQ, NFAb     matches of sequences and patterns, with absences and policies
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
-first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  Absence is
-not part of that section; it is related to SASE's negated end and NEXT's exception
+first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  OuterJoin
+is not part of that section; it is related to SASE's negated end and NEXT's exception
 (`operators.cayuga.outer_join`).  PatternMatch has what SASE asks for (`cep_core.algebra.patterns`).
 """
 
 from cep_core.algebra.constructors import (
-    absence,
-    alternative,
     group_aggregate,
     iterate,
     outer_join,
     project,
-    rename,
     select,
     sequence,
     stream,
-    timer,
     union,
     window_join,
 )
 from cep_core.algebra.functions import decimal_value, operand_value
 from cep_core.algebra.nodes import (
     AGGREGATES,
-    Absence,
     Aggregate,
     Component,
     GroupAggregate,
@@ -57,7 +51,6 @@ from cep_core.algebra.nodes import (
     Project,
     Role,
     Rules,
-    RunAggregate,
     Select,
     Sequence,
     Stream,
@@ -100,7 +93,6 @@ __all__ = [
     "DIGITS_BEFORE",
     "MOST_DISJUNCTS",
     "WHITE_SPACE",
-    "Absence",
     "Absent",
     "Aggregate",
     "BoundedDecimal",
@@ -121,7 +113,6 @@ __all__ = [
     "Project",
     "Role",
     "Rules",
-    "RunAggregate",
     "Select",
     "Sequence",
     "Stream",
@@ -129,8 +120,6 @@ __all__ = [
     "Union",
     "Unordered",
     "WindowJoin",
-    "absence",
-    "alternative",
     "comparands",
     "compared_number",
     "decimal_of",
@@ -147,14 +136,12 @@ __all__ = [
     "pattern_match",
     "project",
     "remainder",
-    "rename",
     "select",
     "sequence",
     "sources_of",
     "stream",
     "streams_of",
     "text_of",
-    "timer",
     "union",
     "window_join",
 ]

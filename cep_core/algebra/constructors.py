@@ -5,9 +5,7 @@ Those of SASE are in `cep_core.algebra.patterns`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
-from dataclasses import replace
 
 from cep_core.algebra import expressions as ex
 from cep_core.algebra import nodes
@@ -54,16 +52,6 @@ def project(
     known = [kind or other for kind, other in zip(kinds, others, strict=True)]
     schema = schema_of([name for name, _ in columns], known, span)
     return nodes.Project(source, tuple(made), schema)
-
-
-def rename(
-    source: nodes.Node, names: Mapping[str, str], span: Extent | None = None
-) -> nodes.Project:
-    """Return ρ over a source: attributes by their new names."""
-    columns = [
-        (names.get(name, name), ex.Column(2, i)) for i, name in enumerate(source.schema.names)
-    ]
-    return project(source, columns, span=span)
 
 
 def union(left: nodes.Node, right: nodes.Node, span: Extent | None = None) -> nodes.Union:
@@ -162,56 +150,24 @@ def window_join(
     return nodes.WindowJoin(left, right, predicate, window, schema)
 
 
-def absence(
-    left: nodes.Node,
-    right: nodes.Node,
-    predicate: ex.Expression,
-    window: ex.Expression,
-    functions: Functions = ex.FUNCTIONS,
-) -> nodes.Absence:
-    """Return NOT FOLLOWED BY of two streams: rows of the left."""
-    require_window(window, functions)
-    predicate = require(predicate, pair_types(left, right), functions)
-    return nodes.Absence(left, right, predicate, window, False, left.schema)
-
-
-def timer(
-    left: nodes.Node,
-    right: nodes.Node,
-    predicate: ex.Expression,
-    time: ex.Expression,
-    functions: Functions = ex.FUNCTIONS,
-) -> nodes.Absence:
-    """Return E@time: a moment so long after each left row that no right row has ended."""
-    return replace(absence(left, right, predicate, time, functions), moment=True)
-
-
 def outer_join(
     left: nodes.Node,
     right: nodes.Node,
     predicate: ex.Expression,
-    bounds: tuple[ex.Expression, ex.Expression],
-    alone: tuple[bool, bool],
+    bounds: tuple[ex.Expression | None, ex.Expression],
+    alone: tuple[bool, bool] = (True, False),
     functions: Functions = ex.FUNCTIONS,
+    *,
+    paired: bool = True,
+    moment: bool = False,
 ) -> nodes.OuterJoin:
-    """Return JOIN .. ELSE of two streams: pairs, and rows of the sides that come alone."""
+    """Return pairs of two streams, unless they are not asked for, and rows that come alone."""
     lower, upper = bounds
+    if alone != (True, False) if lower is None else moment or not paired:
+        raise AlgebraError("pairs without a lower bound, and they alone, may have left rows only")
     for bound in bounds:
-        require_window(bound, functions)
+        if bound is not None:
+            require_window(bound, functions)
     predicate = require(predicate, pair_types(left, right), functions)
-    schema = paired_schema(left.schema, right.schema, None)
-    return nodes.OuterJoin(left, right, predicate, lower, upper, alone, schema)
-
-
-def alternative(
-    left: nodes.Node,
-    right: nodes.Node,
-    predicate: ex.Expression,
-    window: ex.Expression,
-    functions: Functions = ex.FUNCTIONS,
-    span: Extent | None = None,
-) -> nodes.Absence:
-    """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
-    silent = absence(left, right, predicate, window, functions)
-    schema = paired_schema(left.schema, right.schema, span)
-    return replace(silent, otherwise=True, schema=schema)
+    schema = paired_schema(left.schema, right.schema, None) if paired else left.schema
+    return nodes.OuterJoin(left, right, predicate, lower, upper, alone, paired, moment, schema)

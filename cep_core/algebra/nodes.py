@@ -134,39 +134,25 @@ class WindowJoin:
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
-    """NOT FOLLOWED BY: left rows that no right row answers in time.
-
-    A right row b answers a left row a iff a.t1 < b.t0, b.t1 - a.t1 <= w and the predicate (a as
-    side 1, b as side 2) holds.  The result has the left row's values and spans [a.t0, a.t1 + w].
-    With ``otherwise`` it is FOLLOWED BY .. ELSE: every answering pair, and those left rows, with
-    nulls for the right row's values.  As a ``moment`` it is E@w of NEXT CEP: what is put out has no
-    duration, it is the moment a.t1 + w (section 3.4).
-    """
-
-    left: Node
-    right: Node
-    predicate: Expression
-    window: Expression
-    otherwise: bool
-    schema: Schema
-    moment: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class OuterJoin:
     """JOIN .. ELSE: pairs with lower <= b.t1 - a.t1 <= upper and the predicate, and rows without.
 
     A row without a partner comes alone where its side, left or right, is in ``alone``, with nulls
     for the other one: a spans [a.t0, a.t1 + max(upper, 0)], b [b.t0, b.t1 - min(lower, 0)].
+    Without ``lower`` it is FOLLOWED BY .. ELSE: b begins after a has ended, a.t1 < b.t0, and only
+    left rows come alone.  If it is not ``paired`` it is NOT FOLLOWED BY: those left rows with their
+    own values.  As a ``moment`` it is E@w of NEXT CEP: what comes alone has no duration, it is the
+    moment a.t1 + upper (section 3.4).
     """
 
     left: Node
     right: Node
     predicate: Expression
-    lower: Expression
+    lower: Expression | None
     upper: Expression
     alone: tuple[bool, bool]
+    paired: bool
+    moment: bool
     schema: Schema
 
 
@@ -245,7 +231,6 @@ Node: TypeAlias = (
     | Iterate
     | GroupAggregate
     | WindowJoin
-    | Absence
     | OuterJoin
     | PatternMatch
 )

@@ -150,13 +150,14 @@ def operator_in_words(node: Node, said: LiteralValues) -> str:
             return f"{_aggregates(node, say)} {over}"
         case algebra.WindowJoin(_, _, predicate, window):
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
-        case algebra.Absence(_, _, predicate, window, otherwise):
+        case algebra.OuterJoin(_, _, predicate, None, upper):
             if node.moment:
                 ends = "" if predicate == ex.FALSE else " " + _braced("\\", say(predicate))
-                return f"@{{{say.duration(window)}}}{ends}"
-            condition = f"{{{say(predicate)}, {say.duration(window)}}}"
-            return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
+                return f"@{{{say.duration(upper)}}}{ends}"
+            condition = f"{{{say(predicate)}, {say.duration(upper)}}}"
+            return f"FOLLOWED BY{condition} ELSE" if node.paired else f"NOT FOLLOWED BY{condition}"
         case algebra.OuterJoin(_, _, predicate, lower, upper, alone):
+            assert lower is not None
             bounds = f"{say.duration(lower)} TO {say.duration(upper)}"
             side = {(True, False): " LEFT", (False, True): " RIGHT"}.get(alone, "")
             return f"JOIN{{{say(predicate)}, {bounds}}} ELSE{side}"

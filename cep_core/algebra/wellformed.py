@@ -97,11 +97,12 @@ def _remade(node: Node, functions: Functions) -> Node:
             return replace(made, schema=Schema(names, made.schema.types))
         case algebra.WindowJoin(left, right, predicate, window):
             return algebra.window_join(left, right, predicate, window, functions)
-        case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
-            make = algebra.alternative if otherwise else algebra.absence
-            return replace(make(left, right, predicate, window, functions), moment=moment)
-        case algebra.OuterJoin(left, right, predicate, lower, upper, alone):
-            return algebra.outer_join(left, right, predicate, (lower, upper), alone, functions)
+        case algebra.OuterJoin(left, right, predicate, lower, upper, alone, paired, moment):
+            return algebra.outer_join(
+                *(left, right, predicate, (lower, upper), alone, functions),
+                paired=paired,
+                moment=moment,
+            )
         case algebra.PatternMatch():
             return algebra.pattern_match(
                 *(node.inputs, node.components, node.tree, node.parts, names),

@@ -156,8 +156,6 @@ class _Writer:
             case algebra.WindowJoin():
                 define = self._predicate(node.predicate, True)
                 window = self._window(node.window, 0)
-            case algebra.Absence():
-                define = self._absence(node)
             case algebra.OuterJoin():
                 define = self._outer(node)
             case algebra.PatternMatch():
@@ -166,9 +164,9 @@ class _Writer:
                 guarded = absent or node.rules.policy != "none"
             case _:
                 assert_never(node)
-        self.steps.append(
-            PlanStep(_KINDS[type(node)], inputs, define, len(node.schema), window, guarded)
-        )
+        follows = isinstance(node, algebra.OuterJoin) and node.lower is None
+        kind = "absence" if follows else _KINDS[type(node)]
+        self.steps.append(PlanStep(kind, inputs, define, len(node.schema), window, guarded))
         self.nodes.append(node)
         return len(self.steps) - 1
 
@@ -208,13 +206,11 @@ class _Writer:
         counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
         return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
 
-    def _absence(self, node: algebra.Absence) -> Define:
-        filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
-        pairs, moment = node.otherwise, node.moment
-        return lambda p: OuterPairs(filter(p), 1, window(p), (True, False), pairs, True, moment)
-
     def _outer(self, node: algebra.OuterJoin) -> Define:
         filter, alone = self._predicate(node.predicate, True), node.alone
+        if node.lower is None:
+            window, paired, moment = self._window(node.upper, 1), node.paired, node.moment
+            return lambda p: OuterPairs(filter(p), 1, window(p), alone, paired, True, moment)
         lower, upper = (self._shapes.constant(one) for one in (node.lower, node.upper))
         return lambda p: OuterPairs(filter(p), lower(p), upper(p), alone)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from cep_core.algebra import Absence, Absent, GroupAggregate, Iterate, Node, PatternMatch
+from cep_core.algebra import Absent, GroupAggregate, Iterate, Node, OuterJoin, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.text import LiteralValues, counted, operator_in_words
@@ -60,12 +60,11 @@ def in_words(
 
 def _edges(node: Node, kind: str) -> Iterable[str]:
     """Return the names of the edge rules that say what an operator means in time."""
-    if isinstance(node, Absence) and node.moment:
-        return ("@",)
     if isinstance(node, Iterate) and node.longest:
         return ("LONGEST FOLD",)
-    if isinstance(node, Absence):
-        return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
+    if isinstance(node, OuterJoin) and node.lower is None:
+        alone = "@" if node.moment else "NOT FOLLOWED BY"
+        return ("FOLLOWED BY", "ELSE") if node.paired else (alone,)
     if isinstance(node, GroupAggregate):
         return ("AT INSTANT",) if node.window is None else ("WINDOW",)
     trees = trees_in(node.tree) if isinstance(node, PatternMatch) else ()

@@ -117,7 +117,7 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
-        case algebra.Absence() | algebra.OuterJoin():
+        case algebra.OuterJoin():
             return (node.left, node.right)
         case algebra.PatternMatch():
             return node.inputs
@@ -150,7 +150,7 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _timed(_window_aggregate(node, world), world)
         case algebra.WindowJoin():
             return _window_join(node, world)
-        case algebra.Absence():
+        case algebra.OuterJoin(lower=None):
             return _timed(_absence(node, world), world)
         case algebra.OuterJoin():
             return _timed(_outer_join(node, world), world)
@@ -332,14 +332,14 @@ def _window_join(node: algebra.WindowJoin, world: World) -> list[Seen]:
     return found
 
 
-def _absence(node: algebra.Absence, world: World) -> list[Row]:
+def _absence(node: algebra.OuterJoin, world: World) -> list[Row]:
     """NOT FOLLOWED BY: each left row without an answer, over the time in which it had none.
 
     Otherwise all pairs of a left row and an answer, and those left rows with nulls.
     """
     lefts, rights = _in_order(node, world)
-    window = value(node.window, None, (0, 0, 0), world)
-    nulls = (None,) * len(node.right.schema) if node.otherwise else ()
+    window = value(node.upper, None, (0, 0, 0), world)
+    nulls = (None,) * len(node.right.schema) if node.paired else ()
     found: list[Row] = []
     for a in lefts:
         soon = [b for b in rights if a[1] < b[0] and b[1] - a[1] <= window]
@@ -347,7 +347,7 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
         if not answers:
             end = a[1] + window
             found.append((end if node.moment else a[0], end, a[2], *a[VALUES:], *nulls))
-        elif node.otherwise:
+        elif node.paired:
             found += [(*_span(a, b), *a[VALUES:], *b[VALUES:]) for b in answers]
     return found
 
@@ -355,6 +355,7 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
 def _outer_join(node: algebra.OuterJoin, world: World) -> list[Row]:
     """JOIN .. ELSE: the pairs within the bounds, and rows of a side that are in none of them."""
     lefts, rights = _in_order(node, world)
+    assert node.lower is not None
     lower, upper = (value(one, None, (0, 0, 0), world) for one in (node.lower, node.upper))
     pairs = [
         (a, b)
@@ -439,13 +440,11 @@ _ORDERED = (
     algebra.Sequence,
     algebra.Iterate,
     algebra.GroupAggregate,
-    algebra.Absence,
     algebra.OuterJoin,
     algebra.PatternMatch,
 )
 _FORGETTING = (
     algebra.GroupAggregate,
-    algebra.Absence,
     algebra.OuterJoin,
 )
 

@@ -42,6 +42,7 @@ from cep_core.algebra.text import LiteralValues, operator_in_words
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
+from tests.cep_core.absences import absence, alternative, timer
 
 T = TypeVar("T")
 Types: TypeAlias = Mapping[int, Sequence[type]]
@@ -445,11 +446,11 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
         return algebra.outer_join(left, right, predicate, bounds, alone)
     if choose.often(2):
         predicate = condition(choose, schemas.pair_types(left, right))
-        make = algebra.timer if choose.seldom(2) else algebra.absence
+        make = timer if choose.seldom(2) else absence
         return make(left, right, predicate, window)
     left, right = distinct(left, right)
     predicate = condition(choose, schemas.pair_types(left, right))
-    return algebra.alternative(left, right, predicate, window)
+    return alternative(left, right, predicate, window)
 
 
 def scanned(choose: Choice, sources: Sequence[Node]) -> Node:
@@ -508,8 +509,8 @@ def distinct(left: Node, right: Node) -> tuple[Node, Node]:
 
 def renamed(source: Node, prefix: str) -> Node:
     """Return a source with new names."""
-    return algebra.rename(
-        source, {name: f"{prefix}{i}" for i, name in enumerate(source.schema.names)}
+    return algebra.project(
+        source, [(f"{prefix}{i}", Column(2, i)) for i in range(len(source.schema))]
     )
 
 
@@ -675,13 +676,14 @@ def otherwise(choose: Choice, source: Node) -> Node:
             if choose.often(2):
                 return replace(source, filter=condition(choose, types, 1))
             return replace(source, rebind=condition(choose, types, 1))
-        case algebra.Sequence() | algebra.WindowJoin() | algebra.Absence():
-            if not isinstance(source, algebra.Sequence) and choose.often(2):
+        case algebra.OuterJoin(lower=lower) if lower is not None or choose.often(2):
+            least = 1 if lower is None else -2
+            return replace(source, upper=Constant(choose.number(least, least + 6)))
+        case algebra.Sequence() | algebra.WindowJoin() | algebra.OuterJoin():
+            if isinstance(source, algebra.WindowJoin) and choose.often(2):
                 return replace(source, window=Constant(choose.number(1, 6)))
             predicate = condition(choose, schemas.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
-        case algebra.OuterJoin():
-            return replace(source, upper=Constant(choose.number(-2, 5)))
         case algebra.GroupAggregate():
             if source.window is None or choose.often(2):
                 return source

@@ -30,6 +30,7 @@ from cep_core.errors import (
 )
 from cep_core.events import Event, Match, Schema
 from cep_core.state.snapshot import VERSION
+from tests.cep_core.absences import absence, alternative
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)
@@ -116,8 +117,8 @@ ALERT, REPLY = al.select(STREAM, named("alert")), al.select(STREAM, named("reply
 
 def test_an_absence_in_words() -> None:
     core = engine()
-    core.register("silent", al.absence(STREAM, STREAM, SAME_NAME, Constant(3)))
-    core.register("answered", al.alternative(STREAM, STREAM, SAME_NAME, Constant(3)))
+    core.register("silent", absence(STREAM, STREAM, SAME_NAME, Constant(3)))
+    core.register("answered", alternative(STREAM, STREAM, SAME_NAME, Constant(3)))
     assert core.explain("silent").splitlines()[1:] == [
         "  absence#1.0  NOT FOLLOWED BY{$1.Name = $2.Name, 3 s}",
         "      reads Stock, Stock; used by this query only",
@@ -132,7 +133,7 @@ def test_an_absence_in_words() -> None:
     with pytest.raises(AlgebraError, match="Absence is not part of an automaton"):
         core.export("silent")
     with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
-        core.register("never", al.absence(STREAM, STREAM, TRUE, Constant(0)))
+        core.register("never", absence(STREAM, STREAM, TRUE, Constant(0)))
 
 
 # -- what is refused, what is reported -----------------------------------------------------

@@ -20,6 +20,7 @@ from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, alg
 from cep_core.algebra import Node
 from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, walk
 from cep_core.plan.plan import Builder
+from tests.cep_core.absences import absence, alternative
 from tests.cep_core.reference import Input, results, sources
 from tests.cep_core.strategies import (
     Advance,
@@ -31,6 +32,7 @@ from tests.cep_core.strategies import (
     Step,
     Unregister,
     programs,
+    renamed,
 )
 from tests.examples import MORE, demand
 
@@ -199,10 +201,10 @@ def features(program: Program) -> set[str]:
                 if isinstance(node, algebra.Stream) and node.name.startswith("P"):
                     found.add("published")
                 found.add(type(node).__name__)
-                if isinstance(node, algebra.Absence) and node.otherwise:
-                    found.add("otherwise")
-                if isinstance(node, algebra.Absence) and node.moment:
-                    found.add("moment")
+                if isinstance(node, algebra.OuterJoin) and node.lower is None:
+                    found.add(
+                        "moment" if node.moment else "otherwise" if node.paired else "Absence"
+                    )
                 if isinstance(node, algebra.GroupAggregate) and node.window is not None:
                     found.add("windowed")
                 if isinstance(node, algebra.Sequence) and node.rank is not None:
@@ -323,18 +325,18 @@ def edges(lateness: int) -> Program:
     All are registered twice, restored, and half of them removed.
     """
     stream = algebra.stream("A", Schema(("n", "s"), (int, str)))
-    later = algebra.rename(stream, {"n": "m", "s": "u"})
+    later = renamed(stream, "m")
     same, less = (Compare(sign, Column(1, 0), Column(2, 0)) for sign in ("=", "<"))
     one = algebra.select(stream, Compare("=", Column(2, 0), Constant(1)))
-    silent = algebra.absence(one, stream, same, Constant(3))
+    silent = absence(one, stream, same, Constant(3))
     count = (("c", algebra.Aggregate("COUNT", None)),)
     nodes: list[Node] = [
         *(algebra.sequence(stream, later, predicate) for predicate in (TRUE, same, less)),
         *(algebra.iterate(stream, stream, predicate, TRUE, ()) for predicate in (same, less)),
         *(algebra.window_join(stream, later, same, Constant(window)) for window in (1, 3)),
-        *(algebra.absence(one, stream, same, Constant(window)) for window in (1, 3)),
-        *(algebra.alternative(stream, later, same, Constant(window)) for window in (1, 3)),
-        algebra.absence(stream, silent, TRUE, Constant(4)),
+        *(absence(one, stream, same, Constant(window)) for window in (1, 3)),
+        *(alternative(stream, later, same, Constant(window)) for window in (1, 3)),
+        absence(stream, silent, TRUE, Constant(4)),
         algebra.group_aggregate(stream, (), count, Constant(3)),
         algebra.group_aggregate(algebra.union(stream, silent), (), count),
     ]
@@ -366,7 +368,7 @@ def test_the_edges_of_all_windows_agree(lateness: int, name: str) -> None:
 def test_absences_of_two_registrations() -> None:
     """An answer may come before both its query and the row that it answers."""
     stream = algebra.stream("A", Schema(("n", "s"), (int, str)))
-    query = algebra.absence(stream, stream, Compare("=", Column(1, 0), Column(2, 0)), Constant(3))
+    query = absence(stream, stream, Compare("=", Column(1, 0), Column(2, 0)), Constant(3))
     answer, row = (Push((Event("A", (1, "x"), time),)) for time in (2, 1))
     steps = (Register("q1", query), answer, Register("q2", query), row)
     program = Program((Declared("A", stream.schema, 4),), steps)

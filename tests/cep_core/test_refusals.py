@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import AlgebraError, CepError
 from cep_core.events import Event, Schema
+from tests.cep_core.absences import absence
 from tests.cep_core.engines import engine_of
 
 NUMBERS = Schema(("x", "y"), (int, int))
@@ -136,7 +138,9 @@ PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
         (al.WindowJoin(S, S, TRUE, Column(2, 0), PAIR), "a window is a constant"),
         (al.WindowJoin(S, S, TRUE, Constant(1.5), PAIR), "a whole number of ticks, not a float"),
         (al.WindowJoin(S, S, TRUE, Constant(True), PAIR), "a whole number of ticks, not a bool"),
-        (al.Absence(S, S, TRUE, Constant(None), False, NUMBERS), "ticks, not null"),
+        (replace(absence(S, S, TRUE, Constant(1)), upper=Constant(None)), "ticks, not null"),
+        (replace(absence(S, S, TRUE, Constant(1)), alone=(True, True)), "left rows only"),
+        (replace(absence(S, S, TRUE, Constant(1)), lower=Constant(0)), "left rows only"),
         (al.GroupAggregate(S, (9,), (COUNT,), Constant(1), NUMBERS), "no column 9"),
         (al.GroupAggregate(S, (0,), (COUNT,), Column(1, 0), NUMBERS), "a window is a constant"),
         (
@@ -276,7 +280,7 @@ def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.Monkey
     core = engine()
     core.register("count", al.group_aggregate(S, (), (("n", COUNT),)))
     core.register("next", al.sequence(S, S))
-    core.register("silent", al.absence(S, al.select(S, above(99)), TRUE, Constant(1)))
+    core.register("silent", absence(S, al.select(S, above(99)), TRUE, Constant(1)))
     core.push([Event("S", (n, 0), 1) for n in range(3)])
 
     def fails(*arguments: Any) -> Any:
@@ -330,7 +334,7 @@ def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
 @pytest.mark.parametrize("to", [2**62, 2**63, 1.5, float("inf"), True, "5", None])
 def test_a_clock_that_cannot_be_set(to: Any) -> None:
     core = engine()
-    core.register("last", al.absence(S, S, TRUE, Constant(1 << 62)))
+    core.register("last", absence(S, S, TRUE, Constant(1 << 62)))
     core.push([Event("S", (1, 1), 1)])
     with pytest.raises(CepError, match="an int below 2"):
         core.advance(to)

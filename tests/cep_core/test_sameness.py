@@ -23,6 +23,7 @@ from cep_core.algebra.expressions import (
 from cep_core.dataflow.predicates import normal_form
 from cep_core.errors import SnapshotError
 from cep_core.events import Event, Schema
+from tests.cep_core.absences import absence
 from tests.cep_core.engines import engine_of
 
 ANY = Schema(("a", "n"), (float, int))
@@ -130,7 +131,7 @@ def test_nothing_equals_null_in_a_state(value: Any, indexed: bool, two: bool) ->
     parts = (Compare("=", Column(2, 0), Constant(value)), Compare("=", Column(2, 1), Constant(1)))
     predicate = And(parts) if two else parts[0]
     core.register("next", al.sequence(S, S, predicate))
-    core.register("silent", al.absence(S, S, predicate, Constant(1)))
+    core.register("silent", absence(S, S, predicate, Constant(1)))
     out = core.push([Event("S", (value, 1), t) for t in (1, 2)]) + core.close()
     assert [(m.query, m.event.t1) for m in out] == [("silent", 2), ("silent", 3)]
 
@@ -141,7 +142,7 @@ def test_absences_over_the_streams_of_a_channel_share_by_their_right_side() -> N
         core.stream(name, ANY)
     for right in ("R1", "R2"):
         for left in ("L1", "L2"):
-            node = al.absence(al.stream(left, ANY), al.stream(right, ANY), TRUE, Constant(1))
+            node = absence(al.stream(left, ANY), al.stream(right, ANY), TRUE, Constant(1))
             core.register(f"{left} {right}", node)
     assert core.stats()["mops"] == 2
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from cep_core import Schema
-from cep_core.algebra import Absence, Iterate, Node, OuterJoin, Select, Stream
+from cep_core.algebra import Iterate, Node, OuterJoin, Select, Stream
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Column, Expression, Function, RowSide
@@ -125,27 +125,20 @@ class _Writer:
 
     def absent(self, form: AbsenceForm) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY or JOIN ... ELSE."""
-        if not form.relation.operator.follows:
-            return self._outer(form)
-        conditions = *self._in_time(form.relation), *self._conjuncts(form.predicate)
-        holds = _all([*conditions, *self._apart(0)])
-        otherwise, length = form.otherwise, self._lowering.literal(form.window, int)
+        relation, number = form.relation, self._lowering.literal
+        conditions = list(self._conjuncts(form.predicate))
+        if relation.operator.follows:
+            conditions = [*self._in_time(relation), *conditions, *self._apart(0)]
+            lower, upper = None, number(form.window, int)
+        else:  # without an order between them both rows may be of one document
+            conditions.append(self._differ(0))
+            lower, upper = number(relation.lower, int), number(relation.upper, int)
         left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
-        schema = self._paired() if otherwise else self._left.schema
-        node = Absence(left, right, holds, length, otherwise, schema)
-        return self._made(node, (0, len(self._left.schema)) if otherwise else (0,), ())
-
-    def _outer(self, form: AbsenceForm) -> Timing:
-        relation = form.relation
-        # Without an order between them both rows may be of one document.
-        conditions = [*self._conjuncts(form.predicate), self._differ(0)]
-        lower, upper = (
-            self._lowering.literal(one, int) for one in (relation.lower, relation.upper)
-        )
-        left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
-        schema = self._paired()
-        node = OuterJoin(left, right, _all(conditions), lower, upper, form.alone, schema)
-        return self._made(node, (0, len(self._left.schema)), ())
+        paired = form.otherwise
+        schema = self._paired() if paired else self._left.schema
+        times = lower, upper, form.alone
+        node = OuterJoin(left, right, _all(conditions), *times, paired, False, schema)
+        return self._made(node, (0, len(self._left.schema)) if paired else (0,), ())
 
     def folded(self, form: FoldForm) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""

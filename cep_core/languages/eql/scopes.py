@@ -93,7 +93,10 @@ class Scopes:
             other = reduce(algebra.union, [row for row, _ in made])
             found = [condition for _, condition in made]
             predicate = found[0] if len(found) == 1 else ex.Or(tuple(found))
-        return algebra.timer(node, other, predicate, group.time, self.functions)
+        bounds = None, group.time
+        return algebra.outer_join(
+            *(node, other, predicate, bounds), functions=self.functions, paired=False, moment=True
+        )
 
     def _guarding(
         self, guard: int, conditions: Sequence[ex.Expression], kinds: list[type], guards: list[int]
