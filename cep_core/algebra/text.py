@@ -152,7 +152,7 @@ def operator_in_words(node: Node, said: LiteralValues) -> str:
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
         case algebra.OuterJoin(_, _, predicate, None, upper):
             if node.moment:
-                ends = "" if predicate == ex.FALSE else " " + _braced("\\", say(predicate))
+                ends = "" if predicate == ex.FALSE else f" \\{{{say(predicate)}}}"
                 return f"@{{{say.duration(upper)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(upper)}}}"
             return f"FOLLOWED BY{condition} ELSE" if node.paired else f"NOT FOLLOWED BY{condition}"
@@ -165,10 +165,6 @@ def operator_in_words(node: Node, said: LiteralValues) -> str:
             return pattern_in_words(node, said)
         case _:
             assert_never(node)
-
-
-def _braced(operator: str, condition: str) -> str:
-    return f"{operator}{{{condition}}}"
 
 
 _ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "last": "[last]"}

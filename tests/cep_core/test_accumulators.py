@@ -62,7 +62,7 @@ DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(
 def test_sums_with_decimals_are_exact_and_have_no_error(function: str, numbers: list[Any]) -> None:
     total = Total()
     for number in [*numbers, BoundedDecimal("0.2")]:
-        total.enter(number)
+        total.enter(0, number, None)
     exact = sum(map(Fraction, numbers), Fraction("0.2"))
     if function == "AVG":
         exact /= len(numbers) + 1

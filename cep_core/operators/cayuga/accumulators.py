@@ -35,13 +35,13 @@ class Total:
         self.units = 0  # the sum of decimals, in units of 10**-18
         self.infinities = [0, 0]  # negative, positive
 
-    def enter(self, value: Any) -> None:
+    def enter(self, number: int, argument: Any, by: Any) -> None:
         """Add a value."""
-        self._change(value, 1)
+        self._change(argument, 1)
 
-    def leave(self, value: Any) -> None:
+    def leave(self, number: int, argument: Any) -> None:
         """Remove a value that was added."""
-        self._change(value, -1)
+        self._change(argument, -1)
 
     def _change(self, value: Any, sign: int) -> None:
         self.rows += sign
@@ -72,7 +72,7 @@ class Best:
         self._largest = largest
         self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
 
-    def enter(self, number: int, by: Any, argument: Any) -> None:
+    def enter(self, number: int, argument: Any, by: Any) -> None:
         """Add a row, whose rank is ``by`` and whose result is the argument."""
         if by is None or by != by:
             return
@@ -88,7 +88,7 @@ class Best:
             self.queue.pop()
         self.queue.append((number, by, argument))
 
-    def leave(self, number: int) -> None:
+    def leave(self, number: int, argument: Any) -> None:
         """Remove the oldest row."""
         if self.queue and self.queue[0][0] == number:
             self.queue.popleft()

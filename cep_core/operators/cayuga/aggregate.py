@@ -20,8 +20,6 @@ from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SavedRow
 from cep_core.dataflow.predicates import BoundColumns
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.accumulators import (
-    Best,
-    Total,
     WindowAccumulator,
     accumulator,
     result,
@@ -61,20 +59,13 @@ class Fragment:
         """Consume a row."""
         self.rows.append((number, row, inputs))
         for place, held in enumerate(self.accumulators):
-            argument, by = inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1]
-            if isinstance(held, Total):
-                held.enter(argument)
-            else:
-                held.enter(number, by, argument)
+            held.enter(number, inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1])
 
     def leave(self) -> None:
         """Remove the oldest row."""
         number, _, inputs = self.rows.popleft()
         for place, held in enumerate(self.accumulators):
-            if isinstance(held, Best):
-                held.leave(number)
-            else:
-                held.leave(inputs[VALUES + 2 * place])
+            held.leave(number, inputs[VALUES + 2 * place])
 
 
 Fragments: TypeAlias = dict[Members, Fragment]  # of a group
