@@ -130,7 +130,7 @@ def test_an_absence_in_words() -> None:
     lines = core.explain("answered").splitlines()
     assert lines[1] == "  absence#2.0  FOLLOWED BY{$1.Name = $2.Name, 3 s} ELSE"
     assert [line.split(":")[0].strip() for line in lines[-2:]] == ["FOLLOWED BY", "ELSE"]
-    with pytest.raises(AlgebraError, match="Absence is not part of an automaton"):
+    with pytest.raises(AlgebraError, match="OuterJoin is not part of an automaton"):
         core.export("silent")
     with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
         core.register("never", absence(STREAM, STREAM, TRUE, Constant(0)))
