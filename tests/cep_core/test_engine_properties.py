@@ -373,3 +373,17 @@ def test_absences_of_two_registrations() -> None:
     steps = (Register("q1", query), answer, Register("q2", query), row)
     program = Program((Declared("A", stream.schema, 4),), steps)
     assert outputs(program) == expected(program)
+
+
+@pytest.mark.parametrize("alone", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("lower", [-2, 0, 1])
+def test_an_operator_that_is_gone_takes_no_rows(lower: int, alone: tuple[bool, bool]) -> None:
+    """The index of right rows is shared, and has forgotten an operator that is gone."""
+    stream = algebra.stream("A", Schema(("n", "s"), (int, str)))
+    bounds = [(Constant(lower), Constant(upper)) for upper in (1, 2)]
+    nodes = [algebra.outer_join(stream, renamed(stream, "m"), TRUE, one, alone) for one in bounds]
+    registered = [Register(f"q{number}", node) for number, node in enumerate(nodes)]
+    pushed = [Push((Event("A", (time, "x"), time),)) for time in (0, 0, 1, 2, 3)]
+    steps = (*registered, *pushed[:3], Unregister("q1"), *pushed[3:], Advance(9))
+    program = Program((Declared("A", stream.schema, 0),), steps)
+    assert outputs(program) == expected(program)

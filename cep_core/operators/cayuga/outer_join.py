@@ -115,7 +115,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
 
     def _attend(self) -> None:
         """Listen to right rows while some left row or a later one may be their partner."""
-        listens = self._kept[_LEFT] or self._keeps[_RIGHT]
+        listens = self.operators and (self._kept[_LEFT] or self._keeps[_RIGHT])
         (self.active.activate if listens else self.active.deactivate)(self)
 
     @property
