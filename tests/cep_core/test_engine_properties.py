@@ -384,6 +384,6 @@ def test_an_operator_that_is_gone_takes_no_rows(lower: int, alone: tuple[bool, b
     nodes = [algebra.outer_join(stream, renamed(stream, "m"), TRUE, one, alone) for one in bounds]
     registered = [Register(f"q{number}", node) for number, node in enumerate(nodes)]
     pushed = [Push((Event("A", (time, "x"), time),)) for time in (0, 0, 1, 2, 3)]
-    steps = (*registered, *pushed[:3], Unregister("q1"), *pushed[3:], Advance(9))
+    steps: tuple[Step, ...] = (*registered, *pushed[:3], Unregister("q1"), *pushed[3:], Advance(9))
     program = Program((Declared("A", stream.schema, 0),), steps)
     assert outputs(program) == expected(program)
