@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
+from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, Time, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch, Rules
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Loop, One, PatternTree, Unordered, trees_in
@@ -15,6 +15,11 @@ from cep_core.errors import AlgebraError, Extent, TypeFault
 
 _TIMES = ("start", "first_end", "end", "current_end", "previous_end")
 _OF_ONE = ("value", "COUNT", "start", "first_end", "end")
+
+_MEANINGLESS = (
+    (Duration, "DUR", "WITHIN bounds its duration"),
+    (Time, "the time of a row", "parts have the times of their components"),
+)
 
 
 def pattern_match(
@@ -41,13 +46,10 @@ def pattern_match(
     predicate = require(predicate, {2: kinds}, functions)
     tests = require(rules.tests, {2: kinds}, functions)
     for condition in (predicate, tests):
-        if any(isinstance(one, Duration) for one in walk(condition)):
-            raise AlgebraError(
-                "DUR has no meaning in a pattern",
-                hint="WITHIN bounds its duration",
-                span=condition.span,
-                kind=TypeFault,
-            )
+        for kind, name, hint in _MEANINGLESS:
+            if any(isinstance(part, kind) for part in walk(condition)):
+                message = f"{name} has no meaning in a pattern"
+                raise AlgebraError(message, hint=hint, span=condition.span, kind=TypeFault)
     for one in (*rules.spans, *([] if rules.window is None else [rules.window])):
         require_window(one, functions)
     if rules.policy in ("to first", "to last"):

@@ -466,7 +466,7 @@ def scanned(choose: Choice, sources: Sequence[Node]) -> Node:
         parts += [algebra.Part(number, "value", index) for index in range(kept)]
         parts += [algebra.Part(number, "start"), algebra.Part(number, "end")]
     types = part_types(parts, components, inputs)
-    predicate = without_duration(condition(choose, {2: types}))
+    predicate = without_times(condition(choose, {2: types}))
     for kind in (int, str):
         first = [j for j, part in enumerate(parts) if part.role == "value" and types[j] is kind]
         by_component = {parts[j].component: j for j in reversed(first)}
@@ -493,9 +493,11 @@ def part_types(
     ]
 
 
-def without_duration(predicate: Expression) -> Expression:
-    """Return a predicate without DUR, which has no meaning in a sequence."""
-    return rewrite(predicate, lambda part: Constant(2) if isinstance(part, Duration) else part)
+def without_times(predicate: Expression) -> Expression:
+    """Return a predicate without DUR and times of rows, which have no meaning in a pattern."""
+    return rewrite(
+        predicate, lambda part: Constant(2) if isinstance(part, Duration | Time) else part
+    )
 
 
 def distinct(left: Node, right: Node) -> tuple[Node, Node]:
@@ -693,7 +695,7 @@ def otherwise(choose: Choice, source: Node) -> Node:
                 window = Constant(choose.number(1, 12))
                 return replace(source, rules=replace(source.rules, window=window))
             kinds = part_types(source.parts, source.components, source.inputs)
-            extra = without_duration(condition(choose, {2: kinds}, 1))
+            extra = without_times(condition(choose, {2: kinds}, 1))
             return replace(source, predicate=And((source.predicate, extra)))
         case algebra.Stream():
             return source

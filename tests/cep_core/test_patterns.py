@@ -9,7 +9,7 @@ import pytest
 
 from cep_core import Engine, Event, algebra
 from cep_core.algebra import Absent, Chain, Component, One, Part, Rules
-from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration
+from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration, Time
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
 
@@ -55,6 +55,10 @@ def pattern(window: Any = 5, **changed: Any) -> algebra.PatternMatch:
         ({"rules": Rules(Column(2, 0))}, "a window is a constant"),
         ({"predicate": Compare("<", Column(2, 0), Column(2, 9))}, "side 2 has no column 9 here"),
         ({"predicate": Compare("<", Duration(), Constant(3))}, "DUR has no meaning in a pattern"),
+        (
+            {"predicate": Compare("<", Time(2, "begin"), Constant(3))},
+            "the time of a row has no meaning in a pattern",
+        ),
     ],
 )
 def test_what_is_no_pattern(changed: dict[str, Any], message: str) -> None:
