@@ -438,7 +438,7 @@ def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
         kinds = (int, float, BoundedDecimal) if kind is float else kind
 
         def called(*arguments: Any) -> Any:
-            if any(one is None for one in arguments):
+            if any(argument is None for argument in arguments):
                 return None
             result = call(*arguments)
             if result is not None and not isinstance(result, kinds):

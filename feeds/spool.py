@@ -271,11 +271,11 @@ class Spool:
             self._close_file()  # whose segments have consecutive numbers
             end = max(known, self.latest(), other.latest())
             for first, last in _holes(0, self._present(0, end), (), end):
-                for one in other.extracts(first - 1, last):
-                    with one.path.open("rb") as file:
-                        file.seek(one.begin)
-                        content = file.read(one.end - one.begin)
-                    self._replace(one.name, [one.header, content], durable=True)
+                for extract in other.extracts(first - 1, last):
+                    with extract.path.open("rb") as file:
+                        file.seek(extract.begin)
+                        content = file.read(extract.end - extract.begin)
+                    self._replace(extract.name, [extract.header, content], durable=True)
             self._point_to(end, durable=True)
             self._next = end + 1
 

@@ -319,7 +319,7 @@ def _entry(path: Path, head: bytes, at: int) -> Segment | None:
     if zlib.crc32(zeros) != int(found[6], 16) or abs(int(found[3])) >= 1 << 63:
         return None
     body = at + size
-    number, rows, arrived, length = (int(one) for one in found.groups()[:4])
+    number, rows, arrived, length = (int(group) for group in found.groups()[:4])
     return Segment(path, number, rows, arrived, at, body, body + length, int(found[5], 16))
 
 

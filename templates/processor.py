@@ -112,7 +112,7 @@ class Processor:
         if len(elsewhere):  # the batch may have some of their pairs, which others have, too
             here = ~among(found["qid"].to_numpy().astype(np.int64), elsewhere)
             found = found.filter(pa.array(here))
-            cuts = [one for one in cuts if self._registry.lead(one.qid) == UNDESIGNATED]
+            cuts = [cut for cut in cuts if self._registry.lead(cut.qid) == UNDESIGNATED]
         return JoinedBatch(found, cuts, stored)
 
     def _looks_back(self, times: pa.Table) -> bool:

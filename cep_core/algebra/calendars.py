@@ -157,7 +157,7 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
 
     Raises AlgebraError with the place of what is wrong.
     """
-    fields = [(one[0].upper(), one.span()) for one in re.finditer(r"\S+", text)]
+    fields = [(match[0].upper(), match.span()) for match in re.finditer(r"\S+", text)]
     whole = Extent(text_at, text_at + max(1, len(text)))
     if len(fields) == 1 and _moment(fields[0][0]) is not None:
         return _single(fields[0][0], zone, whole, zone_at)

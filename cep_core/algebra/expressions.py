@@ -398,7 +398,7 @@ class _Literals:
                 return replace(node, items=tuple(self._beside(items, exact=False)))
             case Case(items):
                 values = iter(self._beside((*items[1::2], items[-1]), exact=False))
-                tests = (self.settled(one) for one in items[:-1:2])
+                tests = (self.settled(item) for item in items[:-1:2])
                 pairs = (part for test in tests for part in (test, next(values)))
                 return replace(node, items=(*pairs, next(values)))
             case _:
@@ -406,7 +406,7 @@ class _Literals:
 
     def _beside(self, parts: Sequence[Expression], *, exact: bool) -> list[Expression]:
         """Return operands; literals are decimals beside a decimal, if `exact` without a double."""
-        made = [one if _is_literal(one) else self.settled(one) for one in parts]
+        made = [part if _is_literal(part) else self.settled(part) for part in parts]
         if not any(map(_is_literal, parts)):
             return made  # no types: each comparison of two columns would ask for both
         kinds = [self._kind(one) for one in made if not _is_literal(one)]

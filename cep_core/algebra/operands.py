@@ -28,9 +28,9 @@ def _fields_of(tree: Any, kind: str) -> tuple[_Field, ...]:
     """Return the fields of a class with operands of a kind."""
     several, optional = f"tuple[{kind}, ...]", f"{kind} | None"
     return tuple(
-        _Field(one.name, one.type == several, one.type == optional)
-        for one in fields(tree)
-        if one.type in (kind, several, optional)
+        _Field(field.name, field.type == several, field.type == optional)
+        for field in fields(tree)
+        if field.type in (kind, several, optional)
     )
 
 

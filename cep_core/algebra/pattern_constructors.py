@@ -140,7 +140,7 @@ def _meets_an_edge(states: Sequence[PatternState]) -> bool:
     """Return True if something may be absent, for no time, where a pattern begins or ends."""
     begins = [move.passes for move in states[0].moves]
     ends = [absences for state in states for absences in state.ends]
-    return any(one.time is None for absences in (*begins, *ends) for one in absences)
+    return any(absence.time is None for absences in (*begins, *ends) for absence in absences)
 
 
 def _never_ends(state: PatternState) -> bool:

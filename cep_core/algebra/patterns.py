@@ -48,7 +48,7 @@ def conjuncts_of(predicate: ex.Expression) -> list[ex.Expression]:
 
 def conjunction(conditions: Iterable[ex.Expression]) -> ex.Expression:
     """Return the conjunction of conditions, at the place of the first; TRUE of none."""
-    found = [one for one in conditions if one != ex.TRUE]
+    found = [condition for condition in conditions if condition != ex.TRUE]
     if not found:
         return ex.TRUE
     return found[0] if len(found) == 1 else ex.And(tuple(found), span=found[0].span)

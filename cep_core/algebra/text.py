@@ -210,9 +210,9 @@ def _tree(node: algebra.PatternMatch, tree: PatternTree, said: LiteralValues) ->
             end = "" if until is None else f" until {read(until)}"
             return f"{_tree(node, inner, said)}{times}{' ' * bool(words)}{words}{end}"
         case algebra.Chain(parts):
-            return f"({', '.join(_tree(node, one, said) for one in parts)})"
+            return f"({', '.join(_tree(node, part, said) for part in parts)})"
         case algebra.Choice(parts):
-            return f"({' | '.join(_tree(node, one, said) for one in parts)})"
+            return f"({' | '.join(_tree(node, part, said) for part in parts)})"
         case algebra.Unordered(components, span):
             return f"({' AND '.join(map(read, components))}{lasting('within', span)})"
         case algebra.Absent(component, time=time):
@@ -255,9 +255,9 @@ def _iterate(node: algebra.Iterate, said: LiteralValues) -> str:
 
 def _aggregates(node: algebra.GroupAggregate, say: Words) -> str:
     texts = []
-    for one in node.aggregates:
-        arguments = [say(part) for part in (one.argument, one.by) if part is not None]
-        texts.append(f"{one.function}({', '.join(arguments) or '*'})")
+    for aggregate in node.aggregates:
+        arguments = [say(part) for part in (aggregate.argument, aggregate.by) if part is not None]
+        texts.append(f"{aggregate.function}({', '.join(arguments) or '*'})")
     groups = [node.source.schema.names[column] for column in node.group_by]
     return ", ".join(texts) + (f" GROUP BY {', '.join(groups)}" if groups else "")
 

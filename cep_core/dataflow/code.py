@@ -341,7 +341,7 @@ def _first(*values: Callable[[], Any]) -> Any:
 
 def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
     """Return every choice of items, one of each sequence."""
-    each = [tuple(one) for one in sequences]
+    each = [tuple(sequence) for sequence in sequences]
     count = prod(map(len, each))
     if count > CHOICES:
         current_budget().spend(count // CHOICES)

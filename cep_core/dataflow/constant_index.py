@@ -121,7 +121,7 @@ class ConstantIndex:
         """
         found: dict[Hashable, dict[Hashable, tuple[Constants, int]]] = {}
         for constants, queries in self.queries.items():
-            values = [constants[one] for one in test.reads if one != slot]
+            values = [constants[read] for read in test.reads if read != slot]
             key: tuple[Hashable, ...] = tuple(map(_identity, values))
             value = None if slot is None else constants[slot]
             if slot is not None:

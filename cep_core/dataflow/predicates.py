@@ -168,7 +168,7 @@ class PredicateShape:
     @cached_property
     def joins(self) -> list[tuple[int, int]]:
         """The dynamic equalities (column of side 1, column of side 2) of all disjuncts."""
-        first, *others = [one.joins for one in self.disjuncts] or [{}]
+        first, *others = [disjunct.joins for disjunct in self.disjuncts] or [{}]
         return [pair for pair in first if all(pair in other for other in others)]
 
     @cached_property

@@ -102,12 +102,12 @@ class _Formula:
 
     def _require_values(self, sign: LanguageToken, *operands: ex.Expression) -> None:
         """Raise QueryError if NULL is compared: no comparison with it holds."""
-        for one in operands:
-            if one == _NULL:
+        for operand in operands:
+            if operand == _NULL:
                 negated = "NOT " if sign.text == "!=" else ""
                 message = "a comparison with NULL never holds"
                 hint = f"write IS {negated}NULL"
-                raise self._reader.fault(message, one.span or sign.span, hint)
+                raise self._reader.fault(message, operand.span or sign.span, hint)
 
     def _is_test(self) -> bool:
         """Return True if IS, IN, LIKE or BETWEEN is next, with NOT or without."""

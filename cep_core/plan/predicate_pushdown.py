@@ -28,7 +28,10 @@ def push_down(node: Node) -> Node:
             return node if below is source else replace(node, source=below)
         case PatternMatch():
             trees = list(trees_in(node.tree))
-            marks = {node.rules.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
+            marks = {
+                node.rules.mark,
+                *(tree.mark for tree in trees if isinstance(tree, One | Loop)),
+            }
             return node if marks & {"strict", "partition"} else _selecting(node)
         case _:
             return node
@@ -73,5 +76,5 @@ def _selecting(node: PatternMatch) -> PatternMatch:
 def _selected(
     source: Node, conjuncts: Iterable[Expression], places: Mapping[tuple[int, int], Expression]
 ) -> Node:
-    predicate = conjunction(moved(one, places) for one in conjuncts)
+    predicate = conjunction(moved(conjunct, places) for conjunct in conjuncts)
     return source if predicate == TRUE else Select(source, predicate, source.schema)

@@ -160,7 +160,7 @@ class _Writer:
                 define = self._outer(node)
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
-                absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
+                absent = any(isinstance(tree, Absent) for tree in trees_in(node.tree))
                 guarded = absent or node.rules.policy != "none"
             case _:
                 assert_never(node)
@@ -202,8 +202,10 @@ class _Writer:
             argument = one.argument if one.argument is not None else ex.Constant(None)
             inputs += [argument, one.by if one.by is not None else argument]
         columns = self._columns(inputs, False)
-        functions = tuple(one.function for one in aggregates)
-        counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
+        functions = tuple(aggregate.function for aggregate in aggregates)
+        counts = tuple(
+            aggregate.function == "COUNT" and aggregate.argument is None for aggregate in aggregates
+        )
         return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
 
     def _outer(self, node: algebra.OuterJoin) -> Define:

@@ -39,9 +39,9 @@ def order_unions(node: Node, rates: StreamRates) -> Node:
     if not isinstance(node, Union):
         return node
     weighted: list[tuple[float, Node]] = [
-        (rates[one.name], one)
-        for one in _alternatives(node)
-        if isinstance(one, Stream) and one.name in rates
+        (rates[alternative.name], alternative)
+        for alternative in _alternatives(node)
+        if isinstance(alternative, Stream) and alternative.name in rates
     ]
     if len(weighted) < len(_alternatives(node)):
         return node
@@ -70,7 +70,7 @@ def associate(node: Node, rates: StreamRates) -> Node:
         return node
     operands = _operands(node.tree)
     known = _rates(node, rates)
-    found = [estimate(one, known) for one in operands]
+    found = [estimate(operand, known) for operand in operands]
     estimates = [one for one in found if one is not None]
     if len(estimates) < len(operands) or (node.rules.window is not None and bound_of(node) is None):
         return node
@@ -105,7 +105,7 @@ def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
     found: list[float | None] = []
     for component in node.components:
         streams = _alternatives(node.inputs[component.input])
-        known = [rates.get(one.name) for one in streams if isinstance(one, Stream)]
+        known = [rates.get(stream.name) for stream in streams if isinstance(stream, Stream)]
         added = [one for one in known if one is not None]
         found.append(sum(added) if len(added) == len(streams) else None)
     return found
@@ -119,9 +119,9 @@ def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
         for component in components_of(operand)
     }
     bound, fixed = bound_of(node), 0
-    for one in conjuncts_of(node.predicate):
-        read = {places[part.component] for part in parts_in(one, node.parts)}
-        if len(read) > 1 and one != bound:
+    for conjunct in conjuncts_of(node.predicate):
+        read = {places[part.component] for part in parts_in(conjunct, node.parts)}
+        if len(read) > 1 and conjunct != bound:
             fixed = max(fixed, *read)
     return fixed
 

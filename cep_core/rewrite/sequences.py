@@ -34,7 +34,7 @@ def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None
     trees = ways(pattern.tree, pattern.rules.mark)
     plain = pattern.rules.policy == "none" and not pattern.rules.simultaneous
     plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
-    if not trees or not plain or any(one.repeated for one in pattern.components):
+    if not trees or not plain or any(component.repeated for component in pattern.components):
         return None
     found: list[tuple[PatternTree, Node]] = []
     for tree in trees:
@@ -102,9 +102,11 @@ class _Conjunct:
 
 def _conjuncts(pattern: PatternMatch) -> list[_Conjunct]:
     return [
-        _Conjunct(one, frozenset(part.component for part in parts_in(one, pattern.parts)), test)
+        _Conjunct(
+            conjunct, frozenset(part.component for part in parts_in(conjunct, pattern.parts)), test
+        )
         for test, predicate in ((False, pattern.predicate), (True, pattern.rules.tests))
-        for one in conjuncts_of(predicate)
+        for conjunct in conjuncts_of(predicate)
     ]
 
 
@@ -135,9 +137,9 @@ class _Sequence:
         own = set(components_of(self.tree))
         self.bound = bound_of(self.pattern)
         self.conjuncts = [
-            one
-            for one in _conjuncts(self.pattern)
-            if one.components <= own and one.node != self.bound
+            conjunct
+            for conjunct in _conjuncts(self.pattern)
+            if conjunct.components <= own and conjunct.node != self.bound
         ]
         self.kept = self._kept_times()
 
@@ -153,7 +155,7 @@ class _Sequence:
             if len(one.components) > 1:
                 latest = max(one.components)
                 read |= {(_key(part), latest) for part in parts_in(one.node, self.pattern.parts)}
-        kept: set[PartKey] = {(one, "end", None) for one in firsts}
+        kept: set[PartKey] = {(first, "end", None) for first in firsts}
         for key, latest in read:
             begins, ends = key == (order[0], "start", None), key == (latest, "end", None)
             if key[1] != "value" and not begins and (firsts or not ends):
@@ -190,10 +192,10 @@ class _Sequence:
         schema = node.schema
         columns: dict[PartKey, int] = {(component, "value", at): at for at in range(len(schema))}
         conditions = [
-            one.node
-            for one in self.conjuncts
-            if (one.components == {component} and (leading or not one.test))
-            or (leading and not one.components)
+            conjunct.node
+            for conjunct in self.conjuncts
+            if (conjunct.components == {component} and (leading or not conjunct.test))
+            or (leading and not conjunct.components)
         ]
         names = tuple([f"{component + 1}.{name}" for name in schema.names])
         node = self._selected(_Made(node, (component,), columns, names), conditions)
@@ -211,7 +213,7 @@ class _Sequence:
     def _pair(self, left: _Made, right: _Made, leading: bool) -> _Made:
         """Return `left ; right`."""
         before, both = set(left.order), {*left.order, *right.order}
-        new = [one for one in self.conjuncts if one.components <= both]
+        new = [conjunct for conjunct in self.conjuncts if conjunct.components <= both]
         new = [one for one in new if not one.components <= before]
         filters = [
             one
@@ -254,7 +256,7 @@ class _Sequence:
                 return False
 
     def _selected(self, made: _Made, conditions: Sequence[ex.Expression]) -> Node:
-        predicate = conjunction(self._over(one, {2: made}) for one in conditions)
+        predicate = conjunction(self._over(condition, {2: made}) for condition in conditions)
         node = made.node
         return node if predicate == ex.TRUE else Select(node, predicate, node.schema)
 
@@ -276,7 +278,7 @@ class _Sequence:
 
     def _value(self, key: PartKey, sides: Mapping[Literal[1, 2], _Made]) -> ex.Expression:
         component, role, _ = key
-        side, made = next(one for one in sides.items() if component in one[1].order)
+        side, made = next(item for item in sides.items() if component in item[1].order)
         if key in made.columns:
             return ex.Column(side, made.columns[key])
         return ex.Time(side, "begin" if role == "start" else "end")

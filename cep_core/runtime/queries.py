@@ -269,7 +269,7 @@ class RegisteredQueries:
         inner = list(prepared.inner.values())
         nodes = [*inner, prepared.node]
         steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
-        schemas = [one.schema for one in nodes]
+        schemas = [node.schema for node in nodes]
         decimals = BoundedDecimal in map(type, literals)
         doubles = frozenset(_doubles(nodes) if decimals else ())
         return CompiledShape(prepared.reads, (*prepared.inner,), steps, outputs, schemas, doubles)

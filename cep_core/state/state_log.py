@@ -155,7 +155,11 @@ class StateReader:
             mop.load(row, self._named(known), *rest)
         for (lane, port, side), row, known in _together(waiting):
             operators = self._named(known)
-            sources = operators if side is None else [one.wanted.inputs[side] for one in operators]
+            sources = (
+                operators
+                if side is None
+                else [operator.wanted.inputs[side] for operator in operators]
+            )
             lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
 
     def _read_held(self, holder: str, numbers: Sequence[int]) -> None:
@@ -217,15 +221,15 @@ def _together(rows: list[LoadedRow]) -> list[LoadedRow]:
         return rows
     found: list[LoadedRow] = []
     places: dict[Any, list[int]] = {}
-    for one in rows:
-        key = (one.place, *["NaN" if value != value else value for value in one.row])
+    for row in rows:
+        key = (row.place, *["NaN" if value != value else value for value in row.row])
         for place in places.setdefault(key, []):
-            if set(found[place].references).isdisjoint(one.references):
-                found[place].references.extend(one.references)
+            if set(found[place].references).isdisjoint(row.references):
+                found[place].references.extend(row.references)
                 break
         else:
             places[key].append(len(found))
-            found.append(one)
+            found.append(row)
     return found
 
 

@@ -221,7 +221,7 @@ class _Reading:
         self, states: Sequence[Element], edges: Sequence[Element], functions: Functions
     ) -> None:
         self._functions = functions
-        self._states = {one.attrib["name"]: self._state(one) for one in states}
+        self._states = {state.attrib["name"]: self._state(state) for state in states}
         if len(self._states) < len(states):
             raise AlgebraError("two states of the automaton have the same name")
         self._edges: dict[str, list[tuple[str, _Unary]]] = {}
@@ -278,7 +278,12 @@ class _Reading:
             self._applied(stream, _read_unary(input)),
             None if filter is None else _read(filter[0]),
             None if rebind is None else _read(rebind[0]),
-            tuple([(one.attrib["name"], _read(one[0]), _type_of(one)) for one in aggregates]),
+            tuple(
+                [
+                    (aggregate.attrib["name"], _read(aggregate[0]), _type_of(aggregate))
+                    for aggregate in aggregates
+                ]
+            ),
         )
 
 
@@ -297,7 +302,7 @@ def _read_unary(element: Element) -> _Unary:
         ex.TRUE if predicate is None else _read(predicate[0]),
         None
         if columns is None
-        else tuple([(one.attrib["name"], _read(one[0])) for one in columns]),
+        else tuple([(column.attrib["name"], _read(column[0])) for column in columns]),
     )
 
 

@@ -68,7 +68,9 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
     if isinstance(node, GroupAggregate):
         return ("AT INSTANT",) if node.window is None else ("WINDOW",)
     trees = trees_in(node.tree) if isinstance(node, PatternMatch) else ()
-    absent = {"!" if one.time is None else "! FOR": 0 for one in trees if isinstance(one, Absent)}
+    absent = {
+        "!" if tree.time is None else "! FOR": 0 for tree in trees if isinstance(tree, Absent)
+    }
     return (*([_EDGES[kind]] if kind in _EDGES else []), *absent)
 
 

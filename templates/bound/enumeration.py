@@ -95,18 +95,21 @@ class Enumeration:
     def _split(self, relations: Sequence[Relation]) -> str | None:
         """Return the first output variable with more than one value; None if the head is fixed."""
         for name in self.outputs:
-            column = next(one[name] for one in relations if name in one)
+            column = next(relation[name] for relation in relations if name in relation)
             if column.min() < column.max():
                 return name
         return None
 
     def _ranges(self, relations: Sequence[Relation], name: str) -> Iterator[Sequence[Relation]]:
         """Yield the relations for one range of a variable's values after the other."""
-        values = distinct(next(one[name] for one in relations if name in one))
+        values = distinct(next(relation[name] for relation in relations if name in relation))
         step = max(1, len(values) // RANGES)
         for start in range(0, len(values), step):
             some = values[start : start + step]
-            yield [chosen(one, among(one[name], some)) if name in one else one for one in relations]
+            yield [
+                chosen(relation, among(relation[name], some)) if name in relation else relation
+                for relation in relations
+            ]
 
     def _joined(self, relations: Sequence[Relation]) -> Column:
         """Return all distinct answers; raises TooManyRows."""
@@ -168,7 +171,9 @@ def _join(left: Relation, right: Relation) -> dict[str, Column]:
 
 def _widest(relations: Sequence[Relation]) -> str:
     """Return the variable with the most values."""
-    sizes = {name: len(distinct(column)) for one in relations for name, column in one.items()}
+    sizes = {
+        name: len(distinct(column)) for relation in relations for name, column in relation.items()
+    }
     return max(sizes, key=sizes.__getitem__)
 
 
@@ -181,7 +186,7 @@ def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
     relations = list(relations)
     for _ in range(len(relations)):
         changed = False
-        for name in {name for one in relations for name in one}:
+        for name in {name for relation in relations for name in relation}:
             having = [at for at, one in enumerate(relations) if name in one]
             if len(having) < 2:
                 continue

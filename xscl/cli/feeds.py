@@ -374,7 +374,7 @@ def _chosen(feeds: Sequence[Feed], names: Sequence[str], everything: bool) -> li
     """
     if names:
         return [find(feeds, name) for name in names]
-    alive = {one.key: one for one in feeds if one.next_poll is not None}
+    alive = {feed.key: feed for feed in feeds if feed.next_poll is not None}
     if everything:
         return list(alive.values())
     now = datetime.now(UTC)
@@ -456,15 +456,15 @@ def find(feeds: Sequence[Feed], name: str) -> Feed:
     except ValueError:
         address, keys = name, (name, name)
     found = (
-        [one for one in feeds if one.key in keys]
-        or [one for one in feeds if one.url == address]
-        or [one for one in feeds if one.stream == name]
-        or [one for one in feeds if one.title == name]
+        [feed for feed in feeds if feed.key in keys]
+        or [feed for feed in feeds if feed.url == address]
+        or [feed for feed in feeds if feed.stream == name]
+        or [feed for feed in feeds if feed.title == name]
     )
     if len(found) == 1:
         return found[0]
     what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
-    names = [one.stream for one in feeds]
+    names = [feed.stream for feed in feeds]
     near = [] if found else [one for one in names if name in one]
     near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near and not found else ""

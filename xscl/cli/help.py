@@ -45,7 +45,7 @@ def _listed() -> list[str]:
     width = max(map(len, PAGES))
     lines = []
     for page in PAGES:
-        names = [one.name for one in topics() if one.page == page and not one.is_page]
+        names = [topic.name for topic in topics() if topic.page == page and not topic.is_page]
         lines.append(f"{page:<{width}}  {', '.join(names)}")
     return lines
 

@@ -89,7 +89,7 @@ class LocalService(OpenedService):
         reasons = None if trial.matches else queries.diagnose(text, since, tried=True)
         return Trial(
             total=len(trial.matches),
-            matches=tuple(read(Match, match_row(one)) for one in trial.matches),
+            matches=tuple(read(Match, match_row(match)) for match in trial.matches),
             diagnosis=None if reasons is None else Diagnosis.model_validate(reasons),
             late=trial.late,
             lateness=trial.lateness / SECOND,
@@ -190,8 +190,8 @@ class LocalService(OpenedService):
         self.engine.retain(changed_retention(self.engine.retention))
         spool = self._spool()
         with FeedRepository(self.engine, self.app.home.spool) as table:
-            found = {one.key: one for one in table.among([one.key for one in feeds])}
-            polled = poll_now(table, spool, [found[one.key] for one in feeds], fetching)
+            found = {one.key: one for one in table.among([feed.key for feed in feeds])}
+            polled = poll_now(table, spool, [found[feed.key] for feed in feeds], fetching)
         with self._consumed(report):
             yield [
                 FeedPolled(

@@ -72,10 +72,11 @@ def stories(
         if story.merged_into is not None:
             echo(f"  in {story.merged_into}")
         echo_lines([f"  {story.absence}"] if story.absence else [])
-        for one in story.sources:
-            title = one_line(one.title or one.document, WIDTH)
+        for source in story.sources:
+            title = one_line(source.title or source.document, WIDTH)
             echo(
-                f"  {title} | {to_second(one.timestamp)}" + (f" | {one.source}" * bool(one.source))
+                f"  {title} | {to_second(source.timestamp)}"
+                + (f" | {source.source}" * bool(source.source))
             )
     if not found and not call.as_json:
         warn("no stories: 'xscl edit NAME --stories' groups matches that share documents")
@@ -96,9 +97,9 @@ def stars(call: Call) -> None:
         return
     for star in found:
         echo(f"{star.subscription}  {to_second(star.timestamp)}")
-        for one in star.documents:
-            echo(f"  {one_line(one.title, WIDTH)} | {to_second(one.timestamp)}")
-            echo_lines(["    " + one_line(one.url)] if one.url else [])
+        for document in star.documents:
+            echo(f"  {one_line(document.title, WIDTH)} | {to_second(document.timestamp)}")
+            echo_lines(["    " + one_line(document.url)] if document.url else [])
         echo_lines(f"    {name} = {one_line(text)}" for name, text in star.values.items())
     if not found:
         warn("no match is starred: the page and PUT /v1/stars/{match} star one")

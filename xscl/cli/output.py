@@ -138,7 +138,7 @@ def list_rows(
     elif not rows:
         warn(f"no {what}")
     else:
-        pairs = [one if isinstance(one, tuple) else (one, one) for one in columns]
+        pairs = [column if isinstance(column, tuple) else (column, column) for column in columns]
         headings = [heading.replace("_", " ").upper() for heading, _ in pairs]
         echo_lines(table(headings, ([_cell(row, of) for _, of in pairs] for row in rows)))
 

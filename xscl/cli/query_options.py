@@ -57,10 +57,10 @@ def refuse_bare_windows(text: str) -> None:
 
 def warn_of_unmatched_blocks(service: OpenedService, query: str) -> None:
     """Remark on blocks of a query in XSCL that no kept document matches, with what they lack."""
-    for one in service.diagnose(query, is_name=False).blocks:
-        if one.needed and one.examined and not one.matching:
-            near = f"near: {names_text(one.nearest)}" if one.nearest else None
-            warn(f"no kept document matches {one.block}: {one.failing}", near)
+    for block in service.diagnose(query, is_name=False).blocks:
+        if block.needed and block.examined and not block.matching:
+            near = f"near: {names_text(block.nearest)}" if block.nearest else None
+            warn(f"no kept document matches {block.block}: {block.failing}", near)
 
 
 def warn_of_unseen_names(service: OpenedService, query: str) -> Sequence[UnseenName]:

@@ -105,7 +105,7 @@ def why(
 
 def _diagnosis_lines(service: OpenedService, found: Diagnosis) -> Iterator[str]:
     """Return the lines of a diagnosis, with what waits if a stream of the query has nothing."""
-    lacks_documents = any(not one.kept for one in found.blocks)
+    lacks_documents = any(not block.kept for block in found.blocks)
     return diagnosis_lines(found, service.waiting() if lacks_documents else 0)
 
 
@@ -166,7 +166,7 @@ def _subscription(
     if "{" in text:
         refuse_bare_windows(text)
     word = text.strip()
-    if re.fullmatch(r"[\w.-]+", word) and all(one.name != word for one in service.streams()):
+    if re.fullmatch(r"[\w.-]+", word) and all(stream.name != word for stream in service.streams()):
         warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
         if must_exist:
             service.existing(word)

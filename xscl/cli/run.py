@@ -78,8 +78,10 @@ def run(
             text = query_text(given)
             refuse_bare_windows(text)
             engine.subscribe(f"q{number}", text)
-        published = {one.publish for one in engine.subscriptions}
-        read = {name for one in engine.subscriptions for name in one.reads} - published
+        published = {subscription.publish for subscription in engine.subscriptions}
+        read = {
+            name for subscription in engine.subscriptions for name in subscription.reads
+        } - published
         found = sources(inputs or [], stream or [], read)
         documents, unread = load(found, None if at is None else instant(at), native=native)
         write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)

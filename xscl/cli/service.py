@@ -279,7 +279,7 @@ class OpenedService(Client):
         if fetching.allow_addresses and "XSCL_ALLOW_ADDRESS" not in os.environ:
             raise UsageError("--allow-address is for the service to be told: 'xscl serve' takes it")
         before = self._position()
-        due = [self.poll(one.key) for one in feeds]
+        due = [self.poll(feed.key) for feed in feeds]
         until = time.monotonic() + _POLL
         outcomes = []
         for one, when in progress(list(zip(feeds, due, strict=True)), "polling", len(feeds)):

@@ -77,7 +77,7 @@ def _for_command(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are options of a command; of a group, by command."""
     if isinstance(command, TyperGroup):
         return {name: _for_command(one, values) for name, one in command.commands.items()}
-    options = {one.name for one in command.params if isinstance(one, TyperOption)}
+    options = {param.name for param in command.params if isinstance(param, TyperOption)}
     return {key: value for key, value in values.items() if key in options}
 
 
@@ -105,7 +105,7 @@ def _read(file: Path) -> dict[str, Any]:
             raise UsageError(f"{file}: there is no setting {name!r}", hint=hint)
         kind = KEYS[name].kind
         texts = value if isinstance(value, list) else ()
-        if type(value) is not kind or not all(isinstance(one, str) for one in texts):
+        if type(value) is not kind or not all(isinstance(text, str) for text in texts):
             raise UsageError(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")
     return {
         name: str(file.parent / Path(value).expanduser()) if KEYS[name].is_path else value

@@ -359,7 +359,7 @@ def push_many(documents: Iterable[Mapping[str, Any]], stream: str = "") -> Call[
     """
     request = {
         "params": _without_none({"stream": stream or None}),
-        "content": "".join(json.dumps(_without_none(one)) + "\n" for one in documents),
+        "content": "".join(json.dumps(_without_none(document)) + "\n" for document in documents),
         "headers": {"Content-Type": "application/x-ndjson"},
     }
     return Call("POST", "/v1/documents:batch", _reader(service.SentBatch), request)

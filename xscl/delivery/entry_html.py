@@ -83,7 +83,7 @@ def _text(text: CardValue, tree: DocumentTree, base: str) -> str:
 
 
 def _list(values: Iterable[CardValue]) -> Iterator[str]:
-    rows = [f"<dt>{escape(one.name)}</dt><dd>{_marked(one)}</dd>" for one in values]
+    rows = [f"<dt>{escape(value.name)}</dt><dd>{_marked(value)}</dd>" for value in values]
     if rows:
         yield f"<dl>{''.join(rows)}</dl>"
 
@@ -101,6 +101,6 @@ def _marked(value: CardValue) -> str:
     It is strong, too, for readers that drop <mark>.
     """
     if value.parts:
-        return DOT.join(f"{escape(one.name)} {_marked(one)}".strip() for one in value.parts)
+        return DOT.join(f"{escape(part.name)} {_marked(part)}".strip() for part in value.parts)
     text, number = escape(value.text), value.joined
     return f"<strong><mark>{text}</mark></strong><sup>{number}</sup>" if number else text

@@ -217,18 +217,18 @@ def sources_of(
     """Return the documents of a match as JSON values."""
     return [
         {
-            "document": named(one.document),
-            "stream": named(one.stream),
-            "id": one.id,
-            "version": one.version,
-            "root": one.root,
-            "title": one.title,
-            "url": one.url,
-            "timestamp": written(one.ts),
-            "source": one.source,
-            "feed_title": one.feed_title,
+            "document": named(source.document),
+            "stream": named(source.stream),
+            "id": source.id,
+            "version": source.version,
+            "root": source.root,
+            "title": source.title,
+            "url": source.url,
+            "timestamp": written(source.ts),
+            "source": source.source,
+            "feed_title": source.feed_title,
         }
-        for one in sources
+        for source in sources
     ]
 
 

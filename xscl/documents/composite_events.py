@@ -60,7 +60,7 @@ class Composite(NamedTuple):
 
 def composite_of(fields: Iterable[Any]) -> Composite:
     """Return a composite from its fields as plain data."""
-    return Composite._make(tuple(one) if isinstance(one, list) else one for one in fields)
+    return Composite._make(tuple(field) if isinstance(field, list) else field for field in fields)
 
 
 def stored_composite(row: Mapping[str, Any]) -> Composite:

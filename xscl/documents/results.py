@@ -95,7 +95,7 @@ class Subscription:
         return sum(1 for place, _ in self.outputs if not place)
 
 
-_FIELDS = tuple(one.name for one in fields(Subscription))
+_FIELDS = tuple(field.name for field in fields(Subscription))
 _OTHERS = ("outputs", "distinct")  # fields that are not columns of the same name
 _SAME = tuple(name for name in _FIELDS if name not in _OTHERS)
 _values_of = attrgetter(*_SAME)

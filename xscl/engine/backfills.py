@@ -477,7 +477,9 @@ class _Run:
 def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
     """Return the results of history, except those that others would receive with it."""
     sharers = state.subscriptions.by_qid[subscription.qid]
-    others = min((one.since for one in sharers if one is not subscription), default=INFINITE)
+    others = min(
+        (sharer.since for sharer in sharers if sharer is not subscription), default=INFINITE
+    )
     chosen = [
         position
         for position, parts in own.log.since().results()

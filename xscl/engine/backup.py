@@ -274,8 +274,8 @@ class _WaitingSegments:
         latest = spool.latest()  # once: more is appended meanwhile
         # a spool that was lost has forgotten numbers that the store has passed
         self.latest = max(latest, self.position, last_appended(store))
-        for one in spool.extracts(self.position, latest):
-            self._extracts.append((one, self._files.enter_context(one.path.open("rb"))))
+        for extract in spool.extracts(self.position, latest):
+            self._extracts.append((extract, self._files.enter_context(extract.path.open("rb"))))
 
     def add(self, archive: zipfile.ZipFile) -> None:
         """Write the segments."""
@@ -368,7 +368,7 @@ def _parts(archive: zipfile.ZipFile) -> tuple[BackupMember, ...]:
 def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
     """Return the content of the manifest, and the parts, whose names are those of a backup."""
     members = archive.infolist()
-    names = [one.filename for one in members]
+    names = [member.filename for member in members]
     for one in members:
         known = one.filename == MANIFEST or _NAME.fullmatch(one.filename)
         if not known or one.compress_type != zipfile.ZIP_STORED:

@@ -383,7 +383,11 @@ class EngineCatalog:
         ]
         publishers = event_publishers(state.subscriptions, reads)
         return max(
-            (state.documents.next if one.is_bounded else one.since for one in publishers), default=0
+            (
+                state.documents.next if publisher.is_bounded else publisher.since
+                for publisher in publishers
+            ),
+            default=0,
         )
 
     def _first(self, since: str | int | None) -> int:

@@ -233,7 +233,9 @@ class Eviction:
 
     def _referred(self, *numbered: RowNumbers) -> RowNumbers:
         """Return all documents that something refers to, given those of joins and results."""
-        held = np.fromiter((doc for one in self._composites() for doc in one.docs), np.int64)
+        held = np.fromiter(
+            (doc for composite in self._composites() for doc in composite.docs), np.int64
+        )
         elsewhere = documents_from(self._store, self._oldest_elsewhere)
         return np.concatenate((*numbered, documents_of_composites(self._store), held, elsewhere))
 
@@ -339,7 +341,9 @@ class Eviction:
         first = self._identities.first
         # The documents of possible future rows, in any version.
         held = {row[2] for row in self._rows()}
-        held.update(doc for one in self._composites() for doc in (*one.docs, *one.bases))
+        held.update(
+            doc for composite in self._composites() for doc in (*composite.docs, *composite.bases)
+        )
         kept = (
             self._referred(documents_of_joins(self._store), documents_of_results(self._store)),
             documents_with_texts(self._store, before=first),

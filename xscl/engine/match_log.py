@@ -231,8 +231,13 @@ class MatchLog:
     ) -> Page:
         """Read results, in growing batches, until they fill a page."""
         ranges = [
-            ResultRange(one.qid, one.since, one.after, LAST if one.until is None else one.until)
-            for one in versions
+            ResultRange(
+                version.qid,
+                version.since,
+                version.after,
+                LAST if version.until is None else version.until,
+            )
+            for version in versions
         ]
         read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
         low, high = after[0], before[0]
@@ -244,7 +249,7 @@ class MatchLog:
                 position, clock = self._store.numbers("position", "clock")
                 subscribers = self._subscribers(rows, mine)
                 is_grouped = any(
-                    one.distinct for sharers in subscribers.values() for one in sharers
+                    sharer.distinct for sharers in subscribers.values() for sharer in sharers
                 )
                 if is_grouped:  # results outside may be of the group of the first or the last one
                     _, qid, doc1, doc2, _ = (column[-1].as_py() for column in rows.columns)
@@ -284,7 +289,9 @@ class MatchLog:
         self, subscribers: Mapping[int, Sequence[Subscription]], rows: pa.Table
     ) -> set[tuple[str, int]]:
         """Return the keys of stories and the positions of their last growths, among results."""
-        keys = {one.key for sharers in subscribers.values() for one in sharers if one.stories}
+        keys = {
+            sharer.key for sharers in subscribers.values() for sharer in sharers if sharer.stories
+        }
         return heads_between(self._store, keys, *_ends(rows)) if keys else set()
 
     def _subscribers(

@@ -210,7 +210,7 @@ class EngineQueries:
             return [question_of(store, self._question(None, compiled), documents, read, visible)]
         asked, failure = list[WhyQuestion](), list[XsclError]()
         versions = self._state.subscriptions.of_name(known.name)
-        for one in reversed([one for one in versions if not one.relational]):
+        for one in reversed([version for version in versions if not version.relational]):
             asking = self._question(one, self._transactions.compiled(one.query))
             try:
                 question = question_of(store, asking, documents, read, visible)
@@ -230,7 +230,7 @@ class EngineQueries:
     ) -> WhyQuestion:
         """Return the question about a query without documents; its trials end at a time."""
         streams, documents = self._state.streams, self._state.documents
-        lateness = {one: streams.lateness(one) for one in compiled.streams}
+        lateness = {stream: streams.lateness(stream) for stream in compiled.streams}
         return WhyQuestion(
             compiled,
             known,
@@ -385,7 +385,11 @@ class EngineQueries:
             of_all = {one.name: shares.of(one) for one in found if one is not None}
             if among is None or not of_all:
                 return of_all
-            total = sum(shares.of(one) for one in self._state.subscriptions if among(one.name))
+            total = sum(
+                shares.of(subscription)
+                for subscription in self._state.subscriptions
+                if among(subscription.name)
+            )
             return {name: share / total if total else 0.0 for name, share in of_all.items()}
 
     def unevaluated(self, name: str) -> list[Tally]:

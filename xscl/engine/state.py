@@ -152,7 +152,9 @@ def _outputs(
 
     One that is too large is not published.
     """
-    sources = {doc for _, composites in found for one in composites for doc in one.sources}
+    sources = {
+        doc for _, composites in found for composite in composites for doc in composite.sources
+    }
     stored = documents.stored(sources)
     outputs = []
     for subscription, composites in found:

@@ -155,8 +155,8 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     events = subscription.reads if subscription.relational else ()
     publishers = event_publishers(live.subscriptions, events)
     queries = [*publishers, subscription]
-    reads = {name for one in queries for name in one.reads}
-    streams = tuple(sorted(reads - {one.publish for one in publishers}))
+    reads = {name for query in queries for name in query.reads}
+    streams = tuple(sorted(reads - {publisher.publish for publisher in publishers}))
     store.insert_rows(
         "stream",
         (
@@ -168,8 +168,8 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     copy_registration(
         live.store,
         store,
-        subscriptions=[one.number for one in queries],
-        composite_streams=[number for one in queries for number in dataflow.numbers(one)],
+        subscriptions=[query.number for query in queries],
+        composite_streams=[number for query in queries for number in dataflow.numbers(query)],
         pairs=dataflow.pairs(subscription),
         templates={registry.row(qid).template for qid in joins},
         joins=joins,
@@ -182,10 +182,10 @@ def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subsc
     found: dict[int, Subscription] = {}
     pending = list(streams)
     while pending:
-        for one in known.publishers(pending.pop()):
-            if one.relational and one.number not in found:
-                found[one.number] = one
-                pending += one.reads
+        for publisher in known.publishers(pending.pop()):
+            if publisher.relational and publisher.number not in found:
+                found[publisher.number] = publisher
+                pending += publisher.reads
     return [found[number] for number in sorted(found)]
 
 
@@ -223,7 +223,9 @@ def run_trial(
         failing.callback(twin.close)
         with transactions.lock:
             store = transactions.connect()
-            lateness = {one: transactions.state.streams.lateness(one) for one in trial.streams}
+            lateness = {
+                stream: transactions.state.streams.lateness(stream) for stream in trial.streams
+            }
             clock = transactions.state.documents.clock
             latest = max(lateness.values(), default=0)
             watermark = transactions.state.dataflow.watermark(clock, latest)

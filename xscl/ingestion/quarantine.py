@@ -63,7 +63,9 @@ def poisonous(documents: Sequence[Document]) -> frozenset[int]:
 
 def _count_read(documents: Sequence[Document]) -> int:
     """Return the number of documents that a new process reads before it ends."""
-    parts = [part for one in documents for part in (SIZE.pack(len(one.xml)), one.xml)]
+    parts = [
+        part for document in documents for part in (SIZE.pack(len(document.xml)), document.xml)
+    ]
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     try:
         done = subprocess.run(

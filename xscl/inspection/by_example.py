@@ -319,4 +319,4 @@ def _exchangeable(query: Query, block: Block) -> list[Block]:
 
 def _blocks(query: Query) -> list[Block]:
     """Return the blocks of a query from left to right."""
-    return [one for one in walk(query) if isinstance(one, Block)]
+    return [node for node in walk(query) if isinstance(node, Block)]

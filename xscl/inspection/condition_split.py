@@ -46,7 +46,7 @@ def _placed(condition: Condition) -> SplitCondition:
     text = unparse(condition)
     if is_structural(condition):
         return SplitCondition(text, "shared")
-    residuals = [one for one in walk(condition) if isinstance(one, Residual)]
+    residuals = [node for node in walk(condition) if isinstance(node, Residual)]
     lookups = plan((condition,))
     if residuals:
         where = "where the names that it needs exist" if lookups else ""
@@ -66,16 +66,16 @@ def _hint(residual: Residual) -> str:
 
 def expressions(blocks: Iterable[Block]) -> Iterator[str]:
     """Yield what may fail to be evaluated: residual conditions, and functions of values."""
-    for one in walk(tuple(blocks)):
-        if isinstance(one, Residual):
-            yield one.text
-        elif isinstance(one, ValueTest) and one.through is not None:
-            yield unparse(one.through.operand)
+    for node in walk(tuple(blocks)):
+        if isinstance(node, Residual):
+            yield node.text
+        elif isinstance(node, ValueTest) and node.through is not None:
+            yield unparse(node.through.operand)
 
 
 def lines(block: Block) -> Iterator[str]:
     """Yield the split of a block, for `explain`; nothing for one without conditions."""
-    steps = [one for one in walk(block) if isinstance(one, Step)]
+    steps = [node for node in walk(block) if isinstance(node, Step)]
     if not any(step.conditions for step in steps):
         return
     yield f"conditions of {block.stream}"

@@ -136,7 +136,7 @@ class _Diagnosis:
 
     def _question(self, chosen: Mapping[int, KnownDocument]) -> WhyQuestion:
         documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
-        names = [NONE if one is None else one.stored.id for one in documents]
+        names = [NONE if document is None else document.stored.id for document in documents]
         return self._asked.about(names, documents, False, self._lost())
 
     def _lost(self) -> str:
@@ -185,12 +185,12 @@ class Closeness:
         self._known: dict[tuple[int, int, Operand], _Values] = {}
         self._choices: dict[tuple[int, int], Choices] = {}
         expression = distinct_names(parse(query.source).expression, query.source)
-        for one in walk(expression):
-            if isinstance(one, Comparison):
-                sides = [self._place(side) for side in (one.left, one.right)]
+        for node in walk(expression):
+            if isinstance(node, Comparison):
+                sides = [self._place(side) for side in (node.left, node.right)]
                 known = [side for side in sides if side is not None]
                 if len(set(known)) == 2:
-                    self._between.setdefault(max(known), []).append((min(known), one))
+                    self._between.setdefault(max(known), []).append((min(known), node))
 
     def combinations(
         self, documents: Mapping[int, Sequence[KnownDocument]]
@@ -254,13 +254,13 @@ def _distance(comparison: Comparison, left: _Values, right: _Values) -> float:
     if operator != "!=" and (is_numeric(comparison.left) or is_numeric(comparison.right)):
         return _order_distance(operator, map(number, left.texts), list(map(number, right.texts)))
     holds = COMPARISONS[operator]
-    return 1.0 - any(holds(one, other) for one in left.texts for other in right.texts)
+    return 1.0 - any(holds(text, other) for text in left.texts for other in right.texts)
 
 
 def _order_distance(operator: str, lefts: Iterable[float], rights: Sequence[float]) -> float:
     """Return the distance of numbers from an order, relative to their size; 1 for no number."""
     sign = 1 if operator in ("<", "<=") else -1
     gaps = [
-        sign * (one - other) / (1.0 + abs(one) + abs(other)) for one in lefts for other in rights
+        sign * (left - other) / (1.0 + abs(left) + abs(other)) for left in lefts for other in rights
     ]
     return min((max(0.0, gap) for gap in gaps if gap == gap), default=1.0)

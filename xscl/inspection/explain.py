@@ -267,7 +267,7 @@ def _none_that(rule: EdgeRule, condition: str) -> EdgeRule:
 
 def _in_the_core(operators: Iterable[Operator]) -> str:
     """Return the evaluators of an event query: the m-ops of the core, the lower ones first."""
-    kinds = dict.fromkeys(one.wanted.kind.title().replace("_", "") for one in operators)
+    kinds = dict.fromkeys(operator.wanted.kind.title().replace("_", "") for operator in operators)
     return f"evaluated by: core: {', '.join(kinds) or 'Stream'}"
 
 
@@ -326,7 +326,7 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
 
 def silent_streams(streams: StreamDefinitions, compiled: CompiledQuery) -> list[str]:
     """Return the streams whose absences in a query the wall clock does not report."""
-    if not any(isinstance(one, nf.AbsenceForm) for one in nf.forms(compiled.normal.form)):
+    if not any(isinstance(form, nf.AbsenceForm) for form in nf.forms(compiled.normal.form)):
         return []
     return streams.not_live(compiled.streams)
 
@@ -458,7 +458,7 @@ def plan_users(
     It looks at all subscriptions: some 100 ms for 100,000 of them.
     """
     uses = _user_test(dataflow, node)
-    names = [one.name for one in subscriptions if uses(one)]
+    names = [subscription.name for subscription in subscriptions if uses(subscription)]
     keeps = _keeps(store, registry, dataflow, node)
     return PlanUsers(len(names), heapq.nsmallest(most, names), keeps)
 

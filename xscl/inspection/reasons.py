@@ -101,7 +101,7 @@ class Diagnosis:
     @property
     def lacks_documents(self) -> bool:
         """True if the stream of a block has none."""
-        return any(not one.kept for one in self.blocks)
+        return any(not block.kept for block in self.blocks)
 
     def lines(self, waiting: int = 0) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents.
@@ -113,7 +113,7 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON values."""
         closest = None if self.closest is None else self.closest.as_dict()
-        return {"query": self.query, "blocks": [asdict(one) for one in self.blocks]} | {
+        return {"query": self.query, "blocks": [asdict(block) for block in self.blocks]} | {
             "closest": closest
         }
 
@@ -144,23 +144,23 @@ def diagnosis_lines(found: AnyDiagnosis, waiting: int = 0) -> Iterator[str]:
 
     `waiting` documents are not consumed yet; they may be of a stream that has none.
     """
-    for one in found.blocks:
-        newest = "" if one.examined == one.kept else "the newest "
-        documents = f"{newest}{counted(one.examined, 'document')}"
-        yield f"  {one.matching:,} of {documents} of {one.stream} match {one.block}"
-        if not one.kept and waiting:
+    for block in found.blocks:
+        newest = "" if block.examined == block.kept else "the newest "
+        documents = f"{newest}{counted(block.examined, 'document')}"
+        yield f"  {block.matching:,} of {documents} of {block.stream} match {block.block}"
+        if not block.kept and waiting:
             wait = "waits" if waiting == 1 else "wait"
             yield f"        {counted(waiting, 'document')} {wait} to be read: try again soon"
-        elif not one.kept:
-            tag = "" if one.stream == EVERYTHING else f" --tag {one.stream}"
+        elif not block.kept:
+            tag = "" if block.stream == EVERYTHING else f" --tag {block.stream}"
             yield (
-                f"        nothing has come on {one.stream}: 'xscl feeds add URL{tag}' follows a"
-                f" feed, 'xscl push --stream {one.stream} FILE' sends documents"
+                f"        nothing has come on {block.stream}: 'xscl feeds add URL{tag}' follows a"
+                f" feed, 'xscl push --stream {block.stream} FILE' sends documents"
             )
-        if one.failing is not None:
-            yield f"        {one.failing}"
-        if one.nearest:
-            yield f"        near: {names_text(one.nearest)}"
+        if block.failing is not None:
+            yield f"        {block.failing}"
+        if block.nearest:
+            yield f"        near: {names_text(block.nearest)}"
     if found.closest is not None:
         _, *edges = why_lines(found.closest)
         documents = ", ".join(found.closest.documents)

@@ -197,7 +197,7 @@ def _without(
 ) -> dict[int, list[Columns]]:
     """Return R_out without some rows of R_T."""
     return {
-        number: [chosen(one, ~np.isin(one["qid"], qids)) for one in parts]
+        number: [chosen(part, ~np.isin(part["qid"], qids)) for part in parts]
         for number, parts in answers.items()
     }
 
@@ -224,9 +224,9 @@ def documents_seen(
 ) -> dict[int, int]:
     """Return the first document that some subscription of each row of R_T sees."""
     found: dict[int, int] = {}
-    for one in subscriptions:
-        for qid in qids(one):
-            found[qid] = min(one.since, found.get(qid, one.since))
+    for subscription in subscriptions:
+        for qid in qids(subscription):
+            found[qid] = min(subscription.since, found.get(qid, subscription.since))
     return found
 
 

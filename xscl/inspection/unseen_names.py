@@ -75,7 +75,9 @@ def _unseen(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[QueryWarning]:
     parsed = parse(query)
-    blocks = [one for one in walk(parsed) if isinstance(one, syntax.Block) and not one.is_calendar]
+    blocks = [
+        node for node in walk(parsed) if isinstance(node, syntax.Block) and not node.is_calendar
+    ]
     for block in blocks:
         near = nearest_names(block.stream, streams)
         if block.stream not in streams and (near or any(streams.values())):
@@ -178,16 +180,16 @@ def differently_written(
     `streams` has the numbers of documents, `vocabulary` returns that of a stream.
     """
     chains = _chains(query, streams)
-    for one in walk(query):
-        if not isinstance(one, syntax.Comparison) or one.operator not in ("=", "!="):
+    for node in walk(query):
+        if not isinstance(node, syntax.Comparison) or node.operator not in ("=", "!="):
             continue
         seen = [
             {sample for path in _paths_seen(side, chains, vocabulary) for sample in path.samples}
-            for side in (one.left, one.right)
+            for side in (node.left, node.right)
         ]
         if (pair := _pair(*seen)) is not None:
-            left, right = (f"number({unparse(side)})" for side in (one.left, one.right))
-            yield one, *pair, f"{left} {one.operator} {right}"
+            left, right = (f"number({unparse(side)})" for side in (node.left, node.right))
+            yield node, *pair, f"{left} {node.operator} {right}"
 
 
 def without_dates(
@@ -198,15 +200,15 @@ def without_dates(
     With it comes a value that was seen, None for nodes that have no text of their own.
     """
     chains = _chains(query, streams)
-    for one in walk(query):
-        for call in walk(one) if isinstance(one, syntax.Comparison) else ():
+    for node in walk(query):
+        for call in walk(node) if isinstance(node, syntax.Comparison) else ():
             if not isinstance(call, syntax.Call) or call.function != DATE_TIME:
                 continue
             (operand,) = call.arguments
             paths = _paths_seen(operand, chains, vocabulary)
             samples = [sample for path in paths for sample in path.samples]
             if paths and all(seconds(sample) is None for sample in samples):
-                yield one, operand, min(samples, default=None)
+                yield node, operand, min(samples, default=None)
 
 
 def _chains(query: syntax.Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[Chain]]:

@@ -193,10 +193,10 @@ class BlockReader:
         return (self._conditioned(step, replace(last, brackets=tuple(binding))),)
 
     def _refuse_bound(self, steps: Sequence[WrittenStep]) -> None:
-        for one in steps:
-            if one.variable is not None:
+        for step in steps:
+            if step.variable is not None:
                 raise self._paths.fault(
-                    syntax.Span(one.variable.start_pos or 0),
+                    syntax.Span(step.variable.start_pos or 0),
                     "a variable before another axis cannot be bound",
                     "bind the last step, or write the path from the top down",
                 )
@@ -325,7 +325,7 @@ class BlockReader:
         return "->" in words or named
 
     def _words(self, span: syntax.Span, whole: str) -> list[str]:
-        return [one.text for one in lexemes(self._text, span, whole)]
+        return [lexeme.text for lexeme in lexemes(self._text, span, whole)]
 
     def _bound_path(self, span: syntax.Span, refused: QueryError) -> tuple[syntax.Step, ...]:
         """Return the steps of a relative path that binds a variable."""

@@ -24,7 +24,9 @@ def as_condition(predicate: syntax.Predicate) -> syntax.ValueTest | None:
             tested = _tested(operand)
             if tested is None or (tested[1] is not None and _is_number(tested[1].operand)):
                 return None
-            set_flags = "".join(str(one.value) for one in flags if isinstance(one, syntax.Constant))
+            set_flags = "".join(
+                str(flag.value) for flag in flags if isinstance(flag, syntax.Constant)
+            )
             named = cast(syntax.TextFunction, function)
             return syntax.ValueTest(tested[0], named, value, tested[1], set_flags)
         case _:
@@ -52,7 +54,9 @@ def _tested(operand: syntax.Operand) -> tuple[syntax.Path, syntax.Through | None
             return path, syntax.Through("count", syntax.VariablePath(""))
         case syntax.Call(function, (inner, *constants)) if function in FUNCTIONS:
             tested = _tested(inner)
-            if tested is None or not all(isinstance(one, syntax.Constant) for one in constants):
+            if tested is None or not all(
+                isinstance(constant, syntax.Constant) for constant in constants
+            ):
                 return None
             path, through = tested
             if through is None:

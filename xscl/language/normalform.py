@@ -190,7 +190,9 @@ def results_of(form: NormalForm) -> Iterator[NormalForm]:
 
 def components(form: NormalForm) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
-    return tuple(one.component for one in results_of(form) if isinstance(one, Scan | CalendarForm))
+    return tuple(
+        result.component for result in results_of(form) if isinstance(result, Scan | CalendarForm)
+    )
 
 
 def aggregates(form: NormalForm) -> tuple[str, ...]:
@@ -210,12 +212,12 @@ def calendars(form: NormalForm) -> tuple[int, ...]:
 
 def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
     """Yield the names of a form's values, each with the form that makes it."""
-    for one in results_of(form):
-        match one:
+    for result in results_of(form):
+        match result:
             case CalendarForm(_, variable):
-                yield variable, one
+                yield variable, result
             case FoldForm(folding=folding):
-                yield from ((name, one) for name, _ in folding.aggregates)
+                yield from ((name, result) for name, _ in folding.aggregates)
             case _:
                 pass
 
@@ -332,9 +334,9 @@ class _Reader:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
         unbound = (
             name
-            for one in results_of(form)
-            if isinstance(one, AbsenceForm) and one.otherwise
-            for other, is_alone in zip((one.right, one.left), one.alone, strict=True)
+            for result in results_of(form)
+            if isinstance(result, AbsenceForm) and result.otherwise
+            for other, is_alone in zip((result.right, result.left), result.alone, strict=True)
             if is_alone
             for name in self.names(other)
         )
@@ -402,8 +404,8 @@ def folding(fold: syntax.Fold, scope: JoinScope) -> Folding:
             message = f"'$.{leaf.name}' has no value in the first row"
             hint = f"bind {leaf.name} on the left side, too"
             raise fault(scope.source, leaf.span, message, hint)
-    for one in walk((predicate, again, aggregates)):
-        match one:
+    for node in walk((predicate, again, aggregates)):
+        match node:
             case syntax.Call(function, (syntax.DecoratedName(0, name) as leaf,)) if (
                 function == TIME and name in names.aggregates
             ):
@@ -512,7 +514,7 @@ def _canonical(node: syntax.Predicate | syntax.Operand) -> str:
         case syntax.Call("abs", (syntax.Arithmetic("-", left, right),)):
             return f"distance({sorted([_canonical(left), _canonical(right)])})"
         case syntax.Call(function, operands):
-            return _applied(function, [_canonical(one) for one in operands])
+            return _applied(function, [_canonical(operand) for operand in operands])
         case syntax.Arithmetic(operator, left, right):
             return _applied(operator, [_canonical(left), _canonical(right)])
         case _:

@@ -282,7 +282,7 @@ class Queries(Formulas):
             )
         if len(lengths) == 1:
             return self._length(lengths[0])
-        lower, upper = (self._length(one, signed=True) for one in lengths)
+        lower, upper = (self._length(length, signed=True) for length in lengths)
         if lower.ticks is None:
             hint = "B JOIN{..., 0 s TO INF} A is A before B, at any time"
             raise self.fault(lower.span, "INF is no lower bound: exchange the sides", hint)

@@ -345,7 +345,7 @@ class Formulas:
             return
         first = tree.children[0]
         tests = formulas(first) if isinstance(first, Tree) and first.data == "step" else []
-        name = str(tests[0].children[0]) if [one.data for one in tests] == ["plain_name"] else ""
+        name = str(tests[0].children[0]) if [test.data for test in tests] == ["plain_name"] else ""
         if "A" <= name[:1] <= "Z":
             raise self.fault(
                 tree,
@@ -466,7 +466,9 @@ class Formulas:
             return
         from xscl.language.regex import WrongExpression, expression, replacer  # loads RE2
 
-        texts = [str(one.value) for one in constants if isinstance(one, syntax.Constant)]
+        texts = [
+            str(constant.value) for constant in constants if isinstance(constant, syntax.Constant)
+        ]
         try:
             (replacer if name == "replace" else expression)(*texts)
         except WrongExpression as error:
@@ -556,7 +558,9 @@ def _wrong_argument(
 
 
 def _has_duration(operands: tuple[syntax.Operand, ...]) -> bool:
-    return any(isinstance(one, syntax.Call) and one.function == DURATION for one in walk(operands))
+    return any(
+        isinstance(node, syntax.Call) and node.function == DURATION for node in walk(operands)
+    )
 
 
 def _is_name(operand: syntax.Operand) -> bool:

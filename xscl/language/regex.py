@@ -177,7 +177,9 @@ def pieces(text: str, pattern: str, flags: str = "") -> list[str]:
         current_budget().spend(text.count(pattern))
         return text.split(pattern)
     data = text.encode()
-    places = [one.span() for one in _matches(expression(pattern, flags).compiled, pattern, data)]
+    places = [
+        match.span() for match in _matches(expression(pattern, flags).compiled, pattern, data)
+    ]
     starts = [0, *(end for _, end in places)]
     ends = [*(start for start, _ in places), len(data)]
     return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]

@@ -25,7 +25,7 @@ class _Fields(dict[type, "tuple[str, ...] | None"]):
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         is_node = is_dataclass(kind) and kind is not syntax.Span
-        names = tuple(one.name for one in fields(kind) if one.compare) if is_node else None
+        names = tuple(field.name for field in fields(kind) if field.compare) if is_node else None
         self[kind] = names
         return names
 

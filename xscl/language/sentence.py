@@ -128,7 +128,10 @@ class _Reading:
         noun = "document" if noun == "*" else noun
         article = "an" if noun[:1].lower() in "aeiou" else "a"
         tested = [
-            words for step in named for one in step.conditions if (words := _tested(one)) != ""
+            words
+            for step in named
+            for condition in step.conditions
+            if (words := _tested(condition)) != ""
         ]
         return " ".join([f"{article} {noun} of {block.stream}", " and ".join(tested)]).rstrip()
 
@@ -161,7 +164,7 @@ class _Reading:
             isinstance(leaf, syntax.VariablePath | syntax.DecoratedName) for leaf in leaves(operand)
         )
         if not named or any(
-            isinstance(one, syntax.DecoratedName) and not one.input for one in walk(operand)
+            isinstance(node, syntax.DecoratedName) and not node.input for node in walk(operand)
         ):
             return ""
         return unparse(rewritten(operand, self._named))
@@ -204,13 +207,14 @@ class _Reading:
             case syntax.DecoratedName(number):
                 return f"{_WHOSE[number]} {self._leaf(operand)}"
             case syntax.Call(function, arguments):
-                return f"{function}({', '.join(self._value(one, last) for one in arguments)})"
+                values = (self._value(argument, last) for argument in arguments)
+                return f"{function}({', '.join(values)})"
             case _:
                 return unparse(operand)
 
 
 def _blocks(expression: syntax.StreamExpression) -> list[syntax.Block]:
-    return [one for one in walk(expression) if isinstance(one, syntax.Block)]
+    return [node for node in walk(expression) if isinstance(node, syntax.Block)]
 
 
 def _tested(condition: syntax.Condition) -> str:

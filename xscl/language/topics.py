@@ -16,7 +16,7 @@ _FOLDER = files(__package__) / "pages"
 _FIRST = ("xscl", "xpath", "cel", "sase", "eql")
 PAGES = (
     *_FIRST,
-    *sorted({one.name.removesuffix(".md") for one in _FOLDER.iterdir()} - set(_FIRST)),
+    *sorted({path.name.removesuffix(".md") for path in _FOLDER.iterdir()} - set(_FIRST)),
 )
 """Names of the pages, those of the languages first."""
 _GRAMMAR = "<!-- generated: grammar -->"
@@ -46,7 +46,7 @@ def topics() -> tuple[Topic, ...]:
 def found(name: str) -> tuple[Topic, ...]:
     """Return the page of that name, or else the sections of that heading on all pages."""
     wanted = slug(name)
-    named = tuple(one for one in topics() if one.name == wanted)
+    named = tuple(topic for topic in topics() if topic.name == wanted)
     return tuple(one for one in named if one.is_page) or named
 
 

@@ -85,8 +85,12 @@ def disjuncts(
     equalities = [one for one in parts if isinstance(one, Comparison) and one.operator == "="]
     if len(equalities) == len(parts):
         # Most joins are a few equalities: nothing to multiply out, and no contradiction.
-        distinct = {_key(one): one for one in reversed(equalities)}
-        return (tuple(Literal(one) for one in equalities if distinct[_key(one)] is one),)
+        distinct = {_key(equality): equality for equality in reversed(equalities)}
+        return (
+            tuple(
+                Literal(equality) for equality in equalities if distinct[_key(equality)] is equality
+            ),
+        )
 
     def is_plain(atom: Comparison | Call) -> TypeGuard[Comparison]:
         """True for = or != between two variables that are bound to one node each."""
@@ -238,7 +242,7 @@ class _Conjunction:
         for one in literals:
             if not (self._joins(one) or self._restricts(one)):
                 self._residuals.append(one.atom if one.positive else Not(one.atom))
-        crossed = not (any(one[2] == "=" for one in self._edges) or self._compares_texts())
+        crossed = not (any(edge[2] == "=" for edge in self._edges) or self._compares_texts())
         if crossed:
             self._join_constants("", "")
         residual = self._residuals[0] if len(self._residuals) == 1 else And(tuple(self._residuals))
@@ -291,7 +295,7 @@ class _Conjunction:
 
         Stage 1 sees no times, so what reads the time of a document is no node.
         """
-        if any(isinstance(one, Call) and one.function == TIME for one in walk(operand)):
+        if any(isinstance(node, Call) and node.function == TIME for node in walk(operand)):
             return -1
         found = [leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)]
         if not found or (len(found) > 1 and any(leaf.path != Path() for leaf in found)):
@@ -361,7 +365,8 @@ class _Conjunction:
                 return False
             case Call(function, arguments):
                 return OPERANDS[function].result is str and all(
-                    isinstance(one, Constant) or self._is_one_text(one) for one in arguments
+                    isinstance(argument, Constant) or self._is_one_text(argument)
+                    for argument in arguments
                 )
             case _:
                 return False

@@ -166,7 +166,7 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
 
 def _called(lexemes: Sequence[re.Match[str]]) -> frozenset[int]:
     """Return the places of the names before a parenthesis."""
-    seen = [one for one in lexemes if one.lastgroup not in ("space", "comment")]
+    seen = [lexeme for lexeme in lexemes if lexeme.lastgroup not in ("space", "comment")]
     return frozenset(one.start() for one, after in pairwise(seen) if after[0] == "(")
 
 
@@ -177,7 +177,9 @@ def _refuse_excess(text: str) -> None:
     """
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
-    lexemes = [one for one in LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
+    lexemes = [
+        match for match in LEXEME.finditer(text) if match.lastgroup not in ("space", "comment")
+    ]
     depth = 0
     for one in lexemes:
         depth += (one[0] in ("(", "[", "{")) - (one[0] in (")", "]", "}"))

@@ -213,7 +213,7 @@ def rewritten(tree: XPath) -> str | None:
         case "(", (inner,):
             return rewritten(inner)
         case "union", _ if is_path(tree):
-            return " or ".join(one.source for one in _alternatives(tree))
+            return " or ".join(alternative.source for alternative in _alternatives(tree))
         case "=", sides:
             ones, others = ([*_alternatives(side)] for side in sides)
             if len(ones) * len(others) > 1 and max(len(ones), len(others)) <= _ALTERNATIVES:
@@ -230,8 +230,8 @@ def _alternatives(tree: XPath) -> Iterator[XPath]:
         case "(", (XPath(symbol=("union" | "," | "(")) as inner,):
             yield from _alternatives(inner)
         case (("union" | ","), parts):
-            for one in parts:
-                yield from _alternatives(one)
+            for part in parts:
+                yield from _alternatives(part)
         case _:
             yield tree
 

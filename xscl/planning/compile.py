@@ -181,10 +181,10 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
     patterns = tuple(map(pattern, normal.blocks))
     known = dict(zip(map(id, normal.blocks), patterns, strict=True))
     joins = tuple(
-        _filter(patterns[one], normal.outputs)
-        if isinstance(one, int)
-        else _join(one, normal.outputs, source, known)
-        for one in normal.joins
+        _filter(patterns[join], normal.outputs)
+        if isinstance(join, int)
+        else _join(join, normal.outputs, source, known)
+        for join in normal.joins
     )
     covered = nf.components(normal.form)
     return CompiledQuery(source, normal, patterns, joins, covered, nf.aggregates(normal.form))

@@ -206,7 +206,7 @@ class _Writer:
             case None:
                 return []
             case syntax.And(parts):
-                return [one for part in parts for one in self._conjuncts(part)]
+                return [conjunct for part in parts for conjunct in self._conjuncts(part)]
             case _:
                 return [self._lowering.condition(predicate)]
 

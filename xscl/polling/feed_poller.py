@@ -260,7 +260,7 @@ async def _poll_all(
                     done[feed.key] = PolledFeed(feed, feed, fetching.now(), held_until=until)
                     continue
                 answers.append(await asking.ask(feed))
-                if sum(one.size for one in answers) > ROUND or len(answers) >= ANSWERS:
+                if sum(answer.size for answer in answers) > ROUND or len(answers) >= ANSWERS:
                     flush()
 
     await asyncio.gather(*(poll_domain(group) for group in domains.values()))

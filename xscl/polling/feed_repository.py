@@ -480,7 +480,11 @@ class FeedRepository:
 
     def _published(self) -> dict[str, str]:
         """Return the streams that subscriptions publish, each with the name of one of these."""
-        return {one.publish: one.name for one in self._engine.subscriptions if one.publish}
+        return {
+            subscription.publish: subscription.name
+            for subscription in self._engine.subscriptions
+            if subscription.publish
+        }
 
     def remove(self, feed: Feed) -> None:
         """Stop following a feed; its known items stay, in case it is added again."""

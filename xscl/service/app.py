@@ -288,7 +288,7 @@ class App:
                 users=users,
                 tokens=Tokens(opened.enter_context(closing(engine.connect())), users),
                 usage=Usage(
-                    (one.name for one in engine.subscriptions),
+                    (subscription.name for subscription in engine.subscriptions),
                     (feed.key for feed in self.feeds.repository),
                 ),
                 limits=RequestLimits(),

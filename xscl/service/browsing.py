@@ -42,7 +42,7 @@ def place_read(text: str, *, by_date: bool) -> DocumentPlace | None:
 
 def visible_names(account: Account, streams: Sequence[str]) -> list[str]:
     """Return the user's names of those streams that he sees."""
-    return [name for one in streams if (name := account.visible(one)) is not None]
+    return [name for stream in streams if (name := account.visible(stream)) is not None]
 
 
 def witness(engine: Engine, document: str, spool: Path) -> Witness:

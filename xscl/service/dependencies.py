@@ -154,12 +154,12 @@ async def declared_parameters_only(request: Request) -> None:
 
 def _parameters(dependant: Dependant) -> Iterator[str]:
     """Yield the query parameters of a function and its dependencies; the fields of a model."""
-    for one in dependant.query_params:
-        model = one.field_info.annotation
+    for query_param in dependant.query_params:
+        model = query_param.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):
             yield from (field.alias or name for name, field in model.model_fields.items())
         else:
-            yield one.alias
+            yield query_param.alias
     for each in dependant.dependencies:
         yield from _parameters(each)
 

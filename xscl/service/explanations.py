@@ -35,14 +35,14 @@ def reworded(edge: answers.Edge, word: Callable[[str], str]) -> answers.Edge:
 def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
     """Return a diagnosis with a user's names."""
     blocks = tuple(
-        answers.BlockFound.model_validate(one).model_copy(
+        answers.BlockFound.model_validate(block).model_copy(
             update={
-                "block": account.shown(one.block),
-                "stream": account.named(one.stream),
-                "failing": None if one.failing is None else account.shown(one.failing),
+                "block": account.shown(block.block),
+                "stream": account.named(block.stream),
+                "failing": None if block.failing is None else account.shown(block.failing),
             }
         )
-        for one in found.blocks
+        for block in found.blocks
     )
     closest = None if found.closest is None else why_shown(account, found.closest)
     return answers.Diagnosis(query=account.shown(found.query), blocks=blocks, closest=closest)

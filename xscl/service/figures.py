@@ -103,7 +103,7 @@ def lines(of: Mapping[str, Any], told: Callable[[int], str] = moment) -> Iterato
         )
     windows = of["windows"] or ()
     for what in ("witnesses", "instances"):
-        counts = [(one[what], length(one["ticks"])) for one in windows if one[what]]
+        counts = [(window[what], length(window["ticks"])) for window in windows if window[what]]
         if counts:
             shown = ", ".join(f"{count} for {of_length}" for count, of_length in counts)
             yield f"state          {sum(count for count, _ in counts)} {what}: {shown}"

@@ -100,7 +100,7 @@ class Intake:
         their times.  Raises IntakeFull, DiskFull, SpoolError, Stopping.
         """
         self.disk.refuse()
-        size = sum(len(one.xml) for one in documents)
+        size = sum(len(document.xml) for document in documents)
         brought = QueuedDocuments(documents, size, timed or [True] * len(documents))
         with self._mutex:
             if self._is_closed:
@@ -135,7 +135,7 @@ class Intake:
 
         def stamp() -> tuple[Sequence[Document], int]:
             appended.extend(brought.stamped(self.clock) for brought in together)
-            return [one for documents in appended for one in documents], self.clock.now()
+            return [document for documents in appended for document in documents], self.clock.now()
 
         try:
             number = self.spool.append_in_turn(stamp)

@@ -147,7 +147,7 @@ def mark_read(store: Store, account: Account, items: Collection[str], *, read: b
             delete_rows(store, "read_mark", account=account.number, item=items)
             return
         now = ticks()
-        rows = [{"account": account.number, "item": one, "read": now} for one in items]
+        rows = [{"account": account.number, "item": item, "read": now} for item in items]
         store.insert_rows("read_mark", rows, replace=True)
         delete_but_newest(store, "read_mark", MOST_MARKS, account=account.number)
 

@@ -139,7 +139,7 @@ def _of_status(written: Mapping[str, Any]) -> Iterator[Metric]:
         ("instances", "Instances of operators over time that are kept, by the window's length"),
     ):
         yield _metric(f"state_{name}", what, _by_length(windows, name), "window")
-    growth = sum(one["last_day"] for one in windows if one["ticks"] is None)
+    growth = sum(window["last_day"] for window in windows if window["ticks"] is None)
     what = "Of what is kept for ever, how much came in the last day"
     yield _metric("state_growth", what, growth)
 

@@ -302,7 +302,7 @@ def _add_endpoints(
     """Write endpoints, secret addresses and tags of registered subscriptions; secrets first."""
     position = engine.log.position()
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
-    registered = {one.name for one in engine.subscriptions}
+    registered = {subscription.name for subscription in engine.subscriptions}
     wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]
     there = {row["id"] for row in rows_of(store, "endpoint", "id")}
     secrets.change(

@@ -215,11 +215,11 @@ class RegistrationWarnings:
         queries = self._engine.queries
         seen = queries.unseen_names(query, account.visible)
         names = [one for one in seen if one.kind != "comparison"]
-        unknown = [f"the stream {one.name!r} yet" for one in names if one.kind == "stream"]
+        unknown = [f"the stream {name.name!r} yet" for name in names if name.kind == "stream"]
         resolved = self._resolver.resolve(account, query).text
         explained = account.shown(queries.explain(resolved, seen=lambda _: False)).splitlines()
         warnings = [line.removeprefix(WARNING) for line in explained if line.startswith(WARNING)]
         return [
-            *(f"{one.message}: {one.hint}" if one.hint else one.message for one in names),
+            *(f"{name.message}: {name.hint}" if name.hint else name.message for name in names),
             *(line for line in warnings if not line.endswith(tuple(unknown))),
         ]

@@ -415,9 +415,9 @@ class Lacking:
 
     def lines(self) -> Iterator[str]:
         """Yield what a user has to know and to do, the most urgent first."""
-        for one in self.secrets:
-            command = "" if one.command is None else f": {one.command}"
-            yield f"waits: {one.kind} of {one.name!r} to {one.to}: {one.note}{command}"
+        for secret in self.secrets:
+            command = "" if secret.command is None else f": {secret.command}"
+            yield f"waits: {secret.kind} of {secret.name!r} to {secret.to}: {secret.note}{command}"
         if self.mails:
             yield f"{counted(self.mails, 'mail endpoint')}: 'xscl serve' needs --smtp or XSCL_SMTP"
         if self.leases:
@@ -450,14 +450,16 @@ def find_lacking(store: Store, home: DataDirectory) -> Lacking:
             for feed in mark_lost_secrets(store, secrets)
         ),
     ]
-    called = {one.number: one.name for one in accounts}
+    called = {account.number: account.name for account in accounts}
     channels = [one.channel for one in endpoints.all()]
-    files = {f"{home.files.name}/{one.name}" for one in channels if isinstance(one, File)}
+    files = {
+        f"{home.files.name}/{channel.name}" for channel in channels if isinstance(channel, File)
+    }
     return Lacking(
         tuple(found),
         dict(Counter(called[token.account] for token in Tokens(store, accounts).of())),
         0 if secrets.of(CALLBACKS) else count_leases(store),
-        sum(isinstance(one, Mail) for one in channels),
+        sum(isinstance(channel, Mail) for channel in channels),
         tuple(
             name for name in (SECRETS, SETTINGS, *sorted(files)) if not (home.path / name).exists()
         ),

@@ -233,7 +233,7 @@ class StatusSeries:
     def since(self, begin: int) -> list[StatusSample]:
         """Return the samples after a time in ticks, the oldest first."""
         with self._mutex:
-            return [one for one in self._samples if ticks_of(one.at) > begin]
+            return [sample for sample in self._samples if ticks_of(sample.at) > begin]
 
 
 def _quantile(found: Sequence[float], share: float) -> float:

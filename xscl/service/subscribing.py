@@ -106,7 +106,7 @@ def subscribe_all(
     """
     first, catalog = rows[0], app.engine.catalog
     for option, value in first.options.items():
-        if any(one.options[option] != value for one in rows):
+        if any(row.options[option] != value for row in rows):
             raise Problem(
                 "mixed_rows",
                 f"some rows have {_OPTIONS[option]} ({option}) and some do not",

@@ -56,7 +56,7 @@ class AccessToken:
     parent: str | None = None
 
 
-_SHOWN = [one.name for one in fields(AccessToken)]
+_SHOWN = [field.name for field in fields(AccessToken)]
 
 
 class Tokens:
@@ -112,8 +112,12 @@ class Tokens:
     def _ended(self, account: Account, now: int) -> list[str]:
         """Return the ids of expired sessions, and of a user's oldest ones beyond `SESSIONS`."""
         sessions = self._found(session=True)
-        expired = [one.id for one in sessions if (one.expires or 0) < now]
-        own = sorted((one.created, one.id) for one in sessions if one.account == account.number)
+        expired = [session.id for session in sessions if (session.expires or 0) < now]
+        own = sorted(
+            (session.created, session.id)
+            for session in sessions
+            if session.account == account.number
+        )
         return [*expired, *(id for _, id in own[: max(0, len(own) + 1 - SESSIONS)])]
 
     def owner(self, given: str) -> Account | None:

@@ -38,7 +38,7 @@ class ErasureWaits(XsclError):
 def _names(app: App, account: Account) -> list[str]:
     """Return the engine's names of the subscriptions, those removed with matches included."""
     subscriptions = app.engine.state.subscriptions
-    known = [*(one.name for one in subscriptions), *subscriptions.removed()]
+    known = [*(subscription.name for subscription in subscriptions), *subscriptions.removed()]
     return [name for name in known if account.owns(name)]
 
 

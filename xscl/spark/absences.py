@@ -127,12 +127,15 @@ def block_rows(
     )
     codes, keys = np.append(codes, _NO_NODE), np.append(valued["key"][first], np.uint64(0))
     made = [ROWS.empty_table()]
-    for one in absences:
-        sides = (LEFT, one.left, one.left_nodes), (RIGHT, one.right, one.right_nodes)
+    for absence in absences:
+        sides = (
+            (LEFT, absence.left, absence.left_nodes),
+            (RIGHT, absence.right, absence.right_nodes),
+        )
         for side, qid, nodes in sides:
             of_block = found.filter(pc.equal(found["qid"], qid))
             doc = of_block["doc1"].to_numpy() - 1
-            key = np.full(len(doc), one.number, np.uint64)
+            key = np.full(len(doc), absence.number, np.uint64)
             stays = np.ones(len(doc), np.bool_)
             for place in nodes:
                 node = pc.list_element(of_block["nodes"], place).to_numpy()
@@ -140,7 +143,7 @@ def block_rows(
                 at = np.searchsorted(codes, wanted)
                 stays &= codes[at] == wanted
                 key = (key ^ keys[at]) * _MIXING
-            same = {"absence": np.full(len(doc), one.number), "side": np.full(len(doc), side)}
+            same = {"absence": np.full(len(doc), absence.number), "side": np.full(len(doc), side)}
             columns = {**same, "key": key, "doc": doc, "nodes": of_block["nodes"]}
             made.append(pa.table(columns).cast(ROWS).filter(pa.array(stays)))
     return pa.concat_tables(made)
@@ -184,7 +187,7 @@ class WaitingRows:
             self._added(old, rows, documents, side, since)
             for side, old in ((LEFT, self._left), (RIGHT, self._right))
         )
-        rules = {one.number: one for one in absences}
+        rules = {absence.number: absence for absence in absences}
         lower, upper, pairs, *_ = _rules(rules, left)
         which, at, answered = _answers(left, right, (lower, upper), pairs.astype(np.bool_))
         left, right = _answered(left, which, answered), _answered(right, at)

@@ -150,7 +150,7 @@ class Bucket:
         batch.join(self._met(bindings), back=looks_back)
         found, cuts = batch.found()
         self._queries.release()
-        return BucketResults(self._of_bucket(found), [(one.qid, one.rank) for one in cuts])
+        return BucketResults(self._of_bucket(found), [(cut.qid, cut.rank) for cut in cuts])
 
     def _met(self, bindings: Columns) -> Column:
         """Return a mask of the values that may join: of documents that share a designated one.

@@ -94,7 +94,9 @@ class Catalog:
             self._sample = cache(lambda: texts_of(sample))
             self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
             if self.files.current():  # `since` is known to the files only
-                self._known = {one.key: one for one in _subscriptions(self.files)}
+                self._known = {
+                    subscription.key: subscription for subscription in _subscriptions(self.files)
+                }
             elif self._engine.subscriptions:
                 # Streams would take the numbers of new versions for those of earlier ones.
                 raise unreadable(f"{self.directory} has subscriptions and no file 'newest'")
@@ -119,7 +121,9 @@ class Catalog:
     @property
     def subscriptions(self) -> dict[str, str]:
         """The query of each subscription, by name."""
-        return {one.name: one.query for one in self._engine.subscriptions}
+        return {
+            subscription.name: subscription.query for subscription in self._engine.subscriptions
+        }
 
     def subscribe(self, name: str, query: str) -> None:
         """Add a subscription, which sees documents from the next micro-batch on.

@@ -154,7 +154,7 @@ def relaxed(definition: str) -> str:
     block = parse_block(definition)
     if block.is_calendar or block.steps[-1].derived is not None:
         return ""
-    return unparse(Block(block.stream, tuple(replace(one, conditions=()) for one in block.steps)))
+    return unparse(Block(block.stream, tuple(replace(step, conditions=()) for step in block.steps)))
 
 
 def designated(registry: Registry, qids: Iterable[int], sample: SampleTexts) -> dict[int, int]:

@@ -182,7 +182,7 @@ def _refused(rows: Sequence[RowValues]) -> dict[int, Reason]:
     )
     count = len(given)
     documents = DocumentColumns(
-        [(one,) for one in streams], ids, times, xml, [False] * count, [""] * count
+        [(stream,) for stream in streams], ids, times, xml, [False] * count, [""] * count
     )
     _, invalid = separate_invalid(documents)
     return refused | {given[place]: reason for place, reason in invalid.items()}

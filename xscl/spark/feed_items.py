@@ -77,8 +77,13 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             shown = _shown(row["url"])
             try:
                 found = [
-                    {"stream": row["stream"], "id": one.id, "ts": one.timestamp, "xml": one.xml}
-                    for one in _documents(row, shown)
+                    {
+                        "stream": row["stream"],
+                        "id": document.id,
+                        "ts": document.timestamp,
+                        "xml": document.xml,
+                    }
+                    for document in _documents(row, shown)
                 ]
             except DocumentError as error:
                 body = {"stream": None, "id": shown, "ts": row["fetched"], "xml": row["body"]}

@@ -96,9 +96,9 @@ class MatchRows:
         given = documents.table["id"].combine_chunks().take(both)
         made = {
             "id": list(map(ids.of, *places, nodes)),
-            "subscription": pa.array([one.name for one in subscribers], pa.string()).take(
-                seen["who"]
-            ),
+            "subscription": pa.array(
+                [subscriber.name for subscriber in subscribers], pa.string()
+            ).take(seen["who"]),
             "documents": pa.FixedSizeListArray.from_arrays(given, 2).cast(pa.list_(pa.string())),
             "t0": pa.array(np.minimum(ts[left], ts[right])).cast(_TIME),
             "t1": pa.array(np.maximum(ts[left], ts[right])).cast(_TIME),
@@ -130,7 +130,7 @@ class MatchRows:
         subscribers = [one for several in of_rows for one in several]
         last = np.cumsum([len(several) for several in of_rows])
         row, at = spread(np.append(0, last[:-1])[place], last[place])
-        since = np.array([one.since for one in subscribers], np.int64)
+        since = np.array([subscriber.since for subscriber in subscribers], np.int64)
         sees = since[at] <= oldest[row]
         return subscribers, at[sees], row[sees]
 
@@ -146,7 +146,9 @@ class MatchRows:
 
 def _distinct(subscribers: Sequence[Subscription], seen: Columns) -> Columns:
     """Return matches; one with all results of two documents for a subscriber of distinct ones."""
-    is_distinct = np.array([one.distinct for one in subscribers], np.bool_)[seen["who"]]
+    is_distinct = np.array([subscriber.distinct for subscriber in subscribers], np.bool_)[
+        seen["who"]
+    ]
     if not is_distinct.any():
         return seen
     groups, answers = grouped_counts(chosen(seen, is_distinct), "who", "left", "right")
@@ -244,7 +246,7 @@ def absent_table(
     over = waiting.join(replica.absences, since, read.absences, read.documents, clocks)
     made = []
     documents = _Documents(over.rows)
-    rules = {one.number: one for one in replica.absences}
+    rules = {absence.number: absence for absence in replica.absences}
     ends = (over.left.tolist(), over.right.tolist(), over.end.tolist())
     for left, right, end in zip(*ends, strict=True):
         rows = {at: over.rows.slice(at, 1).to_pylist()[0] for at in (left, right) if at >= 0}

@@ -146,7 +146,7 @@ class PlanFiles:
             temporary.unlink()
         # Only the last micro-batches of a checkpoint can be repeated.
         numbers = (int(one.name) for one in claims.iterdir() if one.name.isdigit())
-        for old in sorted(one for one in numbers if one < batch)[:-CLAIMS]:
+        for old in sorted(number for number in numbers if number < batch)[:-CLAIMS]:
             (claims / str(old)).unlink(missing_ok=True)
         return version
 

@@ -31,7 +31,9 @@ def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> 
             wrong.append((files.directory, "it cannot be written"))
     except OSError as error:
         wrong.append((files.path, error.strerror or str(error)))
-    wrong.extend((one, "No such directory") for one in directories if not one.is_dir())
+    wrong.extend(
+        (directory, "No such directory") for directory in directories if not directory.is_dir()
+    )
     host = socket.gethostname()
     return [f"the executor on {host} cannot use {path}: {reason}" for path, reason in wrong]
 

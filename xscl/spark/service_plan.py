@@ -99,11 +99,11 @@ class ServicePlan:
             # Rows whose history is still being read, and others that see earlier documents.
             pending, older = set[int](), set[int]()
             latest = latest_document(state.store)
-            for one in state.subscriptions:
-                if one.number in state.subscriptions.backfills:
-                    pending.update(state.dataflow.subscribed.qids(one))
-                elif one.since <= latest:
-                    older.update(state.dataflow.subscribed.qids(one))
+            for subscription in state.subscriptions:
+                if subscription.number in state.subscriptions.backfills:
+                    pending.update(state.dataflow.subscribed.qids(subscription))
+                elif subscription.since <= latest:
+                    older.update(state.dataflow.subscribed.qids(subscription))
             self._examine(state, known)
             published = set(state.subscriptions.published())
             able = {qid for qid, read in self._streams.items() if read.isdisjoint(published)}

@@ -275,7 +275,7 @@ class Store:
 
     def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[Shape, list[Any]]:
         """Return the columns and the rows of a statement with stored values."""
-        bound = [encoded(one) for one in parameters]
+        bound = [encoded(parameter) for parameter in parameters]
         changed = changes_of(sql)
         # Within a reading the connection refuses it.
         changing = self._changing() if changed and self._chunks is None else nullcontext()

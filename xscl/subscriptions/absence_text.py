@@ -36,7 +36,7 @@ def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> I
 def _missing(side: nf.NormalForm, blocks: Sequence[Block], span: str) -> Iterator[str]:
     names = (blocks[component].stream for component in nf.components(side))
     streams = dict.fromkeys(owner_name(name) for name in names if not is_calendar(name))
-    either = any(isinstance(one, nf.AbsenceForm) and one.otherwise for one in nf.forms(side))
+    either = any(isinstance(form, nf.AbsenceForm) and form.otherwise for form in nf.forms(side))
     if streams:
         yield f"nothing of {(' or ' if either else ' with ').join(streams)} came {span}"
 

@@ -67,7 +67,7 @@ class LatenessBounds:
         """Return the table; it is rebuilt when subscriptions have changed."""
         state = self._subscriptions.state
         if state != self._made_for:
-            rows = [row for one in self._subscriptions for row in self._rows(one)]
+            rows = [row for subscription in self._subscriptions for row in self._rows(subscription)]
             self._table, self._made_for = table_of(rows, _SCHEMA), state
         return self._table
 

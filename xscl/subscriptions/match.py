@@ -162,7 +162,7 @@ class Match:
         self._composites = composites
         self._composite = composites[0]
         self._documents = tuple(map(documents.get, self._composite.sources))
-        self._present = tuple(one for one in self._documents if one is not None)
+        self._present = tuple(document for document in self._documents if document is not None)
         self._source = source
         self.position = position
         """The number of the result in this engine, to continue reading after it."""
@@ -275,7 +275,7 @@ class Match:
     @lazy
     def _outputs(self) -> tuple[tuple[int, ...], ...]:
         """The nodes of each output, ascending."""
-        columns = zip(*(one.nodes for one in self._composites), strict=True)
+        columns = zip(*(composite.nodes for composite in self._composites), strict=True)
         numbers = ({n if n < 0 else n & NODE for n in column} for column in columns)
         return tuple(tuple(sorted(column)) for column in numbers)
 
@@ -387,7 +387,7 @@ class Match:
 
         They are not kept: a list of matches would hold the trees of all its documents.
         """
-        return [None if one is None else self._tree(one) for one in self._documents]
+        return [None if document is None else self._tree(document) for document in self._documents]
 
     @lazy
     def _patterns(self) -> list[Pattern]:
@@ -464,9 +464,11 @@ class MatchIds:
     """Makes the ids of many matches of results (`match_id`): each text is framed once."""
 
     def __init__(self, subscriptions: Sequence[Subscription], names: Sequence[str]) -> None:
-        self._keys = [_framed(one.key) for one in subscriptions]
+        self._keys = [_framed(subscription.key) for subscription in subscriptions]
         self._names = list(map(_framed, names))
-        self._outputs = [() if one.distinct else one.outputs for one in subscriptions]
+        self._outputs = [
+            () if subscription.distinct else subscription.outputs for subscription in subscriptions
+        ]
         known: dict[tuple[tuple[int, str], ...], dict[tuple[int, ...], str]] = {}
         self._known = [known.setdefault(outputs, {}) for outputs in self._outputs]
 

@@ -67,16 +67,16 @@ def table_of(matches: Iterable[Match]) -> pa.Table:
 def values_table(matches: Iterable[Match]) -> pa.Table:
     """Return the values of the first matches as an Arrow table with VALUES."""
     rows, size = [], 0
-    for one in matches:
-        values = values_of(one)
-        one.forget()
+    for match in matches:
+        values = values_of(match)
+        match.forget()
         size += sum(len(text) for texts in values.values() for text in texts)
         if size > LARGEST:
             break
         rows.append(
             {
-                "position": one.position,
-                "subscription": one.subscription,
+                "position": match.position,
+                "subscription": match.subscription,
                 "values": list(values.items()),
             }
         )
@@ -87,12 +87,12 @@ def sources_of(match: Match) -> list[dict[str, str | int]]:
     """Return the documents of a match as values of SOURCES."""
     return [
         {
-            "document": one.document,
-            "stream": one.stream,
-            "id": one.id,
-            "version": one.version,
-            "root": one.root,
-            "title": one.title,
+            "document": source.document,
+            "stream": source.stream,
+            "id": source.id,
+            "version": source.version,
+            "root": source.root,
+            "title": source.title,
         }
-        for one in match.sources
+        for source in match.sources
     ]

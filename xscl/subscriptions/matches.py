@@ -166,7 +166,7 @@ class Matches(MatchSequence):
     @property
     def repeats(self) -> list[bool]:
         """For each result whether it has the stream and the documents of the one before it."""
-        return [one.repeats for one in self._ages]
+        return [age.repeats for age in self._ages]
 
     def results(self) -> Iterator[tuple[int, list[StoredDocument]]]:
         """Yield the position of each result with its documents."""
@@ -179,8 +179,8 @@ class Matches(MatchSequence):
         for index, position in enumerate(self.positions):
             if receivers := self._receivers(index):
                 docs = tuple(filter(self._kept[1].__contains__, self._composite(index).sources))
-                for one in receivers:
-                    yield one, position, docs
+                for receiver in receivers:
+                    yield receiver, position, docs
 
     def _composite(self, index: int) -> Composite:
         """Return the composite of a result; raises StoreError if it is no longer kept."""
@@ -247,7 +247,7 @@ class Matches(MatchSequence):
             if self._is_complete(index):  # counted by join: 1,000 results may have 1,000 receivers
                 complete[self._columns["qid"][index]] += 1
             elif age.first != GONE:
-                found.update(one.name for one in self._receivers(index))
+                found.update(receiver.name for receiver in self._receivers(index))
         for qid, count in complete.items():
             found.update({one.name: count for one in self._subscribers.get(qid, ())})
         return found

@@ -30,8 +30,8 @@ class RetiredVersions:
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
         self._swept = 0  # up to which position of forgotten results
-        for one in stored_subscriptions(all_subscriptions(store, retired=True)):
-            self._index(one)
+        for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
+            self._index(stored_subscription)
 
     def __iter__(self) -> Iterator[Subscription]:
         for versions in self.by_name.values():

@@ -59,7 +59,7 @@ class Story(MatchList):
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
         """The first documents for people, in the order of arrival."""
-        found = {one.document: one for match in self for one in match.sources}
+        found = {source.document: source for match in self for source in match.sources}
         return tuple(found.values())
 
     @property

@@ -71,7 +71,7 @@ class StoryGroups:
         grouped = {
             qid: found
             for qid in rows["qid"].unique().to_pylist()
-            if (found := [one for one in receivers(qid) if one.stories])
+            if (found := [receiver for receiver in receivers(qid) if receiver.stories])
         }
         if grouped:
             wanted = pc.is_in(rows["qid"], pa.array(list(grouped), pa.int32()))
@@ -89,14 +89,14 @@ class StoryGroups:
         if not current.stories:
             return
         edges: list[MatchEdge] = []
-        for qid in dict.fromkeys(one.qid for one in versions):
-            sharers = [one for one in versions if one.qid == qid]
+        for qid in dict.fromkeys(version.qid for version in versions):
+            sharers = [version for version in versions if version.qid == qid]
             for found in self._edges(results_of(self._store, qid), {qid: sharers}).values():
                 edges += found
         for is_past in (True, False):
             self._add(
                 current.key,
-                [one for one in edges if current.is_backfilled(one.position) == is_past],
+                [edge for edge in edges if current.is_backfilled(edge.position) == is_past],
             )
 
     def _edges(

@@ -260,7 +260,7 @@ class StreamDefinitions:
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
             return stream in self._declared and self._declared[stream].live
-        return all(self.is_live(read) for one in publishers for read in one.reads)
+        return all(self.is_live(read) for publisher in publishers for read in publisher.reads)
 
     def not_live(self, streams: Iterable[str]) -> list[str]:
         """Return those of some streams that are not live; in place of a published one its inputs.
@@ -271,7 +271,9 @@ class StreamDefinitions:
         for stream in streams:
             publishers = self._subscriptions.publishers(stream)
             if publishers:
-                found |= dict.fromkeys(self.not_live(r for one in publishers for r in one.reads))
+                found |= dict.fromkeys(
+                    self.not_live(r for publisher in publishers for r in publisher.reads)
+                )
             elif stream != EVERYTHING and not self.is_live(stream):
                 found[stream] = None
         return list(found)
@@ -288,7 +290,11 @@ class StreamDefinitions:
         """
         state = self.state
         if self._live_for != state:
-            ordered = [one for one in self._subscriptions if one.ordered or one.relational]
+            ordered = [
+                subscription
+                for subscription in self._subscriptions
+                if subscription.ordered or subscription.relational
+            ]
             reads = {one.reads for one in ordered}
             live = {streams for streams in reads if all(map(self.is_live, streams))}
             self._live_readers = [one for one in ordered if one.reads in live]
@@ -309,8 +315,12 @@ class StreamDefinitions:
         if (known := self.cached_table) is not None:
             return known
         state = self.state
-        read = {stream for one in self._subscriptions for stream in one.reads}
-        made = {one.publish for one in self._subscriptions if one.publish is not None}
+        read = {stream for subscription in self._subscriptions for stream in subscription.reads}
+        made = {
+            subscription.publish
+            for subscription in self._subscriptions
+            if subscription.publish is not None
+        }
         names = sorted({*self._declared, *read, *made})
         self._table = pa.table(
             {

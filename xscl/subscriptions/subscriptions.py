@@ -457,12 +457,12 @@ class Subscriptions:
 
     def _inputs(self, stream: str) -> set[str]:
         """Return the streams that a published stream is made from."""
-        return {read for one in self.publishers(stream) for read in one.reads}
+        return {read for publisher in self.publishers(stream) for read in publisher.reads}
 
     def _publications(self, stream: str) -> set[str]:
         """Return the streams that are made from a stream."""
         readers = (self._by_name[name] for name in self.readers(stream))
-        return {one.publish for one in readers if one.publish is not None}
+        return {reader.publish for reader in readers if reader.publish is not None}
 
     @staticmethod
     def _levels(
@@ -498,9 +498,11 @@ class Subscriptions:
         while growing:
             before = len(found)
             for publishers in self._publishers.values():
-                for one in publishers:
-                    if one.publish and (one.ordered or not found.isdisjoint(one.reads)):
-                        found.add(one.publish)
+                for publisher in publishers:
+                    if publisher.publish and (
+                        publisher.ordered or not found.isdisjoint(publisher.reads)
+                    ):
+                        found.add(publisher.publish)
             growing = len(found) > before
         return found
 

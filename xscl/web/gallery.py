@@ -79,10 +79,14 @@ def documents(now: int) -> list[Document]:
     """
     moved: list[Document] = []
     for case in cases():
-        later = now - HOUR - max(one.timestamp for one in case.documents)
+        later = now - HOUR - max(document.timestamp for document in case.documents)
         moved.extend(
-            replace(one, id=f"sample:{now}:{case.slug}:{one.id}", timestamp=one.timestamp + later)
-            for one in case.documents
+            replace(
+                document,
+                id=f"sample:{now}:{case.slug}:{document.id}",
+                timestamp=document.timestamp + later,
+            )
+            for document in case.documents
         )
     return sorted(moved, key=lambda one: one.timestamp)
 

@@ -44,7 +44,7 @@ class PageProblem:
 def _hint(problem: Problem) -> str | None:
     """Return the parts of a hint that are for readers of pages: no commands, no address of docs."""
     parts = (problem.hint or "").split("; ")
-    kept = [one for one in parts if "'xscl " not in one and not one.startswith("/docs")]
+    kept = [part for part in parts if "'xscl " not in part and not part.startswith("/docs")]
     return "; ".join(kept) or None
 
 

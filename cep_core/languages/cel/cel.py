@@ -160,7 +160,7 @@ class _Parser:
         span: Extent,
     ) -> Node:
         scope = OneStream(source.schema, decorated=False)
-        group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
+        group_by = tuple(scope.resolve(None, group.text, group.span).index for group in groups)
         nested = refused(self.functions, _NOT_HERE, "{} cannot be inside another aggregate")
         calls = Calls(scope, len(group_by), nested)
         grouped = GroupedColumns(source.schema, group_by)
@@ -174,10 +174,10 @@ class _Parser:
     def _renamed(self, node: Node, columns: list[ResultItem]) -> Node:
         """Return an aggregation under the names of SELECT; a projection only where it differs."""
         in_place = [Column(2, place) for place in range(len(node.schema))]
-        if [one.expression for one in columns] != in_place:
-            made = [(one.name, one.expression) for one in columns]
+        if [column.expression for column in columns] != in_place:
+            made = [(column.name, column.expression) for column in columns]
             return algebra.project(node, made, self.functions, repeated(columns))
-        names = [one.name for one in columns]
+        names = [column.name for column in columns]
         return replace(node, schema=schema_of(names, node.schema.types, repeated(columns)))
 
     def _aggregate_item(
@@ -316,7 +316,9 @@ class _Parser:
         kinds = own
         for _ in names:  # what begins as null has the type of what it becomes, once that is known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
-            settled = (with_literals(one, types, self.functions) for one in expressions)
+            settled = (
+                with_literals(expression, types, self.functions) for expression in expressions
+            )
             found = [type_of(one, types, self.functions) for one in settled]
             before, kinds = (
                 kinds,

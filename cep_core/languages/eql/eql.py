@@ -190,8 +190,8 @@ class _Query:
             condition = formula(reader, self, lambda reader: self._own(reader, False))
             if filters:
                 reader.expect_sign(")")
-            for one in conjuncts_of(condition):
-                closed = self.variables.lenient(self._closed(one, self._read_by(one)))
+            for conjunct in conjuncts_of(condition):
+                closed = self.variables.lenient(self._closed(conjunct, self._read_by(conjunct)))
                 found[not filters].append(closed)
             if not reader.take_sign(","):
                 return found
@@ -326,9 +326,9 @@ class _Query:
         if first.negated or second.negated:
             return True
         return first is not second and any(
-            {first.position, second.position} <= set(one.components)
-            for one in trees_in(self.pattern.tree)
-            if isinstance(one, Unordered)
+            {first.position, second.position} <= set(tree.components)
+            for tree in trees_in(self.pattern.tree)
+            if isinstance(tree, Unordered)
         )
 
     def _apart(

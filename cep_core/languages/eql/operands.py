@@ -174,7 +174,7 @@ class OperandReader(ComponentReader):
         dropped: set[PatternTree] = set()
         for first, *others in by_name.values():
             own = self.found[first.component]
-            nodes = [self.found[one.component].node for one in others]
+            nodes = [self.found[other.component].node for other in others]
             if any(node.schema != own.node.schema for node in nodes):
                 raise AlgebraError(
                     f"there are two {own.name} in the pattern",

@@ -49,8 +49,10 @@ class Scopes:
             variables[group.number] = replace(variables[group.number], node=node)
             self.variables.all = variables
             self.variables.references = [
-                Part(group.number, "value", self._kept.index(one)) if one in self._kept else one
-                for one in self.variables.references
+                Part(group.number, "value", self._kept.index(reference))
+                if reference in self._kept
+                else reference
+                for reference in self.variables.references
             ]
         return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.rules)
 
@@ -123,7 +125,7 @@ class Scopes:
             elif one.component == guard:
                 time = ex.Time(2, "begin" if one.role == "start" else "end")
                 places[2, at] = time if one.index is None else ex.Column(2, first + one.index)
-        found = [ex.moved(one, places) for one in conditions]
+        found = [ex.moved(condition, places) for condition in conditions]
         return node, conjunction([own, *found] if len(guards) > 1 else found)
 
     def _read_by(self, conditions: Sequence[ex.Expression]) -> set[int]:
@@ -131,8 +133,8 @@ class Scopes:
         known = self.variables.references
         return {
             known[part.index].component
-            for one in conditions
-            for part in ex.walk(one)
+            for condition in conditions
+            for part in ex.walk(condition)
             if isinstance(part, ex.Column)
         }
 
@@ -148,11 +150,11 @@ class Scopes:
     ) -> Node:
         """Return a pattern as algebra."""
         absent = components_aside(tree)
-        aside = [one for one in tests if self._read_by([one]) & absent]
+        aside = [test for test in tests if self._read_by([test]) & absent]
         filters = [*filters, *aside]
         for one in filters:
             self._require_before(one, dict(_waiting(tree)))
-        tests = [one for one in tests if one not in aside]
+        tests = [test for test in tests if test not in aside]
         if rules.window is None and not isinstance(tree, One):
             window = _window(tree, self.variables, (*filters, *tests))
             rules = replace(rules, window=window, inclusive=window is not None)
@@ -207,8 +209,8 @@ def _window(
     """Return the window that a time constraint on the first and the last event implies."""
     parts = tree.parts if isinstance(tree, Chain) else (tree,)
     edges = [_occurring(parts[0]), _occurring(parts[-1])]
-    for one in conditions:
-        match one:
+    for condition in conditions:
+        match condition:
             case ex.Compare(
                 "<=", ex.Arithmetic("-", ex.Column() as end, ex.Column() as start), time
             ):

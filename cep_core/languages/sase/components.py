@@ -86,7 +86,7 @@ class ComponentReader:
         """Raise AlgebraError if a pattern begins with EVERY: each first event begins a match."""
         first = tree
         while isinstance(first, Chain):
-            first = next((one for one in first.parts if not isinstance(one, Absent)), Choice(()))
+            first = next((part for part in first.parts if not isinstance(part, Absent)), Choice(()))
         if isinstance(first, Loop) and first.pace == "every":
             number = min(components_in(first))
             raise AlgebraError(
@@ -186,7 +186,7 @@ class ComponentReader:
             parts.append(self._sequence())
         if len(parts) == 1:
             return parts[0]
-        if all(isinstance(one, Absent) and one.time is None for one in parts):
+        if all(isinstance(part, Absent) and part.time is None for part in parts):
             hint = "an absence with a time of its own may stand alone: !(C c) FOR 5 s"
             raise reader.fault("one of the alternatives has to occur", reader.token.span, hint)
         return Choice(tuple(parts))
@@ -201,9 +201,9 @@ class ComponentReader:
             if not isinstance(one, Absent) and not (isinstance(one, One) and one.mark is None):
                 hint = "write groups before or after it"
                 raise AlgebraError("AND joins single components", hint=hint, span=span)
-        numbers = [one.component for one in parts if isinstance(one, One)]
-        absences = [one for one in parts if isinstance(one, Absent)]
-        if not numbers and any(one.time is None for one in absences):
+        numbers = [part.component for part in parts if isinstance(part, One)]
+        absences = [part for part in parts if isinstance(part, Absent)]
+        if not numbers and any(absence.time is None for absence in absences):
             hint = "or each absence has a time of its own: !(C c) FOR 5 s"
             raise AlgebraError("some component of AND has to occur", hint=hint, span=span)
         if len(numbers) > 6:
@@ -214,9 +214,9 @@ class ComponentReader:
             bound = len(self.spans) - 1
         if not numbers:  # all of them begin with the first one
             first, *others = absences
-            return Chain((first, *[replace(one, beside=True) for one in others]))
+            return Chain((first, *[replace(other, beside=True) for other in others]))
         unordered = Unordered(tuple(numbers), bound)
-        along = [replace(one, spanning=True) for one in absences]
+        along = [replace(absence, spanning=True) for absence in absences]
         return Chain((unordered, *along)) if along else unordered
 
     def _marked(self, tree: PatternTree, mark: StepMark, start: LanguageToken) -> PatternTree:
@@ -227,7 +227,7 @@ class ComponentReader:
             case Loop(inner):
                 return replace(tree, inner=self._marked(inner, mark, start))
             case Choice(parts):
-                return Choice(tuple([self._marked(one, mark, start) for one in parts]))
+                return Choice(tuple([self._marked(part, mark, start) for part in parts]))
             case Chain(parts):
                 made: list[PatternTree] = []
                 for place, one in enumerate(parts):
@@ -475,7 +475,7 @@ class ComponentReader:
                     )
         nodes: list[Node] = [*streams]
         lacking: dict[str, tuple[int, ...]] = {}
-        if any(one.schema != streams[0].schema for one in streams):
+        if any(stream.schema != streams[0].schema for stream in streams):
             nodes = []
             for number, one in enumerate(streams):
                 columns: dict[str, Expression] = dict.fromkeys(types, Constant(None))

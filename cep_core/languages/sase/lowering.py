@@ -54,7 +54,7 @@ class PatternLowering:
         )
         parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
         variables = [self.variables.all[number] for number in numbers]
-        sources = [one.source(self.functions) for one in variables]
+        sources = [variable.source(self.functions) for variable in variables]
         nodes = list(dict.fromkeys(sources))
         places = self._places(parts)
         target = self.rules.target
@@ -67,12 +67,12 @@ class PatternLowering:
             pattern_tree.renumbered(self.tree, components),
             [replace(part, component=components[part.component]) for part in parts],
             names,
-            patterns.conjunction(moved(one, places) for one in conjuncts),
+            patterns.conjunction(moved(conjunct, places) for conjunct in conjuncts),
             replace(
                 self.rules,
                 target=None if target is None else components[target],
                 partition=tuple([self._partition_of(node) for node in nodes]),
-                tests=patterns.conjunction(moved(one, places) for one in tests),
+                tests=patterns.conjunction(moved(test, places) for test in tests),
             ),
             self.functions,
             repeated(columns) or self.span,
@@ -88,7 +88,7 @@ class PatternLowering:
             and rules.policy == "none"
             and not rules.simultaneous
             and self.tests == TRUE
-            and all(one.role == "value" for one in self.variables.references)
+            and all(reference.role == "value" for reference in self.variables.references)
         )
 
     def _require_read(self, conjunct: Expression) -> None:
@@ -136,7 +136,7 @@ class PatternLowering:
 
     def _places(self, references: Iterable[Part]) -> dict[tuple[int, int], Column]:
         """Return the columns of references that stand one after the other."""
-        columns = [(2, self.variables.column(one).index) for one in references]
+        columns = [(2, self.variables.column(reference).index) for reference in references]
         return {column: Column(2, place) for place, column in enumerate(columns)}
 
     def _single(self, conjuncts: list[Expression], columns: list[ResultItem]) -> Node:
@@ -147,7 +147,7 @@ class PatternLowering:
         }
         node = self.variables.all[number].node
         if conjuncts:
-            predicate = patterns.conjunction(moved(one, places) for one in conjuncts)
+            predicate = patterns.conjunction(moved(conjunct, places) for conjunct in conjuncts)
             node = algebra.select(node, predicate, self.functions)
         return self._projected(node, columns, places)
 
@@ -172,11 +172,11 @@ class PatternLowering:
         ]
 
     def _require_whole(self, conjunct: Expression) -> None:
-        for one in self._references([conjunct]):
-            if is_each(one):
-                name = self.variables.of(one).name
+        for reference in self._references([conjunct]):
+            if is_each(reference):
+                name = self.variables.of(reference).name
                 raise AlgebraError(
-                    f"a condition on what is negated reads {self.variables.text(one)}",
+                    f"a condition on what is negated reads {self.variables.text(reference)}",
                     hint=f"write {name}[1], {name}[last] or an aggregate",
                     span=conjunct.span,
                 )
@@ -184,7 +184,10 @@ class PatternLowering:
     def _references(self, expressions: list[Expression]) -> list[Part]:
         """Return the references of expressions, negated components included, each once."""
         indexes = [
-            part.index for one in expressions for part in walk(one) if isinstance(part, Column)
+            part.index
+            for expression in expressions
+            for part in walk(expression)
+            if isinstance(part, Column)
         ]
         return [self.variables.references[index] for index in dict.fromkeys(indexes)]
 
@@ -215,7 +218,9 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
 
 def require_partition(pattern: ReadPattern, partition: Collection[str], span: Extent) -> None:
     """Raise AlgebraError at the mark partition if there are no partitions."""
-    marks = [one.mark for one in pattern_tree.trees_in(pattern.tree) if isinstance(one, One | Loop)]
+    marks = [
+        tree.mark for tree in pattern_tree.trees_in(pattern.tree) if isinstance(tree, One | Loop)
+    ]
     if "partition" in marks and not partition:
         raise without_partition("the mark partition", span)
 

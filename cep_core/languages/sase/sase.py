@@ -136,7 +136,7 @@ class _Parser:
     def _refuse_unknown_strategy(self) -> None:
         """Raise QueryError at a name with a brace, which only a strategy has, behind it."""
         reader = self.reader
-        texts = [one.text for one in reader.tokens[reader.at + 1 :]]
+        texts = [token.text for token in reader.tokens[reader.at + 1 :]]
         if texts[:1] == ["("] and ")" in texts:
             texts = texts[texts.index(")") + 1 :]
         if reader.token.kind == "name" and texts[:1] == ["{"]:

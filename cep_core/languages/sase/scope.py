@@ -349,7 +349,7 @@ class Variables:
         self, name: str, variables: Iterable[PatternVariable], span: Extent
     ) -> AlgebraError:
         """Return the error for an attribute that nobody has."""
-        known = [attribute for one in variables for attribute in one.attributes]
+        known = [attribute for variable in variables for attribute in variable.attributes]
         return unknown(name, known, span)
 
     def _each(self, variable: PatternVariable, name: str, span: Extent) -> ex.Column:

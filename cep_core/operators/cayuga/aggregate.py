@@ -245,7 +245,9 @@ class AggregateMOp(OrderedMOp):
                 yield from group.values()
 
     def dump(self, number: OperatorNumber) -> SavedRows:
-        kept = [one.saved(row, number) for one in self._fragments() for row in one.rows]
+        kept = [
+            fragment.saved(row, number) for fragment in self._fragments() for row in fragment.rows
+        ]
         return sorted(kept, key=lambda one: one[0][1])
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:

@@ -74,7 +74,7 @@ class WindowJoinMOp(MOp):
             if not readers:
                 del self._readers[side][source.slot]
                 self._forget(side, source.slot)
-            elif all(0 < operator.number < one.number for one in readers):
+            elif all(0 < operator.number < reader.number for reader in readers):
                 self._write_again(side, source.slot)
         if operator.wanted.window == self._window:
             self._window = max((one.wanted.window or 0 for one in self.operators), default=-1)

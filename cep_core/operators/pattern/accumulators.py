@@ -39,7 +39,8 @@ def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulato
 def started(accumulators: Sequence[RunAccumulator], row: Row) -> Any:
     """Return the cell of a run that a row begins."""
     held = [
-        _added(one.role, _NOTHING.get(one.role), row[one.place + VALUES]) for one in accumulators
+        _added(accumulator.role, _NOTHING.get(accumulator.role), row[accumulator.place + VALUES])
+        for accumulator in accumulators
     ]
     return (row, row, 1, *held)
 

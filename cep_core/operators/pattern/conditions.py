@@ -71,10 +71,12 @@ class MatchShape:
         self.states = automaton_of(pattern.tree, pattern.rules.mark)
         trees = list(trees_in(pattern.tree))
         absences = [one for one in trees if isinstance(one, Absent)]
-        self.absent = tuple(dict.fromkeys(one.component for one in absences))
-        self.spanning = any(one.spanning for one in absences)
+        self.absent = tuple(dict.fromkeys(absence.component for absence in absences))
+        self.spanning = any(absence.spanning for absence in absences)
         # the constants that are times of absences, and whether all of these have one
-        self.silences = tuple([self.spans + one.time for one in absences if one.time is not None])
+        self.silences = tuple(
+            [self.spans + absence.time for absence in absences if absence.time is not None]
+        )
         self.waits = any(state.longest for state in self.states)
         self.timed = 0 < len(self.silences) == len(absences)
         self.stops = tuple(dict.fromkeys(one for tree in trees for one in stops_of(tree)))
@@ -131,13 +133,13 @@ class MatchShape:
     @cached_property
     def constant_conditions(self) -> PatternCondition:
         """The conditions that read constants, on a whole match."""
-        return self.on_whole(one for one in self.conjuncts if one.has_constants)
+        return self.on_whole(conjunct for conjunct in self.conjuncts if conjunct.has_constants)
 
     @cached_property
     def values(self) -> Callable[[Cells], tuple[Any, ...]]:
         """The function from cells to the values of a result."""
         sources = [self._value(part) for part in self.parts[: self.outputs]]
-        text = "".join(f"{one}, " for one in sources)
+        text = "".join(f"{source}, " for source in sources)
         made: Callable[[Cells], tuple[Any, ...]] = function_of(
             f"def made(m):\n    return ({text})", _NAMES
         )

@@ -38,11 +38,13 @@ def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool
     writer = shape.writer(partial(shape.source, cells="e{}"))
     tests: list[str] = []
     for level in range(last + 1):
-        chosen = [one for one in conjuncts if min(one.components, default=last) == level]
+        chosen = [
+            conjunct for conjunct in conjuncts if min(conjunct.components, default=last) == level
+        ]
         tests.append(" and ".join([writer.condition(one.node) for one in chosen]))
     cells = "".join(f"e{c}, " for c in range(last + 1))
     outputs = [shape.source(part, cells="e{}") for part in shape.parts[: shape.outputs]]
-    values = "".join(f"{one}, " for one in outputs)
+    values = "".join(f"{output}, " for output in outputs)
     made = f"(e0[0], d[1], {_first_arrival(last)}, {values})" if alike else f"(w0, ({cells}))"
     lines = ["def made(d, n, p, k, oldest, w, t):", f"    e{last}, w{last} = d, w"]
     if tests[last]:
@@ -87,5 +89,5 @@ def _first_arrival(last: int) -> str:
     first, *others = [f"e{component}[2]" for component in range(last + 1)]
     if not others:
         return first
-    least = " and ".join(f"{first} <= {one}" for one in others)
+    least = " and ".join(f"{first} <= {other}" for other in others)
     return f"({first} if {least} else min({first}, {', '.join(others)}))"

@@ -52,7 +52,7 @@ class PatternMatchMOp(SharedRuns):
         self._policies = Policies(
             shape.pattern.rules.policy,
             shape.pattern.rules.target,
-            [_no_partition if one is None else key_function(one) for one in columns],
+            [_no_partition if column is None else key_function(column) for column in columns],
         )
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
         met = [c for c in range(len(self._inputs)) if c not in shape.absent]

@@ -31,7 +31,7 @@ class KeyConjunct(NamedTuple):
     @property
     def has_constants(self) -> bool:
         """True if it reads constants of a query."""
-        return any(isinstance(one, Parameter) for one in walk(self.node))
+        return any(isinstance(node, Parameter) for node in walk(self.node))
 
 
 class Partitions(NamedTuple):
@@ -60,7 +60,10 @@ def partitions_of(
 
     An ``instant`` pattern takes several events of one epoch, whatever their partition.
     """
-    equalities, aside = [one for one in conjuncts if _is_equality(one)], (*absent, *stops)
+    equalities, aside = (
+        [conjunct for conjunct in conjuncts if _is_equality(conjunct)],
+        (*absent, *stops),
+    )
     occurring = [place for place in range(len(pattern.components)) if place not in aside]
     certain = _certain(pattern.tree)
     declared = {c: pattern.rules.partition[pattern.components[c].input] for c in occurring}
@@ -68,7 +71,7 @@ def partitions_of(
     if len(keys) < len(occurring):
         if certain != set(occurring):
             return NO_PARTITIONS
-        among = [one for one in equalities if one.components <= certain]
+        among = [equality for equality in equalities if equality.components <= certain]
         keys = _tested(among, occurring, plain)
     sizes = {len(columns) for columns in keys.values()}
     if len(occurring) < 2 and not any(one.repeated for one in pattern.components):
@@ -81,7 +84,10 @@ def partitions_of(
         if component in certain
         for place, column in enumerate(columns)
     }
-    found = [(one, [places.get((p.component, p.index)) for p in one.parts]) for one in equalities]
+    found = [
+        (equality, [places.get((p.component, p.index)) for p in equality.parts])
+        for equality in equalities
+    ]
     answered = [] if instant else [one for one, at in found if _is_answered(one, at)]
     for component in aside:
         columns: dict[int, int] = {}
@@ -106,8 +112,8 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
     """Return True if a row of an input belongs to one partition, whatever takes or stops it."""
     columns: dict[int, tuple[int, ...]] = {}
     return all(
-        columns.setdefault(pattern.components[one].input, keys[one]) == keys[one]
-        for one in components
+        columns.setdefault(pattern.components[component].input, keys[component]) == keys[component]
+        for component in components
     )
 
 
@@ -128,7 +134,7 @@ def _tested(
     later ones would refuse ends a step with next or nearest.
     """
     first, *others = occurring
-    ways = [way for one in equalities for way in (one.parts, one.parts[::-1])]
+    ways = [way for equality in equalities for way in (equality.parts, equality.parts[::-1])]
     tests: list[dict[int, int]] = []
     for column in dict.fromkeys(one.index for one, _ in ways if one.component == first):
         known = {first: column or 0}

@@ -102,7 +102,9 @@ class ActiveStacks(SharedRuns):
         alike, shape = self._queries.are_alike, self._shape
         if alike is not self._alike:
             self._alike = alike
-            found = [one for one in shape.conjuncts if alike or not one.has_constants]
+            found = [
+                conjunct for conjunct in shape.conjuncts if alike or not conjunct.has_constants
+            ]
             self._search = search_of(shape, tuple(found), alike)
 
     def _forget_query(self, slot: int) -> None:

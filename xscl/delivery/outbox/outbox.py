@@ -493,9 +493,10 @@ class Outbox:
         read = self._stories if self._has_stories(endpoint) else self._matches
         page, channel = read(endpoint, endpoint.position, PAGE), endpoint.channel
         wanted = [
-            one
-            for one in page.messages
-            if (channel.history or not one.history) and (channel.backfilled or not one.backfilled)
+            message
+            for message in page.messages
+            if (channel.history or not message.history)
+            and (channel.backfilled or not message.backfilled)
         ]
         return wanted, page.end
 

@@ -45,7 +45,7 @@ class Address:
         return not owner_name(self.subscription)
 
 
-_SHOWN = [one.name for one in fields(Address)]
+_SHOWN = [field.name for field in fields(Address)]
 
 
 class SecretAddresses:

@@ -66,8 +66,8 @@ class Examination:
         """Yield the edge that a subscription sees the documents of the match."""
         if self._question.subscription is not None:
             parts = self._question.parts
-            missed = [why for one in parts if (why := self._question.unseen(one)) is not None]
-            text = f"the subscription sees {', '.join(one.stored.id for one in parts)}"
+            missed = [why for part in parts if (why := self._question.unseen(part)) is not None]
+            text = f"the subscription sees {', '.join(part.stored.id for part in parts)}"
             near = "; ".join(dict.fromkeys(missed)) or None
             yield Edge("registration", text, not missed, near)
 
@@ -159,7 +159,7 @@ class Examination:
             right = self._answering(form, left)
             reasons, self._edges = self._edges, before
             text = f"{right.name} does not answer {left.name}"
-            is_answer = all(one.holds for one in reasons)
+            is_answer = all(reason.holds for reason in reasons)
             if is_answer and self._question.found:
                 self._edges.append(Edge("order", text, True, "it came after the silence was over"))
             else:
@@ -202,10 +202,10 @@ class Examination:
 
 def _reasons(reasons: Iterable[Edge]) -> str:
     """Return the reason why a document is no answer, or the values by which it is one."""
-    failing = [one for one in reasons if not one.holds]
+    failing = [reason for reason in reasons if not reason.holds]
     if failing:
         return "; ".join(f"not so: {one.text}: {one.nearest or 'no'}" for one in failing)
-    values = [f"{one.text}: {one.nearest}" for one in reasons if one.kind == "value"]
+    values = [f"{reason.text}: {reason.nearest}" for reason in reasons if reason.kind == "value"]
     return "; ".join(("it does", *values))
 
 

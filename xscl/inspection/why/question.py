@@ -89,7 +89,7 @@ class WhyQuestion:
     def counts_in_own_time(self) -> bool:
         """True if the subscription began with matches of history, of which these may be one."""
         began = self.subscription is not None and self.subscription.backfilled >= 0
-        return began and all(one.stored.history for one in self.parts)
+        return began and all(part.stored.history for part in self.parts)
 
     def about(
         self,
@@ -109,9 +109,9 @@ class WhyQuestion:
     ) -> tuple[KnownDocument | None, ...]:
         """Return documents in the order of a match, in which a symmetric join has each pair."""
         found = list(documents)
-        for one in forms(self.query.normal.form):
-            if isinstance(one, JoinForm) and one.relation.operator is SYMMETRIC_JOIN:
-                pair = covered(one)
+        for form in forms(self.query.normal.form):
+            if isinstance(form, JoinForm) and form.relation.operator is SYMMETRIC_JOIN:
+                pair = covered(form)
                 known = [each for place in pair if (each := found[place]) is not None]
                 if len(known) == len(pair):
                     known.sort(key=lambda each: (each.stored.ts, each.stored.doc))
@@ -170,7 +170,7 @@ def question_of(
     documents = (None if one is None else known[one] for one in placed)
     asked = question.about(names, documents, found)
     if subscription is not None and not found:
-        parts = [rows[one.stored.id] for one in asked.parts]
+        parts = [rows[part.stored.id] for part in asked.parts]
         return replace(asked, found=_kept(store, query, subscription, parts) is not None)
     return asked
 
@@ -256,7 +256,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
     The instants of a calendar have none.
     """
     given = [None if name == NONE else name for name in names]
-    blocks = sum(not one.is_calendar for one in query.normal.blocks)
+    blocks = sum(not block.is_calendar for block in query.normal.blocks)
     if all(query.normal.blocks[place].is_calendar for place in query.components):
         raise XsclError(
             "a match of this query has instants and no documents to ask about",
@@ -282,7 +282,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 def needed_blocks(query: CompiledQuery) -> set[int]:
     """Return the blocks that each match has a document of: no absences, no side before ELSE."""
-    absent = [one for one in forms(query.normal.form) if isinstance(one, AbsenceForm)]
+    absent = [form for form in forms(query.normal.form) if isinstance(form, AbsenceForm)]
     read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
     sides = [one.right for one in absent if one.alone[0]]
     sides += [one.left for one in absent if one.alone[1]]

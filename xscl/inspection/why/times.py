@@ -65,12 +65,12 @@ def settled(side: QuerySide, ts: int) -> QuerySide:
 
 def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield an edge if a document, or versions of one, occurs on both sides."""
-    for one in left.documents:
+    for document in left.documents:
         for other in right.documents:
-            if one.base == other.base:
+            if document.base == other.base:
                 text = f"{left.name} and {right.name} are different documents"
-                both = "the same" if one.doc == other.doc else "versions of the same"
-                yield Edge("order", text, False, f"{one.id} and {other.id} are {both}")
+                both = "the same" if document.doc == other.doc else "versions of the same"
+                yield Edge("order", text, False, f"{document.id} and {other.id} are {both}")
 
 
 def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
@@ -122,7 +122,7 @@ def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> It
             text = f"{old.name} was still kept when {new.name} came"
             near = f"{new.name} came {duration(over)} too late: with this window and lateness"
             near = f"{near} it is kept for {duration(keep)}"
-            if all(one.history for one in new.documents):
+            if all(document.history for document in new.documents):
                 near += "; 'try' takes what a feed held already as if it had come in its own time"
             yield Edge("time", text, False, near)
             return
@@ -164,7 +164,7 @@ def is_over_time(form: NormalForm) -> bool:
 
 def temporal_choice(question: WhyQuestion) -> Edge:
     """Return the edge that the temporal operators yield the match, or their other result."""
-    wanted = tuple(one.stored.id for one in question.parts)
+    wanted = tuple(part.stored.id for part in question.parts)
     what = "calendars" if question.query.calendars else "operators over time"
     text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)
@@ -178,7 +178,7 @@ def temporal_choice(question: WhyQuestion) -> Edge:
 def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
     """Return the documents of a query's matches."""
     subscription = question.subscription
-    known = [one for one in question.documents if one is not None]
+    known = [document for document in question.documents if document is not None]
     trial = TrialScope(
         TRIED,
         query,
@@ -237,7 +237,7 @@ def _instead(
         is_right = question.documents[covered(form.left)[0]] is None
         mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
         others = {one for one in _found(question, unparse(plain)) if one[mine] == wanted}
-        answered = {one[:1] if is_right else one for one in others}
+        answered = {other[:1] if is_right else other for other in others}
         answers = _others(wanted, "is answered by", answered)
         waits = _pending(question) if answers is None else None
         return answers or waits, waits is not None
@@ -252,7 +252,9 @@ def _pending(question: WhyQuestion) -> str | None:
     """Return the time at which a match is certain, if that is not over, and what it needs."""
     if _has_longest(question.query.normal.form):
         return "it is decided when time passes the document that ends the run"
-    deadline = _period(question, [one for one in question.documents if one is not None])[1]
+    deadline = _period(
+        question, [document for document in question.documents if document is not None]
+    )[1]
     if deadline <= question.watermark:
         return None
     lateness = max(question.lateness.values())
@@ -273,5 +275,5 @@ def _is_answer(question: WhyQuestion, form: AbsenceForm) -> bool:
 
 
 def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
-    names: Iterator[str] = (one[-1] for one in sorted(others))
+    names: Iterator[str] = (other[-1] for other in sorted(others))
     return f"{', '.join(left)} {verb} {', '.join(names)}" if others else None

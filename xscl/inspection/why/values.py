@@ -167,14 +167,14 @@ class Choices:
 
     def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
         """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
-        for one in conjuncts:
-            near = closest_values(one.predicate, self._texts)
-            yield Edge("value", unparse(one.predicate), self.hold([one]), near)
+        for conjunct in conjuncts:
+            near = closest_values(conjunct.predicate, self._texts)
+            yield Edge("value", unparse(conjunct.predicate), self.hold([conjunct]), near)
 
     def at_once(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
         """Yield that conjuncts do not hold for the same nodes, if so."""
         if not self.hold(conjuncts):
-            text = " AND ".join(unparse(one.predicate) for one in conjuncts)
+            text = " AND ".join(unparse(conjunct.predicate) for conjunct in conjuncts)
             near = "each holds for some nodes, but no choice of nodes satisfies them together"
             yield Edge("value", text, False, near)
 

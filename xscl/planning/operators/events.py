@@ -285,7 +285,7 @@ def instances(
     The operators are the given ones, or all.  The retention is None where a row ends the
     instance.
     """
-    mops = plan.mops if operators is None else {one.mop for one in operators}
+    mops = plan.mops if operators is None else {operator.mop for operator in operators}
     for mop in mops:
         if isinstance(mop, StateMOp | OuterJoinMOp):
             for one in mop.kept():

@@ -569,15 +569,15 @@ class Rounds:
         found, cuts = pa.concat_tables(self._found), self._cuts
         self._found, self._cuts = [], []
         qids = found["qid"].to_numpy()
-        every = {*np.unique(qids).tolist(), *(one.qid for one in cuts)}
+        every = {*np.unique(qids).tolist(), *(cut.qid for cut in cuts)}
         places = {qid: self._place(qid) for qid in every}
         first = min(places.values())
         later = [qid for qid, place in places.items() if place > first]
         if later:
             waits = pa.array(np.isin(qids, later))
-            self.add(found.filter(waits), [one for one in cuts if places[one.qid] > first])
+            self.add(found.filter(waits), [cut for cut in cuts if places[cut.qid] > first])
             found = found.filter(pc.invert(waits))
-            cuts = [one for one in cuts if places[one.qid] == first]
+            cuts = [cut for cut in cuts if places[cut.qid] == first]
         found, cuts = self._processor.bounded(found, cuts)
         self._end(found.select(FOUND.names), cuts)
 

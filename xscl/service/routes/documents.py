@@ -119,7 +119,7 @@ def list_(
     with app.store() as store:
         read = read_among(store, account, [account.named(one.name) for one in found])
     items = [_listed(account, one) for one in found]
-    items = [one.model_copy(update={"read": one.document in read}) for one in items]
+    items = [item.model_copy(update={"read": item.document in read}) for item in items]
     at = following.number if following and following.ts is None else following and str(following)
     return ListPage(items=items, next=at)
 

@@ -220,7 +220,7 @@ def patch(
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
 def versions_(name: Name, app: TheApp, account: TheAccount) -> list[answers.Version]:
     """Lists the queries whose matches are kept, the oldest first; also after a removal."""
-    return [_version(app, account, one) for one in versions(app, account, name)]
+    return [_version(app, account, version) for version in versions(app, account, name)]
 
 
 @router.get("/subscriptions/{name}", summary="Show a subscription")

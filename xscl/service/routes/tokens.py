@@ -154,7 +154,7 @@ def revoke(id: TokenId, app: TheApp, account: TheAccount) -> None:
 @router.get("/accounts", summary="List users")
 def accounts(app: TheApp, _: TheOperator) -> list[User_]:
     """Lists the users, what they may have and what they have."""
-    return [_user(app, one) for one in app.accounts.users if not one.is_operator]
+    return [_user(app, user) for user in app.accounts.users if not user.is_operator]
 
 
 @router.put("/accounts/{name}/quota", summary="Set the quota of a user")

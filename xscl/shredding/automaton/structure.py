@@ -225,4 +225,4 @@ class Structure:
         candidates: Sequence[int]
         candidates = range(node + 1, self.ends[node]) if descendant else self.children[node]
         symbols = self.symbols
-        return [one for one in candidates if key in keys_of(symbols[one])]
+        return [candidate for candidate in candidates if key in keys_of(symbols[candidate])]

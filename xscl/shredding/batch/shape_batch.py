@@ -510,7 +510,7 @@ class ShapeBatch:
         elif not nodes:
             every = [()] * len(missing)
         else:
-            every = zip(*(self.texts(one, missing) for one in nodes), strict=True)
+            every = zip(*(self.texts(node, missing) for node in nodes), strict=True)
         answered = constants.extremes if constants.ordered else constants.suitable
         for one, texts in zip(missing, every, strict=True):
             answers[one] = answered(constants.answer(texts))

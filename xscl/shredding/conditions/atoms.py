@@ -227,7 +227,7 @@ def demanded(condition: syntax.Condition) -> Demand:
 def _is_partial(path: syntax.Path) -> bool:
     """Return True if some nodes of a path may be missing, as XPath in a condition may fail."""
     conditional = any(step.conditions for step in path.steps)
-    return conditional and any(isinstance(one, syntax.Residual) for one in walk(path))
+    return conditional and any(isinstance(node, syntax.Residual) for node in walk(path))
 
 
 def _required(condition: syntax.Residual) -> tuple[Atom, ...]:

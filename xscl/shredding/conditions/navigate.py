@@ -125,7 +125,7 @@ def _step(step: syntax.Step, item: Item, failed: list[NotEvaluated]) -> Iterator
     candidates = _attributes(step, item) if step.attribute else _elements(step, item)
     if not step.conditions:
         return candidates
-    return (one for one in candidates if _holds_all(step.conditions, one, failed))
+    return (candidate for candidate in candidates if _holds_all(step.conditions, candidate, failed))
 
 
 def _holds_all(

@@ -157,10 +157,10 @@ def _within_bounds(
 def _is_light(predicate: syntax.Predicate) -> bool:
     """Return True if a predicate compares single values that nothing computes."""
     return not any(
-        isinstance(one, syntax.Arithmetic)
-        or (isinstance(one, syntax.Call) and one.function not in TESTS)
-        or has_path(one)
-        for one in walk(predicate)
+        isinstance(node, syntax.Arithmetic)
+        or (isinstance(node, syntax.Call) and node.function not in TESTS)
+        or has_path(node)
+        for node in walk(predicate)
     )
 
 

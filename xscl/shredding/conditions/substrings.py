@@ -125,7 +125,7 @@ class AffixIndex:
         """Return the words with which a text begins, or ends."""
         live, lengths = self._live, self._lengths.get(text[-1:] if self._at_end else text[:1], ())
         ends = (text[-n:] if self._at_end else text[:n] for n in lengths)
-        return {live[one] for one in ends if one in live}
+        return {live[end] for end in ends if end in live}
 
 
 class ExpressionIndex:

@@ -48,8 +48,8 @@ class ExpressionTallies:
 
     def note(self, document: int, errors: Iterable[NotEvaluated]) -> None:
         """Note the expressions that were not evaluated in a document, by its number."""
-        for one in errors:
-            self.noted[document, one.expression] = one.reason
+        for error in errors:
+            self.noted[document, error.expression] = error.reason
 
     def count(self, ids: Callable[[set[int]], Mapping[int, str]]) -> None:
         """Count what was noted, given the function to the ids of documents."""
@@ -64,4 +64,8 @@ class ExpressionTallies:
 
     def of(self, expressions: Iterable[str]) -> list[Tally]:
         """Return the tallies of some expressions."""
-        return [found for one in expressions if (found := self._tallies.get(one)) is not None]
+        return [
+            found
+            for expression in expressions
+            if (found := self._tallies.get(expression)) is not None
+        ]

@@ -88,7 +88,7 @@ class Evaluation:
         if not isinstance(item, AttributeNode):
             return self.tree.element(item)
         owner = self.tree.element(item.owner)
-        return next(one for one in owner.attributes if one.name == item.name)
+        return next(attribute for attribute in owner.attributes if attribute.name == item.name)
 
 
 def _holders(items: Iterable[object], root: etree._Element) -> Iterable[Any]:

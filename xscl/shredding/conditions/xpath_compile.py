@@ -133,9 +133,9 @@ def _test(tree: XPath) -> Test | None:
     """Return the test of an operator between truth values or items; None for others."""
     match tree.symbol, tree.parts:
         case "or", parts:
-            return _disjunction([_truth(one) for one in parts])
+            return _disjunction([_truth(part) for part in parts])
         case "and", parts:
-            return _negation(_disjunction([_negation(_truth(one)) for one in parts]))
+            return _negation(_disjunction([_negation(_truth(part)) for part in parts]))
         case "not", (inner,):
             return _negation(_truth(inner))
         case "boolean", (inner,):
@@ -166,7 +166,9 @@ def _disjunction(tests: Sequence[Test]) -> Test:
 
 def _some(names: Sequence[str], inputs: Sequence[XPath], test: Test) -> Test:
     every = list(map(_items, inputs))
-    return lambda focus: any_holds(partial(test, one) for one in _bindings(focus, names, every))
+    return lambda focus: any_holds(
+        partial(test, binding) for binding in _bindings(focus, names, every)
+    )
 
 
 def _bindings(
@@ -377,7 +379,7 @@ _JOIN = TABLE["string-join"].apply
 def _call(name: str, arguments: Sequence[XPath]) -> Single:
     """Return the value of a function of the table."""
     if name in ("concat", "||"):
-        texts = [_argument("t", one) for one in arguments]
+        texts = [_argument("t", argument) for argument in arguments]
         return lambda focus: _JOIN(focus.work, [text(focus) for text in texts])
     letters, least, apply = TABLE[name]
     given: list[Single] = []
@@ -469,7 +471,7 @@ def _may_place(tree: XPath) -> bool:
     """Return True if a condition may be a number or read the position of its node."""
     if tree.symbol not in _TRUTHS and tree.symbol != "step":
         return True
-    return any(one.symbol in ("position", "last") for one in tree.walk())
+    return any(node.symbol in ("position", "last") for node in tree.walk())
 
 
 # -- Paths -----------------------------------------------------------------------------------

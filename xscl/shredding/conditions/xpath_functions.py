@@ -232,7 +232,7 @@ def _sum(_: Work, values: Items, *zero: Items) -> Any:
 
 
 def _added(values: Items) -> Any:
-    total, *rest = [number(one) if isinstance(one, str) else one for one in values]
+    total, *rest = [number(value) if isinstance(value, str) else value for value in values]
     if not is_number(total) and not isinstance(total, Duration):
         raise Failure(f"a sum of {kind_of(total)}")
     for one in rest:
@@ -248,9 +248,9 @@ def _extreme(sign: str) -> Callable[[Work, Items], Any]:
     def applied(_: Work, values: Items) -> Any:
         if not values:
             return None
-        values = [number(one) if isinstance(one, Untyped) else one for one in values]
-        if any(isinstance(one, float) for one in values):
-            values = [float(number(one)) for one in values]
+        values = [number(value) if isinstance(value, Untyped) else value for value in values]
+        if any(isinstance(value, float) for value in values):
+            values = [float(number(value)) for value in values]
         best = values[0]
         for one in values:
             if isinstance(one, float) and math.isnan(one):
@@ -328,7 +328,7 @@ def _equal(work: Work, one: Any, other: Any) -> bool:
 
 
 def _content(work: Work, node: Node) -> Items:
-    return [one for one in work.tree.children(node) if one.kind in ("element", "text")]
+    return [child for child in work.tree.children(node) if child.kind in ("element", "text")]
 
 
 # -- Nodes ---------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def results_of(store: Store, qid: int) -> pa.Table:
 def documents_of_results(store: Store) -> RowNumbers:
     """Return the two documents or composites of each result, by their numbers."""
     columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
-    return np.concatenate([np.zeros(0, np.int64), *(one.to_numpy() for one in columns)])
+    return np.concatenate([np.zeros(0, np.int64), *(column.to_numpy() for column in columns)])
 
 
 def first_result_of(store: Store, doc: int) -> int | None:

@@ -276,7 +276,7 @@ def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
         if 2 * len(set(values)) < len(values):  # equal ones are read once, in a tenth of the time
             texts = pa.array(values, pa.string()).dictionary_encode()
             return column_of(texts.dictionary.to_pylist(), kind).take(texts.indices)
-        read = json.loads(f"[{','.join('null' if one is None else one for one in values)}]")
+        read = json.loads(f"[{','.join('null' if value is None else value for value in values)}]")
         return pa.array(read, kind)
     if kind == pa.bool_():
         return pa.array(values, pa.int8()).cast(kind)

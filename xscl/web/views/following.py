@@ -217,7 +217,9 @@ def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
     if known is None:
         return {"newest": 0, "counts": {}}
     found = asked.with_store(vocabulary, known)
-    counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
+    counts = {
+        path.path[-1]: path.documents for path in found.paths if len(path.path) == _ITEM_LEVELS
+    }
     return {"newest": found.documents, "counts": counts}
 
 

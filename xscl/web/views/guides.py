@@ -70,7 +70,7 @@ def reference(page: str) -> Markup | None:
         if token.type == "heading_open":
             token.attrSet("id", slug(tokens[place + 1].content))
         elif token.children:
-            token.children = [_link(one) for one in token.children]
+            token.children = [_link(child) for child in token.children]
     return Markup(markdown.renderer.render(tokens, markdown.options, {}))
 
 

@@ -89,7 +89,7 @@ def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:
     if len(samples) < 2:
         return
     for name, unit, value in _FIGURES_OVER_TIME:
-        yield draw_series(name, unit, [(ticks_of(one.at), value(one)) for one in samples])
+        yield draw_series(name, unit, [(ticks_of(sample.at), value(sample)) for sample in samples])
 
 
 def _figures(of: dict[str, Any]) -> Iterator[Figure]:
