@@ -502,7 +502,7 @@ class Spool:
         return found[:limit]
 
     def _is_sound(self, number: int) -> bool:
-        """Return whether a segment is there and is what was written."""
+        """Return True if a segment is there and is what was written."""
         try:
             self._image(number)
         except (SegmentDamaged, SegmentGone):
@@ -625,7 +625,7 @@ class Spool:
         self._end, self._count = end, count
 
     def _is_appendable(self) -> bool:
-        """Return whether the open file has room, and nobody has removed, cut or replaced it."""
+        """Return True if the open file has room, and nobody has removed, cut or replaced it."""
         if self._file is None or self._end >= _FULL or self._count >= _MOST:
             return False
         found = os.fstat(self._file.fileno())

@@ -130,7 +130,7 @@ class SpoolFile:
         return not self.is_torn and len(self.entries) == self.last - self.first + 1
 
     def is_there(self) -> bool:
-        """Return whether the file that was looked through is in its place."""
+        """Return True if the file that was looked through is in its place."""
         try:
             return os.stat(self.path).st_ino == self.inode
         except FileNotFoundError:
@@ -250,7 +250,7 @@ def _read(descriptor: int, entry: Segment) -> memoryview:
 
 
 def is_sound(image: memoryview, entry: Segment) -> bool:
-    """Return whether bytes are the message that an entry describes."""
+    """Return True if bytes are the message that an entry describes."""
     head, body = bytes(image[:_LONGEST_HEAD]), image[entry.body - entry.begin :]
     return _entry(entry.path, head, entry.begin) == entry and zlib.crc32(body) == entry.crc32
 

@@ -306,13 +306,13 @@ class _Writer:
         return Condition(each, sign, previous, null=null)
 
     def tests(self, name: str, taken: Taken, event: Happened) -> bool:
-        """Return whether an event may be taken by a component, or be what is absent or stops."""
+        """Return True if an event may be taken by a component, or be what is absent or stops."""
         if self.tested and not self._alike(name, taken, event):
             return False
         return self._hold([one for one in self.conditions if not one.ends], name, taken, event)
 
     def stays(self, name: str, taken: Taken, event: Happened) -> bool:
-        """Return whether an event that may be taken does not end the match."""
+        """Return True if an event that may be taken does not end the match."""
         return self._hold([one for one in self.conditions if one.ends], name, taken, event)
 
     def _hold(
@@ -350,7 +350,7 @@ class _Writer:
         return self.variables.index(self._named(name))
 
     def _at(self, one: Condition, name: str, taken: Taken) -> bool:
-        """Return whether a condition is tested with an event of a component."""
+        """Return True if a condition is tested with an event of a component."""
         names = [operand.name for operand in one.operands]
         aside = [each for each in names if not self._named(each).occurs]
         if aside:
@@ -370,7 +370,7 @@ class _Writer:
         return all(any(each == other for each, _ in taken) for other in together if other != name)
 
     def is_whole(self, one: Condition) -> bool:
-        """Return whether a condition reads the whole of the last run that it reads."""
+        """Return True if a condition reads the whole of the last run that it reads."""
         names = [operand.name for operand in one.operands]
         if not all(self._named(each).occurs for each in names):
             return False

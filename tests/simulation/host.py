@@ -100,7 +100,7 @@ class Host:
 
     @property
     def is_disturbed(self) -> bool:
-        """Return whether a fault lasts, or one or a start was a moment ago."""
+        """Return True if a fault lasts, or one or a start was a moment ago."""
         return time.monotonic() - self._disturbed < SETTLED
 
     def supervise(self) -> None:

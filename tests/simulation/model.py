@@ -27,7 +27,7 @@ class Pushed:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Return whether the service has acknowledged it."""
+        """Return True if the service has acknowledged it."""
         return self.acknowledged < math.inf
 
 
@@ -75,7 +75,7 @@ class Begun:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Return whether the service has acknowledged it."""
+        """Return True if the service has acknowledged it."""
         return self.acknowledged < math.inf
 
 

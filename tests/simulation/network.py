@@ -160,7 +160,7 @@ class Connection(asyncio.Transport):
         self._loop.call_soon(self._pass_on)
 
     def is_closing(self) -> bool:
-        """Return whether the client has closed the connection."""
+        """Return True if the client has closed the connection."""
         return self._closed
 
     def can_write_eof(self) -> bool:

@@ -25,7 +25,7 @@ class Outcome:
 
     @property
     def is_failure(self) -> bool:
-        """Return whether it found something, or broke."""
+        """Return True if it found something, or broke."""
         return self.status != 0
 
 

@@ -88,7 +88,7 @@ class Scheduler:
         return self._current
 
     def is_task(self) -> bool:
-        """Return whether the calling thread is the running task.
+        """Return True if the calling thread is the running task.
 
         False in threads of libraries, which the scheduler does not know.
         """

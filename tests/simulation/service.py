@@ -206,7 +206,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether the service runs, or has not ended yet."""
+        """Return True if the service runs, or has not ended yet."""
         return self.task is not None and not self.task.ended
 
     @property

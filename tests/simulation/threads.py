@@ -72,7 +72,7 @@ class Lock:
             self.scheduler.switch("release")
 
     def locked(self) -> bool:
-        """Return whether a task holds the lock."""
+        """Return True if a task holds the lock."""
         return self._held
 
     def _at_fork_reinit(self) -> None:
@@ -196,7 +196,7 @@ class Thread:
         self._ended.wait(timeout)
 
     def is_alive(self) -> bool:
-        """Return whether the thread was started and has not ended."""
+        """Return True if the thread was started and has not ended."""
         return self.ident is not None and not self._ended.is_set()
 
     def _bootstrap(self) -> None:

@@ -86,7 +86,7 @@ class Machine:
 
 
 def is_available() -> bool:
-    """Return whether the library can be compiled and loaded here."""
+    """Return True if the library can be compiled and loaded here."""
     return sys.platform == "linux" and shutil.which("gcc") is not None
 
 

@@ -109,7 +109,7 @@ class Names:
         return not rest or (rest[0] in self.modules[module] and self._have(rest[0], rest[1:]))
 
     def _have(self, name: str, rest: Sequence[str]) -> bool:
-        """Return whether a class of a name has a member; its own members are not followed."""
+        """Return True if a class of a name has a member; its own members are not followed."""
         if not rest or name not in self.members or rest[0] in self.members[name]:
             return True
         bases = (one.partition("[")[0].rpartition(".")[2] for one in self.bases[name])

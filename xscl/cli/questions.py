@@ -143,7 +143,7 @@ def _draw(text: str, subscription: Subscription | None, file: Path) -> None:
 
 
 def _has_name(service: OpenedService, text: str) -> bool:
-    """Return whether a text names a subscription, or a removed one whose matches are kept.
+    """Return True if a text names a subscription, or a removed one whose matches are kept.
 
     Raises UnknownSubscription for a single word that is neither one nor a stream.
     """

@@ -113,7 +113,7 @@ class Message:
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a JSON value.
 
-        A story is as it is now, with what was `added` to it, and if it is `new`.
+        A story has its present state, with what was `added` to it, and if it is `new`.
         """
         data = {
             "id": self.id,

@@ -100,7 +100,7 @@ class Versions:
         self._streams[streams] = max(last, number), min(first, base)
 
     def has(self, streams: Sequence[str], digest: bytes) -> bool:
-        """Return whether one with this hash is on one of some streams."""
+        """Return True if one with this hash is on one of some streams."""
         return any(_meet(one, streams) for one in self._contents.get(digest, ()))
 
     def earlier(self, streams: Sequence[str]) -> tuple[int, int | None]:

@@ -194,7 +194,7 @@ class Backfills:
         return [one.subscription for one in list(known.values()) if one.acknowledged]
 
     def _is_its_own(self, error: Exception) -> bool:
-        """Return whether a failure is one of the history alone.
+        """Return True if a failure is one of the history alone.
 
         While the disk takes no documents either, a history waits for it as they do.
         """
@@ -382,7 +382,7 @@ class _Run:
         return self._next - before
 
     def _is_busy(self) -> bool:
-        """Return whether something was pushed lately."""
+        """Return True if something was pushed lately."""
         now, pushes = time.monotonic(), self._transactions.state.pushes
         if pushes != self._pushes:
             self._pushes, self._pushed = pushes, now

@@ -294,7 +294,7 @@ class EngineCatalog:
     # -- With the past ---------------------------------------------------------------------
 
     def has_past(self, query: str) -> bool:
-        """Return whether documents of the streams of a query in XSCL are kept."""
+        """Return True if documents of the streams of a query in XSCL are kept."""
         if self._state.documents.next == 1:
             return False
         streams = self._transactions.compiled(query).streams

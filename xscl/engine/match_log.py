@@ -390,7 +390,7 @@ class MatchLog:
     # -- Positions -------------------------------------------------------------------------
 
     def is_backfilling(self, name: str) -> bool:
-        """Return whether the history of a subscription is not read yet."""
+        """Return True if the history of a subscription is not read yet."""
         known = self._transactions.state.subscriptions
         one = known.get(name)
         return one is not None and one.number in known.backfills

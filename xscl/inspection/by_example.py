@@ -79,7 +79,7 @@ def shared(left: DocumentTree, right: DocumentTree) -> list[SharedValue]:
 
 
 def _is_near(one: str, other: str) -> bool:
-    """Return whether two texts of several words share most of them."""
+    """Return True if two texts of several words share most of them."""
     words = [FUNCTIONS["tokens"].call(text[:LONGEST_COMPARED]) for text in (one, other)]
     if min(len(text.split()) for text in words) < FEWEST_WORDS:
         return False

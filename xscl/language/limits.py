@@ -69,7 +69,7 @@ def _refuse_characters(text: str) -> None:
 
 
 def has_few_signs(text: str) -> bool:
-    """Return whether a text is within the limits, judged by some of its characters alone.
+    """Return True if a text is within the limits, judged by some of its characters alone.
 
     An operator is a sign, or a word of at least three letters with something before the next one.
     Within the bound of operators no text has a word that is too long, or too many tokens.

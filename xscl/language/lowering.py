@@ -221,7 +221,7 @@ class Lowering:
     # -- Sequences -------------------------------------------------------------------------
 
     def _each(self, lower: Callable[[], Expression]) -> Expression:
-        """Return what is lowered, as `Each` of the choices of its items if it has some."""
+        """Return the lowered expression, as `Each` of the choices of its items if it has some."""
         outer, self._levels = self._levels, []
         made = lower()
         for level in reversed(self._levels):

@@ -85,11 +85,11 @@ class Account:
         return name if number == self.number else None
 
     def owns(self, known: str) -> bool:
-        """Return whether an object is this user's, by the engine's name."""
+        """Return True if an object is this user's, by the engine's name."""
         return owner(known)[0] == self.number
 
     def has(self, one: Subscription) -> bool:
-        """Return whether a subscription is this user's."""
+        """Return True if a subscription is this user's."""
         return self.owns(one.name)
 
     def named(self, known: str) -> str:
@@ -216,7 +216,7 @@ class Accounts:
         return self._streams_of(account.number)
 
     def has_stream(self, account: Account, name: str) -> bool:
-        """Return whether a user owns a stream of that name."""
+        """Return True if a user owns a stream of that name."""
         return any(rows_of(self._store, "owned_stream", "name", account=account.number, name=name))
 
     def claim(self, account: Account, name: str) -> bool:
@@ -329,7 +329,7 @@ class Usage:
 
     @property
     def has_users(self) -> bool:
-        """Return whether a user other than the operator has subscriptions."""
+        """Return True if a user other than the operator has subscriptions."""
         with self._mutex:
             return any(count for number, count in self._kept["subscriptions"].items() if number)
 

@@ -66,12 +66,12 @@ class ServiceSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether the service listens on loopback only."""
+        """Return True if the service listens on loopback only."""
         return is_loopback(self.host)
 
     @property
     def is_open(self) -> bool:
-        """Return whether a local request without a token has operator rights.
+        """Return True if a local request without a token has operator rights.
 
         A service with a name is public: its users come through a proxy on this machine.
         """
@@ -121,7 +121,7 @@ class PublicStreams:
         self._looked = -_LOOK
 
     def known(self, name: str) -> bool:
-        """Return whether a public stream has this name; documents are looked at once a second."""
+        """Return True if a public stream has this name; documents are looked at once a second."""
         if owner(name)[0] != OPERATOR:
             return False
         streams = self.engine.state.streams

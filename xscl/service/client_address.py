@@ -47,18 +47,18 @@ def network_of(text: str) -> Network:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host's name or address is of this machine alone."""
+    """Return True if a host's name or address is of this machine alone."""
     found = literal_address(host)
     return host == "localhost" or (found is not None and found.is_loopback)
 
 
 def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a request has a forwarding header; names are in lower case."""
+    """Return True if a request has a forwarding header; names are in lower case."""
     return any(name in _FORWARDING or name.startswith(b"x-forwarded") for name, _ in headers)
 
 
 def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
-    """Return whether an address is that of a trusted proxy."""
+    """Return True if an address is that of a trusted proxy."""
     found = literal_address(address) if proxies else None
     return found is not None and any(found in network for network in proxies)
 
@@ -90,7 +90,7 @@ def client_of(scope: AsgiScope, proxies: Sequence[Network]) -> str:
 
 
 def is_https(scope: AsgiScope, proxies: Sequence[Network]) -> bool:
-    """Return whether the client uses HTTPS, by the connection or by a trusted proxy's header."""
+    """Return True if the client uses HTTPS, by the connection or by a trusted proxy's header."""
     if scope["scheme"] == "https":
         return True
     if not is_trusted(peer_of(scope), proxies):

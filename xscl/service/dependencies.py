@@ -78,7 +78,7 @@ TheAccount: TypeAlias = Annotated[Account, Depends(account)]
 
 
 def may_ask(request: HTTPConnection, app: App) -> bool:
-    """Return whether a request is authenticated, without counting it."""
+    """Return True if a request is authenticated, without counting it."""
     try:
         return owner_of(request, app) is not None
     except Problem:
@@ -184,7 +184,7 @@ def _given(request: HTTPConnection) -> str:
 
 
 def _is_operators(request: HTTPConnection, app: App) -> bool:
-    """Return whether a request without a token is local and came through no proxy."""
+    """Return True if a request without a token is local and came through no proxy."""
     settings = app.settings
     if not settings.is_open or is_forwarded(request.scope["headers"]):
         return False

@@ -266,7 +266,7 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
 def _is_ours(
     staging: DataDirectory, home: DataDirectory, backup: Backup, before: StoreMark | None
 ) -> bool:
-    """Return whether the existing spool is the one of the backup, or a later state of it."""
+    """Return True if the existing spool is the one of the backup, or a later state of it."""
     if not home.spool.is_dir():
         return True
     if before is not None and before.store != backup.store:

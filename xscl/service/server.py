@@ -184,7 +184,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Return whether no request is in progress."""
+        """Return True if no request is in progress."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not self._is_within_message and not self.transport.is_closing()
 

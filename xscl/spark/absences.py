@@ -162,7 +162,7 @@ class WaitingRows:
         self.restore(None, None)
 
     def state(self) -> tuple[pa.Table, pa.Table]:
-        """Return what waits, for `restore`."""
+        """Return the waiting rows, for `restore`."""
         return self._left, self._right
 
     def restore(self, left: pa.Table | None, right: pa.Table | None) -> None:

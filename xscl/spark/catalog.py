@@ -65,7 +65,7 @@ class Catalog:
     """Subscriptions that executors evaluate, in a directory that all of them can read.
 
     One process changes a catalog; streams that read it see a change with the micro-batch that they
-    begin to evaluate next.  In a sink that is the one at hand, until the first action on its frame.
+    begin to evaluate next.  In a sink that is the current one, until the first action on its frame.
     With `sample`, documents like those to come, a join of several equalities divides documents by
     the one whose values are shared least.
     """

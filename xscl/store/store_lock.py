@@ -73,7 +73,7 @@ class StoreLock:
             raise
 
     def _is_open(self) -> bool:
-        """Return whether the open file is there still: a store that is refused removes its own."""
+        """Return True if the open file is there still: a store that is refused removes its own."""
         return self._descriptor >= 0 and _file_of(self._descriptor) == _file_of(self._path)
 
     def _lock(self) -> None:
@@ -96,7 +96,7 @@ class StoreLock:
             self._file = file
 
     def is_in_place(self) -> bool:
-        """Return whether the file that is locked is the one of its name."""
+        """Return True if the file that is locked is the one of its name."""
         return _file_of(self._database) == self._file
 
     def mark(self) -> StoreMark | None:

@@ -160,7 +160,7 @@ class PageRequest:
     def with_store(
         self, function: Callable[Concatenate[Store, P], T], *given: P.args, **named: P.kwargs
     ) -> T:
-        """Return what a function of the store returns."""
+        """Return the result of a function of the store."""
         with self.app.store() as store:
             return function(store, *given, **named)
 

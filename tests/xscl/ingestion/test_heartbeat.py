@@ -76,7 +76,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def silence(place: Place) -> Place:
-    """A place where it is told that an answer did not come."""
+    """A callback for an answer that did not come."""
     place.engine.stream("S", live=True)
     place.engine.subscribe("silence", SILENCE)
     return place

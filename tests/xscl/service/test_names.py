@@ -29,7 +29,7 @@ LONG = "n" * 20_000
 
 
 def short(answer: httpx.Response) -> bool:
-    """Return whether an answer does not repeat what was too long."""
+    """Return True if an answer does not repeat what was too long."""
     return len(answer.content) < 2_000
 
 

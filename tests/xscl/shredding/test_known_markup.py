@@ -32,7 +32,7 @@ def known(*shapes: str) -> MarkupCache:
 
 
 def same(markups: MarkupCache, xml: bytes) -> bool:
-    """Return whether a document was split; raises AssertionError unless it is read as parsed."""
+    """Return True if a document was split; raises AssertionError unless it is read as parsed."""
     try:
         root = parse(xml)
     except MalformedDocument:

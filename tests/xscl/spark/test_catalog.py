@@ -138,7 +138,7 @@ def test_a_worker_reads_each_version_once(tmp_path: Path) -> None:
 
 
 def test_numbers_of_a_writer_that_began_again_mean_other_rows(tmp_path: Path) -> None:
-    """The store has let go of the last number of a row, which the next row gets."""
+    """The store has released the last number of a row, which the next row gets."""
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("one", DIVIDED[0])
         before = replica_of(catalog.files, 0, catalog.files.current())

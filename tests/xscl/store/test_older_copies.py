@@ -236,7 +236,7 @@ def test_without_the_spool_of_today_nothing_is_taken_until_it_is_accepted(
 
 
 def test_the_whole_directory_of_yesterday(yesterday: DataDirectory, tmp_path: Path) -> None:
-    """It goes on from there: nothing in it says that there was a later state."""
+    """It continues there: nothing in it says that there was a later state."""
     home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "again"))
     assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
     with xscl.Engine(home.database) as engine, closing(engine.connect()) as store:

@@ -23,7 +23,7 @@ _TAIL = 1 << 16
 
 
 def is_name(name: str) -> bool:
-    """Return whether a name is a plain file name."""
+    """Return True if a name is a plain file name."""
     return _NAME.fullmatch(name) is not None
 
 

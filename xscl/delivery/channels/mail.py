@@ -89,7 +89,7 @@ class MailServer:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is exactly one mail address."""
+    """Return True if a text is exactly one mail address."""
     return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
 
 

@@ -25,7 +25,7 @@ def new_secret() -> str:
 
 
 def is_secret(text: str) -> bool:
-    """Return whether a text is a secret of the scheme: 24 to 64 bytes in base64."""
+    """Return True if a text is a secret of the scheme: 24 to 64 bytes in base64."""
     try:
         return text.startswith(PREFIX) and _FEWEST <= len(_key(text)) <= _MOST
     except ValueError:

@@ -261,7 +261,7 @@ class Endpoints:
         return changed
 
     def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
-        """Return whether a subscription that satisfies a predicate has confirmed a mail address."""
+        """Return True if a subscription that satisfies a predicate has confirmed a mail address."""
         return any(
             isinstance(one.channel, Mail)
             and one.channel.to == to

@@ -196,7 +196,7 @@ class Outbox:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether shutdown has begun, so that listeners must disconnect."""
+        """Return True if shutdown has begun, so that listeners must disconnect."""
         return self._ending.is_set()
 
     def stop(self) -> None:
@@ -216,7 +216,7 @@ class Outbox:
         self.addresses.close()
 
     def has_printed_all(self) -> bool:
-        """Return whether all kept matches of the operator were printed."""
+        """Return True if all kept matches of the operator were printed."""
         return self.printing is None or self.printing.has_all()
 
     # -- Events ----------------------------------------------------------------------------
@@ -322,7 +322,7 @@ class Outbox:
         return found if is_mailed and hmac.compare_digest(token, self._token(id)) else None
 
     def has(self, subscription: Subscription) -> bool:
-        """Return whether a subscription still exists and was not replaced under its name."""
+        """Return True if a subscription still exists and was not replaced under its name."""
         found = self._engine.subscription(subscription.name)
         return found is not None and found.key == subscription.key
 
@@ -431,7 +431,7 @@ class Outbox:
         self.wake(id)
 
     def _is_paused(self, endpoint: Endpoint) -> bool:
-        """Return whether a subscription is paused, and listen to it; raises UnknownSubscription."""
+        """Return True if a subscription is paused, and listen to it; raises UnknownSubscription."""
         found = self._engine.subscription(endpoint.subscription)
         if found is None:
             raise UnknownSubscription(f"there is no subscription named {endpoint.subscription!r}")
@@ -501,7 +501,7 @@ class Outbox:
         return wanted, page.end
 
     def _has_stories(self, endpoint: Endpoint) -> bool:
-        """Return whether an endpoint has a message for each story instead of each match."""
+        """Return True if an endpoint has a message for each story instead of each match."""
         found = self._engine.subscription(endpoint.subscription)
         return found is not None and found.stories and endpoint.channel.grouped
 

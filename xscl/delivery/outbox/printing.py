@@ -57,7 +57,7 @@ class Printing:
         self._is_closed = False
 
     def has_all(self) -> bool:
-        """Return whether the listener has received all kept matches."""
+        """Return True if the listener has received all kept matches."""
         return self._place >= (self._pages.position(), LAST)
 
     async def deliver(self) -> bool:

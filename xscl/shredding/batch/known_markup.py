@@ -145,7 +145,7 @@ def _split(xml: bytes) -> list[str] | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether XML allows all characters of a decoded text; it has no control characters."""
+    """Return True if XML allows all characters of a decoded text; it has no control characters."""
     return "\ufffe" not in text and "\uffff" not in text
 
 

@@ -118,7 +118,7 @@ def earliest_time(
 
 
 def has_documents(store: Store, streams: Sequence[str]) -> bool:
-    """Return whether a document of one of some streams is known."""
+    """Return True if a document of one of some streams is known."""
     return bool(
         store.fetch(
             f"SELECT 1 FROM state.document WHERE {has_any('streams')} LIMIT 1",

@@ -157,7 +157,7 @@ def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list
 def was_news(
     store: Store, id: str, before: int, *, history: bool, after: int, live: Sequence[int]
 ) -> bool:
-    """Return whether a story got a document after a position, or at a `live` one, before another.
+    """Return True if a story got a document after a position, or at a `live` one, before another.
 
     Documents of `history` count if that is said.
     """
