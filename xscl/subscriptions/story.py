@@ -15,8 +15,8 @@ from xscl.subscriptions.matches import MatchList
 class Growth:
     """The growth of a story at a position: the documents that it got, by name.
 
-    `merged` are the ids of the stories that it took over.  `is_first` says that nobody was told of
-    the story before.  `history` says that these documents are from before their sources were
+    `merged` are the ids of the stories that it took over.  `is_first`: the story was never
+    delivered before.  `history` says that these documents are from before their sources were
     followed, `backfilled` that they were kept when the subscription was made.
     """
 

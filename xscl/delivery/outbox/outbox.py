@@ -146,7 +146,7 @@ class Outbox:
         self._saving: Future[None] | None = None  # from `start` on
         # For endpoints the result streams to which they listen, and the ends of that.
         self._streams: dict[str, tuple[int, Callable[[], None]]] = {}
-        self._bells: dict[str, asyncio.Event] = {}  # of the endpoints that have a task
+        self._signals: dict[str, asyncio.Event] = {}  # of the endpoints that have a task
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[str] = set()
         self._digest_due: dict[str, float] = {}  # due times of digests by the loop's clock
@@ -175,8 +175,8 @@ class Outbox:
                 self.wake(PRINTING)
 
     def wake(self, id: str) -> None:
-        """Have an endpoint looked at: it may have messages to send.  Any thread may call this."""
-        self.loop.call(self._ring, id)  # after the end: the next start looks at all
+        """Signal that an endpoint may have messages to send.  Any thread may call this."""
+        self.loop.call(self._signal, id)  # after the end: the next start looks at all
 
     def finish(self, stopping: threading.Event) -> None:
         """Deliver all that can be delivered now, digests too, or until the event is set.
@@ -333,44 +333,44 @@ class Outbox:
 
     # -- The loop --------------------------------------------------------------------------
 
-    def _ring(self, id: str) -> None:
-        """Have an endpoint looked at, once more if it is being looked at."""
+    def _signal(self, id: str) -> None:
+        """Signal the task of an endpoint, which is started if it has none."""
         if self.is_ending:
             return
-        if id not in self._bells:
-            self._bells[id] = asyncio.Event()
-            task = self.loop.loop.create_task(self._serve(id, self._bells[id]))
+        if id not in self._signals:
+            self._signals[id] = asyncio.Event()
+            task = self.loop.loop.create_task(self._serve(id, self._signals[id]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        self._bells[id].set()
+        self._signals[id].set()
 
     def _end(self) -> None:
         self._ended.set()
-        for bell in self._bells.values():
-            bell.set()
+        for signal in self._signals.values():
+            signal.set()
 
-    async def _serve(self, id: str, bell: asyncio.Event) -> None:
-        """Look at an endpoint when its bell rings, and when something is due, until it is gone."""
+    async def _serve(self, id: str, signal: asyncio.Event) -> None:
+        """Look at an endpoint when it is signalled, and when something is due, until it is gone."""
         while not self.is_ending:
             self._busy.add(id)
-            bell.clear()
+            signal.clear()
             seconds = await self._look(id)
             self._busy.discard(id)
-            if id not in self._bells:
+            if id not in self._signals:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await bell.wait()
+                    await signal.wait()
 
     async def _finish(self) -> None:
         await self._until_idle()
         for id in list(self._digest_due):
             self._digest_due[id] = 0.0
-            self._ring(id)
+            self._signal(id)
         await self._until_idle()
 
     async def _until_idle(self) -> None:
-        while self._busy or any(bell.is_set() for bell in self._bells.values()):
+        while self._busy or any(signal.is_set() for signal in self._signals.values()):
             await asyncio.sleep(0.01)
 
     async def _keep_saving(self) -> None:
@@ -456,7 +456,7 @@ class Outbox:
             endpoint = self.endpoints.update(id, lambda one: one)  # its secrets may be gone
             if endpoint is None:
                 self._unlisten(id)
-                del self._bells[id]
+                del self._signals[id]
                 return None
             if endpoint.state != "active" or self._is_paused(endpoint):
                 return None

@@ -254,16 +254,16 @@ class EventStream(Response):
             }
         )
         loop = asyncio.get_running_loop()
-        bell = asyncio.Event()
+        signal = asyncio.Event()
 
         def ring() -> None:
             with suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(bell.set)
+                loop.call_soon_threadsafe(signal.set)
 
         one, notifier = self._query.one, self._outbox.notifier
         stream = None if one is None else one.qid
         unregister = notifier.register(ring, stream)
-        gone = loop.create_task(_gone(receive, bell))
+        gone = loop.create_task(_gone(receive, signal))
         try:
             await self._send(send, f"retry: {self._patience.again}\n\n".encode())
             for notice in self._preamble:
@@ -273,12 +273,12 @@ class EventStream(Response):
                 if now is not None and now != stream:  # another version reads another stream
                     unregister()
                     stream, unregister = now, notifier.register(ring, now)
-                bell.clear()
+                signal.clear()
                 if await self._send_page(send):
                     continue
                 try:
                     async with asyncio.timeout(self._patience.heartbeat):
-                        await bell.wait()
+                        await signal.wait()
                 except TimeoutError:
                     await self._send(send, b": \n\n")
         finally:
@@ -327,8 +327,8 @@ def _unreadable(error: StoreError) -> _Disconnect:
     return _Disconnect("unavailable", f"matches cannot be read now: {error}")
 
 
-async def _gone(receive: Receive, bell: asyncio.Event) -> None:
+async def _gone(receive: Receive, signal: asyncio.Event) -> None:
     """Wait until the client disconnects, then signal the stream."""
     while (await receive())["type"] != "http.disconnect":
         continue
-    bell.set()
+    signal.set()

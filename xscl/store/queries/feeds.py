@@ -200,7 +200,7 @@ def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = 
 
 
 def polled_since(store: Store, owner: str, since: int) -> dict[str, int]:
-    """Return how many feeds of an owner were polled since a time, and what came.
+    """Return the numbers of feeds of an owner that were polled since a time, and of new items.
 
     Columns: feeds, the new items that were `found`, and the feeds that `failed`.
     """

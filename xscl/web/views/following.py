@@ -97,7 +97,7 @@ def poll(asked: Asked, feed: Key) -> Response:
 
 @router.post("/feeds/poll-all")
 async def poll_all(asked: Asked) -> Response:
-    """Have all feeds polled and return to the list, which says what came."""
+    """Poll all feeds, and return to the list with the numbers of polls and new items."""
     since, until = asked.app.clock.now(), time.monotonic() + feeds.FIRST_ANSWER
     wanted = (await run_in_threadpool(feeds.poll_all, asked.app, asked.account)).feeds
     while (await run_in_threadpool(_refreshed, asked, since))["feeds"] < wanted:
@@ -108,7 +108,7 @@ async def poll_all(asked: Asked) -> Response:
 
 
 def _refreshed(asked: PageRequest, since: int) -> dict[str, int]:
-    """Return how many of the reader's feeds were polled since a time, and what came."""
+    """Return the numbers of the reader's feeds that were polled since a time, and of new items."""
     return asked.with_store(polled_since, asked.account.qualify(""), since)
 
 
