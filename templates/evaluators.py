@@ -237,7 +237,7 @@ def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
 
 
 def _lendable(name: str, columns: Columns) -> pa.Table:
-    """Return a relation in the form of queries: a binding without a value has no key."""
+    """Return a relation as queries read it; the key of a binding without a value is null."""
     if name == JOINS:
         return arrow_table(columns, R_VJ)
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}

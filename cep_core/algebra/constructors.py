@@ -119,7 +119,11 @@ def group_aggregate(
     functions: Functions = ex.FUNCTIONS,
     span: Extent | None = None,
 ) -> nodes.GroupAggregate:
-    """Return the sliding α, or β without a window: the grouped columns, then the aggregates."""
+    """Return GROUP BY; its rows have the grouped columns, then the aggregates.
+
+    With a window each row gets the aggregates of its group in the window before it (α); without
+    one each group of an instant gets one row with those of that instant (β).
+    """
     if window is not None:
         require_window(window, functions)
     types = {2: source.schema.types}

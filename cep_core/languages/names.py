@@ -118,7 +118,10 @@ class TwoStreams:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The names of FOLD; ``layout`` is that of its instances (`schemas.iterated_schema`)."""
+    """Resolves the names in conditions of FOLD{first, second}, and its aggregates.
+
+    ``layout`` is the schema of its partial results (`schemas.iterated_schema`).
+    """
 
     first: Schema
     second: Schema

@@ -25,9 +25,9 @@ class AwaitedTimes:
         self._known: dict[Lane, tuple[int, int]] = {}  # after how many changes, the time
 
     def first(self, lane: Lane) -> int:
-        """Return the first time that something waits for which concerns them, or `END`.
+        """Return the first time at which the operators have work in a lane, or `END`.
 
-        If the lane has changed it takes as long as what waits for others before that.
+        The timers and rows of a lane are searched only if it has changed since the last call.
         """
         operators = self._operators.get(lane)
         if not operators:

@@ -494,9 +494,10 @@ def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> p
 
 
 def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -> _Numbers:
-    """Return the numbers of composites of results in own time, with the clocks of arrival.
+    """Return the engine's numbers of the twin `own`'s composites, by the number of the twin.
 
-    That of a result which exists keeps its number.
+    A composite that the engine has keeps its number; a new one gets the clock at which its latest
+    document arrived.
     """
     kept = composites_of(state.store, _in_results(state.store, subscription))
     known = {(one.docs, one.nodes, one.values): number for number, one in kept.items()}

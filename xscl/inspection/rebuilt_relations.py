@@ -243,7 +243,7 @@ class Reach:
 
     @classmethod
     def of(cls, stored: Mapping[str, pa.Table], seen: Mapping[int, int], size: int) -> Reach:
-        """Return the reach of the pairs below a number.
+        """Return the reach of the pairs of variables with numbers below `size`.
 
         `stored` has all rows of R_T and their templates, `seen` is as `documents_seen` returns it.
         """

@@ -90,7 +90,9 @@ def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscr
 
 
 def beginning(since: str | int | None, clock: int) -> int:
-    """Return the first time of a trial: a duration (`"7 d"`) or ticks before the clock.
+    """Return the first time of a trial: `since`, a duration (`"7 d"`) or ticks, before the clock.
+
+    Without `since` that is before all documents.
 
     Raises QueryError for an invalid duration, XsclError for a future time.
     """

@@ -362,7 +362,7 @@ class ComponentReader:
         return Loop(One(number, mark), least, most, pace, inner, until)
 
     def _time_of_absence(self) -> int | None:
-        """Read FOR and a duration, if it is next; return the number of its bound."""
+        """Read FOR and a duration; return the place of that in `spans`, None without FOR."""
         if not self._is_for():
             return None
         self.reader.next()

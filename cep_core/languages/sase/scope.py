@@ -288,10 +288,10 @@ class Variables:
     def _equal(
         self, base: PatternVariable, one: PatternVariable, name: str, span: Extent
     ) -> ex.Expression:
-        """Return that two components agree in an attribute, or the rows of one run.
+        """Return the condition that two components, or the rows of one run, agree in an attribute.
 
-        A run of which some rows lack it is represented by the least of those that have it: all of
-        them are equal.
+        If some rows of a run lack the attribute, its least value stands for the run: those that
+        have it are equal.
         """
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
@@ -547,7 +547,7 @@ class _InAggregate:
         return found
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
-        """Raise AlgebraError: attributes have the run before them."""
+        """Raise AlgebraError for a name without a variable before it: attributes are `b[].name`."""
         known = [one.name for one in self.values.variables.all]
         raise unknown(name, known, span, f"there is no variable {name}")
 

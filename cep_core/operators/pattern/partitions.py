@@ -100,7 +100,7 @@ def partitions_of(
                 tests.append(one)
         if len(columns) in sizes:
             keys[component] = tuple([columns[place] for place in range(len(columns))])
-            # what stops a run is equal to none of it before the run has begun
+            # An absent event of another key ends no run: the partition has tested the equalities.
             answered += tests if component in absent else []
     met = [component for component in keys if component not in absent]
     if not plain and not (keys.keys() >= {*stops} and _are_of_inputs(pattern, keys, met)):
@@ -120,7 +120,7 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
 def _is_answered(conjunct: KeyConjunct, places: Sequence[int | None]) -> bool:
     """Return True if partitions say that two components are equal.
 
-    They do not say that the first event of a run has the attribute: it may be a match alone.
+    They do not say so of the first event of a repeated component, which may be a match alone.
     """
     return None not in places and len(set(places)) == 1 and len(conjunct.components) == 2
 
@@ -166,9 +166,9 @@ def _certain(tree: PatternTree) -> set[int]:
 
 
 def _is_equality(conjunct: KeyConjunct) -> bool:
-    """Return True if a condition requires equal attributes of rows, for each row of a run.
+    """Return True if a condition is an equality of two attributes that every event has to satisfy.
 
-    Between two runs it is one of the rows in one round of their group.
+    False for one between two repeated components: it holds of the latest event of each only.
     """
     match conjunct.node:
         case Compare("=", Column(), Column()):

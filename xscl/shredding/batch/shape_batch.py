@@ -328,8 +328,8 @@ class ShapeBatch:
 
     `docs` are their numbers.
 
-    A place that matches a document has packed rows (`rows`, each with its documents, `owners`;
-    a document may own several), or it is among the hits of the document's walk.
+    A place of the automaton that matches a document has packed rows (`rows`, each with its
+    documents, `owners`; a document may own several), or is among the hits of the document's walk.
     """
 
     __slots__ = (

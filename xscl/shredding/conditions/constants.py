@@ -101,7 +101,10 @@ class ConstantSet:
                 return self._index.within
 
     def suitable(self, texts: Sequence[str]) -> Set[Constant]:
-        """Return a superset of the constants of conditions that hold; `texts` are the answer."""
+        """Return the constants of the conditions that may hold of some texts of a document.
+
+        A condition of another constant does not hold; those of the returned ones are tested.
+        """
         return set().union(*map(self.finder(), texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
