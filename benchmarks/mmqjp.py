@@ -192,6 +192,7 @@ class Shared:
         """Undo the join of d2, so that it can be repeated."""
         self.storage.relations = dict(self._before)
         self.processor.state.reload()
+        len(self.processor.state.memory)  # read before it is measured
 
     def close(self) -> None:
         """Close the database of the baseline."""

@@ -199,6 +199,7 @@ class Side:
             store.append("times", times)
         documents.next += span * (witnesses // self.witnesses)
         self.engine.state.processor.state.reload()
+        len(self.engine.state.processor.state.memory)  # read before it is measured
 
     @property
     def witnesses(self) -> int:

@@ -34,11 +34,15 @@ _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 
 @dataclass(frozen=True, slots=True)
 class ParsedTree:
-    """The root of a feed's document, the help that it took, and the bytes that were parsed."""
+    """The root of a feed's document, the help that it took, and the bytes that were parsed.
+
+    With a `failure` XML refuses it even with balanced tags: the root is empty then.
+    """
 
     root: etree._Element
     quality: str
     body: bytes
+    failure: MalformedDocument | None = None
 
 
 def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
@@ -63,7 +67,13 @@ def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
     balanced = _balanced(body)
     if balanced is None:
         raise first
-    return ParsedTree(parse(balanced), "recovered", body)
+    try:
+        return ParsedTree(parse(balanced), "recovered", body)
+    except MalformedDocument as error:
+        if error.reason_code in _FINAL:
+            raise
+    # The place of the error is that in the publisher's text, not in the balanced one.
+    return ParsedTree(etree.Element("damaged"), "recovered", body, first)
 
 
 def mend(body: bytes, charset: str | None) -> bytes:

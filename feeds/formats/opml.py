@@ -56,7 +56,13 @@ def read_list(body: bytes) -> tuple[FeedOutline, ...]:
     """
     is_markup = body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     is_wide = b"\0" in body[:1000]  # UTF-16, or no text at all
-    found = _outlines(tree_of(body).root) if is_markup or is_wide else _lines(body)
+    if is_markup or is_wide:
+        tree = tree_of(body)
+        if tree.failure is not None:
+            raise tree.failure
+        found = _outlines(tree.root)
+    else:
+        found = _lines(body)
     outlines = tuple(islice(found, MAX_OUTLINES + 1))
     if len(outlines) > MAX_OUTLINES:
         raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")

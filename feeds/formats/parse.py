@@ -94,8 +94,11 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
         return _known(channel), parsed.quality
     if channel is not None or parsed.quality == "recovered" or _LOOKS_LIKE_A_FEED.search(body):
         found = loose.read(parsed.body, url, charset if parsed.quality == "strict" else "utf-8")
-        if found is not None and _count(found) > _count(channel):
+        least = -1 if parsed.failure is None else 0
+        if found is not None and _count(found) > max(_count(channel), least):
             return _known(found), "feedparser"
+    if parsed.failure is not None:
+        raise parsed.failure
     if channel is None:
         name = str(parsed.root.tag)[:100]
         raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")

@@ -446,3 +446,25 @@ def test_what_a_query_has_too_many_of_takes_nothing_from_others(pattern: str) ->
     both = matches(0, 1)
     assert both == [*matches(0), *matches(1)]
     assert len(both[1]) > 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "null", "number"),
+    [
+        ("b.v + 1 = c.v AND a.v = b.v", "A", 1),
+        ("b.v + 1 = c.v AND a.v = b.v", "B", 1),
+        ("b.v < c.v AND a.v < b.v AND c.v < 4", "A", 1),
+        ("b.v < c.v AND a.v < b.v AND c.v < 4", "B", 3),
+    ],
+)
+def test_a_null_takes_no_match_from_others(condition: str, null: str, number: int) -> None:
+    """Sequences are searched with care then: of 1,100 times 1,100 rows a few are a match."""
+    values = {name: [None if name == null and n == 0 else n for n in range(1_100)] for name in "AB"}
+    values["C"] = [3]
+    arrivals = [(name, value) for name in "ABC" for value in values[name]]
+    engine = Engine(1)
+    for name in "ABC":
+        engine.stream(name, {"v": int})
+    engine.register("q", f"EVENT SEQ(A a, B b, C c) WHERE {condition} WITHIN 1 day", "sase")
+    events = [Event(name, (value,), time) for time, (name, value) in enumerate(arrivals)]
+    assert len([*engine.push(events), *engine.close()]) == number

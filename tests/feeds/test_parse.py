@@ -313,6 +313,25 @@ def test_what_only_feedparser_reads() -> None:
     assert all(item.native == item.canonical for item in feed.items)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "<\N{HORIZONTAL ELLIPSIS}>",
+        "<don\N{RIGHT SINGLE QUOTATION MARK}t>",
+        "<a\N{NO-BREAK SPACE}href='x'>",
+        "<a href='x' \N{LEFT DOUBLE QUOTATION MARK}b=c>",
+        "<a xmlns:p='http://q/' xmlns:r='http://q/' p:x='1' r:x='2'>",
+        "<xmlns:a>",
+    ],
+)
+def test_tags_that_xml_refuses_when_balanced_lose_no_item(damage: str) -> None:
+    items = "".join(f"<item><title>{n}</title><link>http://a/{n}</link></item>" for n in "tu")
+    feed = parsed(
+        f"<rss><channel><title>T</title>{items}</channel></rss>".replace("t<", damage + "<")
+    )
+    assert (feed.quality, len(feed.items)) == ("feedparser", 2)
+
+
 def test_feedparser_opens_neither_files_nor_addresses(tmp_path: Path) -> None:
     canary = tmp_path / "<channel >"
     canary.write_text("<rss><channel><title>CANARY</title></channel></rss>")

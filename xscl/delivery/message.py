@@ -19,6 +19,7 @@ from lxml import etree
 from feeds.formats.display import plain_text
 from xscl.delivery.cards import (
     DOT,
+    LAST,
     UNTOLD,
     built_values,
     is_text,
@@ -388,7 +389,7 @@ def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
     rows = repeated_elements(tree)
     found: dict[tuple[str, int | None], list[str]] = {}
     for number in range(node.node + 1, len(tree.items)):
-        if tree.parents[number] < node.node or len(found) == LEAVES:
+        if tree.parents[number] < node.node:
             break
         leaf, row = tree.items[number], rows[number]
         name = name_of(leaf)
@@ -403,9 +404,12 @@ def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
             called = name_of(tree.items[row])
             told = f"{within(called, name)} {text}".strip()
             found.setdefault((called, row), []).append(told)
-    return [
+    leaves = [
         (name, (", " if row is None else DOT).join(texts)) for (name, row), texts in found.items()
     ]
+    if len(leaves) > LEAVES:  # a total comes last
+        leaves[LEAVES - LAST : -LAST] = [("…", f"{len(leaves) - LEAVES:,} more")]
+    return leaves
 
 
 def _is_of_feed(item: Item) -> bool:

@@ -374,9 +374,10 @@ class MatchLog:
 
     def _feed_title(self, doc: int, near: Near) -> str:
         with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
-            if doc not in self._titles:
-                self._titles = given_titles(self._store, set(near(doc, TITLES)))
-            return self._titles[doc]
+            titles = self._titles  # another thread may begin a page
+            if doc not in titles:
+                titles = self._titles = given_titles(self._store, {doc, *near(doc, TITLES)})
+            return titles[doc]
         return ""
 
     def _text(self, doc: int, near: Near) -> TimedText | None:

@@ -33,6 +33,9 @@ from cep_core.operators.pattern.conditions import Cells, Matching, PatternCondit
 from cep_core.operators.pattern.construction import END_OF, search_of
 from cep_core.operators.shared_runs import RUNS, WORK, SharedRuns, members_in, with_too_many
 
+CAREFUL = 8
+"""Times the bound of rows that are tried where a condition failed: then none chooses among them."""
+
 
 class Stack:
     """Rows of a component in order of time, each with its RIP and the queries that select it.
@@ -215,7 +218,7 @@ class ActiveStacks(SharedRuns):
         try:
             found = self._search(*place, steps)
         except ATOM_ERRORS:  # a condition that fails is false: all of them are tested with care
-            alike, steps, conditions = False, repeat(True, WORK), shape.all_conditions
+            alike, steps, conditions = False, repeat(True, CAREFUL * WORK), shape.all_conditions
             found = search_of(shape, (), False)(*place, steps)
         if not length_hint(steps):
             self._complete_apart(row, before, stacks, mask)

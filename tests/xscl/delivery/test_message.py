@@ -431,3 +431,18 @@ def test_a_leaf_of_an_item_is_told_where_title_and_address_do_not_tell_it(leaf: 
     assert message_of([match]).text == (("x = sea",) if leaf == "category" else ())
     (plain,) = matches("S//b[./title->x]", "<b><title>T</title></b>")
     assert message_of([plain]).text == ("x = T",)
+
+
+@pytest.mark.parametrize("kind", LINES)
+@pytest.mark.parametrize("lines", [47, 48, 80])
+def test_messages_say_how_many_lines_they_leave_out_and_show_the_total(
+    kind: str, lines: int
+) -> None:
+    (match,) = matches("S//order->o", order(lines, kind))
+    told = message_of([match]).text
+    rows = [line for line in told if line.startswith("  line: ")]
+    assert all(" qty 2" in row for row in rows)
+    left_out = [line for line in told if line.startswith("  \N{HORIZONTAL ELLIPSIS}: ")]
+    assert told[-1] == "  total: 16.00"
+    assert len(rows) + sum(int(line.split()[1]) for line in left_out) == lines
+    assert len(left_out) == (lines + 3 > 50)

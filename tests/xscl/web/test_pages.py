@@ -237,7 +237,7 @@ def test_several_subscriptions_are_tagged_at_once_and_found_by_a_tag(shop: Shop)
     assert set(found.xpath("//article//h2/a/text()")) == set(names)
     assert found.xpath("//select[@name='tag']/option[@selected]/text()") == ["sea"]
     for name in names:
-        shop.client.post("/subscriptions/edit", data={"name": name, "tags": ""})
+        shop.client.post("/subscriptions/edit", data={"name": name, "new": name, "tags": ""})
     assert not parsed(shop.client.get("/subscriptions").text).xpath("//a[@class='tag']")
 
 
@@ -262,16 +262,19 @@ def test_a_subscription_gets_a_name_and_tags_on_its_page(shop: Shop) -> None:
     shop.subscribe("old", "S//a->x")
     for form, name, tags in (
         ({"name": "old", "new": "new one", "tags": "b, a"}, "new one", ["a", "b"]),
-        ({"name": "new one", "tags": ""}, "new one", []),
-        ({"name": "new one", "query": "S//b->x"}, "new one", []),
+        ({"name": "new one", "query": "S//b->x"}, "new one", ["a", "b"]),
+        ({"name": "new one", "new": "new one", "tags": ""}, "new one", []),
+        ({"name": "new one", "new": "new one", "tags": "c"}, "new one", ["c"]),
     ):
         saved = shop.client.post("/subscriptions/edit", data=form)
         assert saved.headers["location"] == f"/subscriptions/{quote(name)}"
         shown = ok(shop.client.get(f"/v1/subscriptions/{quote(name)}"))
         assert sorted(shown["tags"]) == tags
     assert shown["query"] == "S//b->x"
-    wrong = shop.client.post("/subscriptions/edit", data={"name": "new one", "query": "S//b->"})
-    assert wrong.status_code == 422
+    for query in ("S//b->", "", " \n"):
+        wrong = shop.client.post("/subscriptions/edit", data={"name": "new one", "query": query})
+        assert wrong.status_code == 422
+        assert ok(shop.client.get("/v1/subscriptions/new one"))["tags"] == ["c"]
     shop.client.post("/subscriptions/remove", data={"name": "new one", "purge": "yes"})
 
 

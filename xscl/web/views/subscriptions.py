@@ -297,18 +297,18 @@ def edit(
     tags: Tags = "",
     query: Annotated[Lines, Form(max_length=1_000_000)] = "",
 ) -> Response:
-    """Give a subscription another query, or a name and tags, and return to it.
+    """Give a subscription another query, or with `new` a name and tags, and return to it.
 
     A query that is refused is shown with its error.
     """
     text, named = query.strip(), new or name
-    wanted: dict[str, Any] = {"query": text} if text else {"tags": split_tags(tags)}
+    wanted: dict[str, Any] = {"tags": split_tags(tags)} if new else {"query": text}
     if named != name:
         wanted["name"] = named
     try:
         change(asked.app, asked.account, name, SubscriptionEdit.model_construct(**wanted))
     except XsclError as error:
-        if not text:
+        if new:
             raise
         wrong = HTTPStatus.UNPROCESSABLE_ENTITY
         return show(asked, name, status=wrong, edited=text, refused=str(error))
