@@ -78,6 +78,7 @@ class StatusReader:
         self._until = 0.0  # cached counts are valid until then
         self._mark: StoreMark | None = None  # of the whole count
         self._seen: StoreMark | None = None
+        self._next_addition = 0.0
         self._reached = 0, 0  # the next document and the position at the last look
         self._backlog = _Backlog()
 
@@ -97,10 +98,12 @@ class StatusReader:
                 ]
             ended = self.clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
-        elif mark != self._seen:
+            self._seen, self._next_addition = mark, 0.0
+        elif mark != self._seen and began >= self._next_addition:
             with self.store.reading():
                 self._add_new()
-        self._seen = mark
+            ended = self.clock()  # matches are counted in all that are kept: 90 ms of 4,000,000
+            self._seen, self._next_addition = mark, ended + RATIO * (ended - began)
         position = ConsumedOffsets(self.store).segment
         latest, waiting, oldest = self._backlog.look(self.home, position)
         executors = self._of_executors()
