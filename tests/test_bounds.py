@@ -23,7 +23,7 @@ UNITS: Mapping[str, tuple[int, ...]] = {
     **{"days": (86_400, 86_400 * TICKS), "MB": (1_000_000,)},
     **{"KiB": (1 << 10,), "MiB": (1 << 20,), "GiB": (1 << 30,)},
 }
-"""What a number with a unit may be in the code: times are in seconds, or in ticks."""
+"""The values in the code of one unit: times are in seconds, or in ticks."""
 
 
 class Bound(NamedTuple):

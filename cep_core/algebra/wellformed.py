@@ -99,14 +99,25 @@ def _remade(node: Node, functions: Functions) -> Node:
             return algebra.window_join(left, right, predicate, window, functions)
         case algebra.OuterJoin(left, right, predicate, lower, upper, alone, paired, moment):
             return algebra.outer_join(
-                *(left, right, predicate, (lower, upper), alone, functions),
+                left,
+                right,
+                predicate,
+                bounds=(lower, upper),
+                alone=alone,
+                functions=functions,
                 paired=paired,
                 moment=moment,
             )
         case algebra.PatternMatch():
             return algebra.pattern_match(
-                *(node.inputs, node.components, node.tree, node.parts, names),
-                *(node.predicate, node.rules, functions),
+                node.inputs,
+                node.components,
+                node.tree,
+                node.parts,
+                names,
+                predicate=node.predicate,
+                rules=node.rules,
+                functions=functions,
             )
         case _:
             assert_never(node)

@@ -188,7 +188,7 @@ class SharedRuns(OrderedMOp):
             said = f"; shared by {len(self.operators)} queries, tested {constants}"
         if self._given_up:
             times = counted(self._given_up, "time", "times")
-            said += f"; had none of very many matches {times}, and began anew"
+            said += f"; had none of very many matches {times}"
         return said
 
     # -- snapshots -------------------------------------------------------------------------

@@ -41,7 +41,7 @@ FIRST, LAST = 7, 3
 ROOT = "root"
 """The name of the origin of a document that is no feed item: its root element."""
 DOT = " \N{MIDDLE DOT} "
-"""What stands between parts of a line."""
+"""The separator of the parts of a line."""
 GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 

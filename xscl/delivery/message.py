@@ -360,7 +360,7 @@ LEAVES = 50
 def bound_lines(match: Match) -> Iterator[str]:
     """Yield the bindings of a match, in the order of the query.
 
-    Of feed items those are left out that are told by title and address, or say how they came.
+    Of feed items, values are left out that repeat title and address or describe the transfer.
     """
     trees = dict(match.trees)
     for name, nodes in match.bindings.items():
@@ -379,8 +379,8 @@ def bound_lines(match: Match) -> Iterator[str]:
 def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, str]]:
     """Return the leaf texts of a node by element name; empty for mixed or plain text.
 
-    A repeated element below the node is told for itself.  Of a feed item they are those that tell
-    its reader something beside its title.
+    A repeated element below the node is one entry.  Of a feed item only values are returned that
+    add to its title.
     """
     item = None if tree is None or node.node >= len(tree.items) else tree.items[node.node]
     if tree is None or not isinstance(item, etree._Element) or (item.text or "").strip():

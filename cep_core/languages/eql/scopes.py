@@ -95,9 +95,14 @@ class Scopes:
             other = reduce(algebra.union, [row for row, _ in made])
             found = [condition for _, condition in made]
             predicate = found[0] if len(found) == 1 else ex.Or(tuple(found))
-        bounds = None, group.time
         return algebra.outer_join(
-            *(node, other, predicate, bounds), functions=self.functions, paired=False, moment=True
+            node,
+            other,
+            predicate,
+            bounds=(None, group.time),
+            functions=self.functions,
+            paired=False,
+            moment=True,
         )
 
     def _guarding(

@@ -97,7 +97,7 @@ def test_a_page_is_accessible_in_light_and_on_a_dark_phone(
 
 @pytest.mark.parametrize("path", ["/", "/items", "/subscribe?example=rising"])
 def test_scripts_that_come_late_move_nothing(browser: Browser, shop: Shop, path: str) -> None:
-    """What is below has one place without scripts and with them: they may come after the page."""
+    """Every part of a page has the same place before and after its scripts are loaded."""
     tops = "return [...document.querySelectorAll('main > *')].map((one) => one.offsetTop)"
     for size in (WIDE, PHONE):
         browser.look("light", size)
