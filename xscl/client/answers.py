@@ -339,6 +339,8 @@ class Diagnosis(Answer):
     """The blocks of the query, in their order."""
     closest: Why | None = None
     """The documents that come closest to a match; null if a block matches none."""
+    version: int = Field(1, examples=[1])
+    """The version of the subscription that is asked about; earlier ones may have matches."""
 
 
 class UnseenName(Answer):

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -222,7 +221,7 @@ class EngineQueries:
             asked.append(question)
         if not asked or asked[0].subscription is not known:
             raise failure[0]
-        found = replace(asked[0], lost=self._lost(known, asked[0]))
+        found = asked[0]
         return [found.in_own_time(), found] if found.counts_in_own_time else [found]
 
     def _question(
@@ -238,17 +237,22 @@ class EngineQueries:
             lambda trial: run_trial(self._transactions, trial, until).matches,
             self._state.dataflow.watermark(documents.clock, max(lateness.values(), default=0)),
             streams.not_live(compiled.streams),
+            lost=self._lost,
         )
 
-    def _lost(self, one: Subscription, question: WhyQuestion) -> str:
+    def _lost(self, question: WhyQuestion) -> str:
         """Return why a subscription does not have a match of which all conditions hold."""
+        one = question.subscription
+        assert one is not None
         state, docs = self._state, [known.stored.doc for known in question.parts]
-        if one.number in state.subscriptions.backfills:
-            return "its history is still being read"
-        cut = state.dataflow.cuts.ids_of(state.dataflow.subscribed.qids(one))
+        with self._transactions.lock:
+            if one.number in state.subscriptions.backfills:
+                return "its history is still being read"
+            cut = state.dataflow.cuts.ids_of(state.dataflow.subscribed.qids(one))
+            evicted = max(docs) < state.eviction.oldest
         if names := cut.intersection(known.stored.id for known in question.parts):
             return f"there were more matches with {', '.join(sorted(names))} than the bound allows"
-        if max(docs) < state.eviction.oldest:
+        if evicted:
             return "matches of that time are not kept any more (--keep-matches)"
         if one.is_bounded:
             return "it was paused, removed or had another query when they came"

@@ -97,7 +97,9 @@ class _Diagnosis:
         wanted = sorted(self._needed or (() if query.calendars else matching))
         if closest is None and wanted and all(matching[place] for place in wanted):
             closest = self._closest({place: matching[place] for place in wanted})
-        return Diagnosis(self._asked.label, tuple(blocks), closest)
+        one = self._asked.subscription
+        version = 1 if one is None else one.version
+        return Diagnosis(self._asked.label, tuple(blocks), closest, version)
 
     def _documents(self, stream: str) -> list[KnownDocument]:
         """Return the newest documents of a stream, within the bounds."""
@@ -137,15 +139,7 @@ class _Diagnosis:
     def _question(self, chosen: Mapping[int, KnownDocument]) -> WhyQuestion:
         documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
         names = [NONE if document is None else document.stored.id for document in documents]
-        return self._asked.about(names, documents, False, self._lost())
-
-    def _lost(self) -> str:
-        """Return why documents that fulfil all conditions are no match of the subscription."""
-        one = self._asked.subscription
-        paused = ", and it is paused" if one is not None and one.is_paused else ""
-        if one is None or one.version == 1:
-            return f"none of its matches is kept{paused}"
-        return f"none of its version {one.version} is kept{paused}; earlier versions may have some"
+        return self._asked.about(names, documents, False)
 
 
 # -- Combinations of documents that come close to a match ------------------------------------

@@ -86,12 +86,14 @@ class Diagnosis:
     """The reasons why a query has no match among the kept documents.
 
     `closest` explains the documents that come nearest to a match; None if a block has no document,
-    or the trial of operators over time takes too long.
+    or the trial of operators over time takes too long.  It is about the current `version` of a
+    subscription: earlier ones may have matches.
     """
 
     query: str
     blocks: tuple[ExaminedBlock, ...]
     closest: Why | None = None
+    version: int = 1
 
     @property
     def heading(self) -> str:
@@ -113,8 +115,12 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON values."""
         closest = None if self.closest is None else self.closest.as_dict()
-        return {"query": self.query, "blocks": [asdict(block) for block in self.blocks]} | {
-            "closest": closest
+        blocks = [asdict(block) for block in self.blocks]
+        return {
+            "query": self.query,
+            "blocks": blocks,
+            "closest": closest,
+            "version": self.version,
         }
 
 
@@ -136,7 +142,8 @@ def why_lines(found: AnyWhy) -> Iterator[str]:
 def diagnosis_heading(found: AnyDiagnosis) -> str:
     """Return the query, and the answer if its closest documents match."""
     matched = found.closest is not None and found.closest.matched
-    return f"{found.query} {'has matches' if matched else 'has no match so far'}"
+    version = "" if found.version == 1 else f"version {found.version} of "
+    return f"{version}{found.query} {'has matches' if matched else 'has no match so far'}"
 
 
 def diagnosis_lines(found: AnyDiagnosis, waiting: int = 0) -> Iterator[str]:

@@ -45,7 +45,9 @@ def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
         for block in found.blocks
     )
     closest = None if found.closest is None else why_shown(account, found.closest)
-    return answers.Diagnosis(query=account.shown(found.query), blocks=blocks, closest=closest)
+    return answers.Diagnosis(
+        query=account.shown(found.query), blocks=blocks, closest=closest, version=found.version
+    )
 
 
 def checked(app: App, account: Account, query: str) -> answers.QueryCheck:

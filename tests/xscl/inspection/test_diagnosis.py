@@ -215,3 +215,21 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
         assert found.heading == "late has no match so far"
         engine.push(item("n2", 3, "sea"))
         assert engine.why("late").heading == "late has matches"
+        engine.edit("late", "news//item[./title->t][./link]")
+        assert engine.why("late").heading == "version 2 of late has no match so far"
+
+
+def test_too_many_results_are_the_reason_in_every_answer() -> None:
+    same = "news//item[./title->t] JOIN{t=u, 9 d} news//item[./title->u]"
+    many = "".join(f"<title>{number % 2}</title>" for number in range(300))
+    crowd = [
+        Document("news", f"n{day}", day * D, f"<item>{many}</item>".encode()) for day in (1, 2)
+    ]
+    with engine_with() as engine:
+        engine.subscribe("same", same)
+        engine.push(crowd)
+        assert not engine.matches("same")
+        found = engine.why("same")
+        reason = "there were more matches with news/n2 than the bound allows"
+        assert failing(found) == (("news/n2", "news/n1"), [("registration", reason)])
+        assert found.closest == engine.why("same", "news/n2", "news/n1")

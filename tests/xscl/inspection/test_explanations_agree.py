@@ -61,6 +61,10 @@ class Surface:
     def has_match(self, name: str) -> tuple[bool, str]:
         found = self.engine.why(name)
         closest = found.closest
+        if closest is not None:
+            named = self.engine.why(name, *closest.documents)
+            # A match of a version before the current one explains the documents that it has.
+            assert named == closest or (named.matched and not closest.matched)
         return closest is not None and closest.matched, "\n".join(found.lines())
 
 

@@ -223,7 +223,7 @@ def why(*questions: WhyQuestion) -> Why:
             question, edges = other, Examination(other).edges()
     if question.found is False and _hold(edges):
         text = f"{question.label} has the match"
-        edges = (*edges, Edge("registration", text, False, question.lost))
+        edges = (*edges, Edge("registration", text, False, question.lost(question)))
     return Why(question.label, question.names, _hold(edges), edges)
 
 

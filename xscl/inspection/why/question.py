@@ -53,8 +53,8 @@ class WhyQuestion:
     streams are `not_live`.  `names` are the given names of the `documents`.
 
     `found` says whether the subscription has the match, None of what is no subscription: then the
-    conditions alone decide.  If all of them hold and it has not, `lost` is the reason.  In their
-    `own_time` documents of history are not late: see `xscl.inspection.replay`.
+    conditions alone decide.  If all of them hold and it has not, `lost` returns the reason.  In
+    their `own_time` documents of history are not late: see `xscl.inspection.replay`.
     """
 
     query: CompiledQuery
@@ -67,7 +67,7 @@ class WhyQuestion:
     documents: tuple[KnownDocument | None, ...] = ()
     own_time: bool = False
     found: bool | None = None
-    lost: str = ""
+    lost: Callable[[WhyQuestion], str] = lambda _: ""
 
     @property
     def label(self) -> str:
@@ -96,11 +96,10 @@ class WhyQuestion:
         names: Sequence[str],
         documents: Iterable[KnownDocument | None],
         found: bool,
-        lost: str = "",
     ) -> WhyQuestion:
         """Return the question about other documents; no subscription has `found` one of a query."""
         placed = self._ordered(documents)
-        asked = replace(self, names=tuple(names), documents=placed, lost=lost)
+        asked = replace(self, names=tuple(names), documents=placed)
         is_own = self.subscription is not None
         return replace(asked, found=found) if is_own else asked.in_own_time()
 
