@@ -49,9 +49,8 @@ endif
 test: setup
 	@echo "test: format" && $(BIN)/ruff format --check .
 	@echo "test: lint" && $(BIN)/ruff check .
-	@echo "test: types" && $(BIN)/mypy
 	@echo "test: imports" && $(BIN)/lint-imports
-	@echo "test: tests" && $(BIN)/python -m pytest -q -n auto -m "not slow"
+	@echo "test: tests, and types beside them" && { $(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n auto -m "not slow"; tests=$$?; wait $$types && exit $$tests; }
 
 test-slow: setup
 	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m "slow and not hypothesis"

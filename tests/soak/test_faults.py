@@ -56,10 +56,7 @@ def drawn(point: str, times: int = TIMES, *, action: str = "", delay: float = 0.
 
 
 ROWS: Mapping[str, Row] = {
-    "usual": Row(
-        ("before_commit:1", "spool_half:3", "sent:2", "joined:1=TERM"),
-        pace=1.0,
-    ),
+    "usual": Row(("before_commit:1", "sent:2", "joined:1=TERM"), pace=1.0),
     "the store is made": Row(("before_commit:1", "before_commit:3", "kill")),
     "before the store": Row(
         ("fetched:1", "spool_half:3", "spool_written:2", "spool_synced:3", "spooled:1")
