@@ -40,6 +40,12 @@ class XsclError(Exception):
         self.hint = hint
 
 
+class WrongSubscriptionName(XsclError):
+    """A subscription cannot have that name: letters, length, or a place in addresses."""
+
+    code = "subscription_name"
+
+
 class QueryError(XsclError):
     """A query that cannot be read or evaluated; line and column count from 1."""
 

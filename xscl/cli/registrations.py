@@ -16,10 +16,10 @@ from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.service import OpenedService
 from xscl.client import Refused
-from xscl.errors import NameTaken, QueryError, XsclError
+from xscl.errors import NameTaken, QueryError, WrongSubscriptionName, XsclError
 from xscl.plurals import counted
 from xscl.service import registrations
-from xscl.service.names import BadName, refuse_unaddressable
+from xscl.service.names import refuse_unaddressable
 from xscl.service.registrations import is_export, read_export, register
 from xscl.subscriptions.import_rows import ImportRow, RowError, read_import_rows
 
@@ -91,7 +91,7 @@ def _refuse_names(rows: Sequence[ImportRow]) -> None:
     for number, row in enumerate(rows, 1):
         try:
             refuse_unaddressable(row.name)
-        except BadName as error:
+        except WrongSubscriptionName as error:
             raise UsageError(f"row {number}: {error.message}", hint=error.hint) from None
         if row.name in seen:
             raise UsageError(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from xscl.errors import XsclError
+from xscl.errors import WrongSubscriptionName, XsclError
 from xscl.language.names import LONGEST_NAME, in_short, owner_name, owner_number, owner_prefix
 from xscl.store.queries.owners import OPERATOR
 
@@ -23,22 +23,16 @@ class ReservedName(XsclError):
     code = "reserved_name"
 
 
-class BadName(XsclError):
-    """A name that cannot be part of a URL path."""
-
-    code = "subscription_name"
-
-
 def refuse_unaddressable(name: str) -> None:
-    """Raise BadName for a subscription name that cannot be part of a URL path, or is too long."""
+    """Raise WrongSubscriptionName for a name that is no part of a URL path, or is too long."""
     if len(name) > LONGEST_NAME:
-        raise BadName(
+        raise WrongSubscriptionName(
             f"{in_short(name)} cannot be the name of a subscription:"
             f" it has {len(name):,} characters",
             hint=f"choose one of at most {LONGEST_NAME}",
         )
     if "/" in name or name in ("", ".", ".."):
-        raise BadName(
+        raise WrongSubscriptionName(
             f"{name!r} cannot be the name of a subscription: it stands in addresses",
             hint="choose one without '/'",
         )

@@ -27,10 +27,10 @@ from starlette.types import Receive, Scope, Send
 
 from feeds.errors import FeedError, SpoolError
 from feeds.http.addresses import RefusedAddress
-from xscl.errors import DocumentError, StoreError, XsclError
+from xscl.errors import DocumentError, StoreError, WrongSubscriptionName, XsclError
 from xscl.language.faults import near_miss
 from xscl.service.accounts import Account
-from xscl.service.names import BadName, refuse_unaddressable, shown
+from xscl.service.names import refuse_unaddressable, shown
 from xscl.store.queries.owners import OPERATOR
 
 _log = logging.getLogger(__name__)
@@ -251,14 +251,14 @@ def _http(request: Request, error: HTTPException) -> Problem:
     return Problem(code, str(error.detail), status=status, hint=hint, headers=error.headers or {})
 
 
-def _bad_name(request: Request) -> BadName | None:
+def _bad_name(request: Request) -> WrongSubscriptionName | None:
     """Return the error of a subscription name that no route matches, or None."""
     before, at, name = request.url.path.partition("/v1/subscriptions/")
     if before or not at or request.method != "PUT":
         return None
     try:
         refuse_unaddressable(unquote(name))
-    except BadName as error:
+    except WrongSubscriptionName as error:
         return error
     return None
 
@@ -285,7 +285,7 @@ def route_of(scope: Scope) -> str:
 _MEANINGS: Mapping[int, tuple[str, str]] = {
     400: (
         "The request cannot be understood, or not be done.",
-        "token_in_address bad_host feeds reserved_name account too_many_addresses"
+        "error token_in_address bad_host feeds reserved_name account too_many_addresses"
         " too_many_endpoints",
     ),
     401: ("A token is needed, or it is not known (any more).", "unauthorized"),

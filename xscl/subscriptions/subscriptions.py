@@ -32,6 +32,7 @@ from xscl.errors import (
     StreamInUse,
     StreamsTooDeep,
     UnknownSubscription,
+    WrongSubscriptionName,
     XsclError,
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short
@@ -414,9 +415,9 @@ class Subscriptions:
         """Raise if a name is in use, here or among `others` that are about to be registered."""
         plain = name.isprintable() or not any(map(_is_control, name))
         if not name or name != name.strip() or not plain or len(name) > LONGEST_NAME + PREFIX:
-            raise XsclError(
+            raise WrongSubscriptionName(
                 f"{in_short(name)} cannot be the name of a subscription",
-                hint=f"use at most {LONGEST_NAME} letters, without blanks at the ends",
+                hint=f"use at most {LONGEST_NAME} printable characters, without blanks at the ends",
             )
         if name in self._by_name or name in others:
             raise NameTaken(

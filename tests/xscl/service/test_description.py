@@ -32,6 +32,7 @@ from xscl.errors import (
     StreamsTooDeep,
     TooLong,
     UnknownSubscription,
+    WrongSubscriptionName,
     XsclError,
 )
 from xscl.language.names import WrongLabel
@@ -42,7 +43,6 @@ from xscl.service.accounts import QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.description import describe
 from xscl.service.intake import IntakeFull
-from xscl.service.names import BadName
 from xscl.service.problems import CODES
 from xscl.service.routes import inspection, syndication
 from xscl.service.routes.subscriptions import read_rows
@@ -128,7 +128,7 @@ _MADE = {
 """Codes that are put together."""
 
 _UNTOLD = {
-    *("error", "document"),  # of roots; what is raised has another
+    "document",  # of the root; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
     *("missing_extra", "registrations"),  # of commands
     *("null", "url", "feed_internal"),  # of rows of Spark
@@ -185,7 +185,16 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     403: (QuotaExceeded,),
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
-    422: (QueryError, BadName, WrongTag, WrongLabel, WrongStreamName, RowError, TooLong, SqlError),
+    422: (
+        QueryError,
+        WrongSubscriptionName,
+        WrongTag,
+        WrongLabel,
+        WrongStreamName,
+        RowError,
+        TooLong,
+        SqlError,
+    ),
     429: (
         *(SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress, ErasureWaits),
         DocumentsUnderWay,

@@ -114,7 +114,11 @@ def test_a_name_that_no_address_can_have_is_refused_with_the_reason(
 ) -> None:
     refused = operator.put(f"/v1/subscriptions/{name}", json={"query": TWICE})
     assert code(refused) == (422, "subscription_name")
-    row = json.dumps({"name": "a/b", "query": TWICE})
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\0b", "a\u202eb", " a", ".", "n" * 501])
+def test_a_wrong_name_of_a_subscription_has_one_code(operator: httpx.Client, name: str) -> None:
+    row = json.dumps({"name": name, "query": TWICE})
     refused = operator.post("/v1/subscriptions:import", content=row)
     assert (*code(refused), refused.json()["row"]) == (422, "subscription_name", 1)
 
