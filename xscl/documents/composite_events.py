@@ -137,16 +137,16 @@ def together(parts: Sequence[Composite], nodes: Sequence[Sequence[int]] = ()) ->
         placed += [n if n < 0 else n + (before << _NODE_BITS) for n in own]
         before += len(part.docs)
     return Composite(
-        tuple(doc for part in parts for doc in part.docs),
+        tuple([doc for part in parts for doc in part.docs]),
         tuple(placed),
-        tuple(value for part in parts for value in part.values),
+        tuple([value for part in parts for value in part.values]),
         min([part.start for part in parts]),
         max([part.ts for part in parts]),
         newest.clock,
         newest.rank,
         min([part.first for part in parts]),
         max([part.version for part in parts]),
-        tuple(base for part in parts for base in part.bases),
+        tuple([base for part in parts for base in part.bases]),
     )
 
 

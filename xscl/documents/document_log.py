@@ -285,8 +285,9 @@ def stored_in(
         else:
             found[doc] = known
     if asked:
-        rows = stored_documents(store, sorted(asked))
-        found.update((row["doc"], StoredDocument(**row)) for row in rows)
+        columns = stored_documents(store, sorted(asked))
+        documents = map(StoredDocument, *map(columns.__getitem__, StoredDocument._fields))
+        found.update(zip(columns["doc"], documents, strict=True))
     return found
 
 

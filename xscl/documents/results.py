@@ -92,7 +92,7 @@ class Subscription:
     @property
     def split(self) -> int:
         """The number of outputs of the first document."""
-        return sum(1 for place, _ in self.outputs if not place)
+        return [place for place, _ in self.outputs].count(0)
 
 
 _FIELDS = tuple(field.name for field in fields(Subscription))

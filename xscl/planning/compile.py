@@ -149,6 +149,11 @@ class CompiledQuery:
     components: tuple[int, ...]
     values: tuple[str, ...]
 
+    @cached_property
+    def covered(self) -> tuple[Pattern, ...]:
+        """The tree patterns of the documents of a match."""
+        return tuple(map(self.patterns.__getitem__, self.components))
+
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""

@@ -23,7 +23,6 @@ from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.language.normalform import calendars, instants
 from xscl.planning.compile import CompiledQuery
-from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 from xscl.subscriptions.absence_text import absences
@@ -67,7 +66,7 @@ class lazy(Generic[T]):
         if instance is None:
             return self
         value = self._compute(instance)
-        instance.__dict__[self._name] = value  # found before this descriptor from now on
+        setattr(instance, self._name, value)  # found before this descriptor from now on
         return value
 
 
@@ -162,10 +161,14 @@ class Match:
         self._composites = composites
         self._composite = composites[0]
         self._documents = tuple(map(documents.get, self._composite.sources))
-        self._present = tuple(document for document in self._documents if document is not None)
         self._source = source
+        self._numbers: list[list[list[int]]] | None = None
         self.position = position
         """The number of the result in this engine, to continue reading after it."""
+
+    @property
+    def _present(self) -> list[StoredDocument]:
+        return [document for document in self._documents if document is not None]
 
     def __repr__(self) -> str:
         return f"Match({self.subscription!r}, documents={self.documents!r}, id={self.id!r})"
@@ -234,7 +237,8 @@ class Match:
     @property
     def history(self) -> bool:
         """True if all documents are from before their sources were followed; no instant is."""
-        return bool(self._present) and all(document.history for document in self._present)
+        present = self._present
+        return bool(present) and all(document.history for document in present)
 
     @property
     def backfilled(self) -> bool:
@@ -272,12 +276,11 @@ class Match:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish
 
-    @lazy
-    def _outputs(self) -> tuple[tuple[int, ...], ...]:
+    @property
+    def _outputs(self) -> list[list[int]]:
         """The nodes of each output, ascending."""
-        columns = zip(*(composite.nodes for composite in self._composites), strict=True)
-        numbers = ({n if n < 0 else n & NODE for n in column} for column in columns)
-        return tuple(tuple(sorted(column)) for column in numbers)
+        columns = zip(*[composite.nodes for composite in self._composites], strict=True)
+        return [sorted({n if n < 0 else n & NODE for n in column}) for column in columns]
 
     @lazy
     def id(self) -> str:
@@ -296,7 +299,7 @@ class Match:
             return {}
         by_variable: dict[str, list[Node]] = {}
         size, trees = 0, self._trees()
-        for variable, (place, numbers) in self._bound.items():
+        for variable, place, numbers in self._bound(trees):
             document, tree = self._documents[place], trees[place]
             by_variable[variable] = nodes = []
             if document is None or tree is None:
@@ -371,11 +374,11 @@ class Match:
         return self._source.compiled(self._subscription.query)
 
     @lazy
-    def instants(self) -> list[tuple[str, str | None]]:
+    def instants(self) -> Sequence[tuple[str, str | None]]:
         """The instants of calendars in order, each behind its variable; None after ELSE."""
         values = self._composite.values
         if not values or self.refusal is not None:
-            return []
+            return ()
         places = instants(self._compiled.normal.form)
         return [(self._compiled.values[at], values[at]) for at in places]
 
@@ -389,18 +392,12 @@ class Match:
         """
         return [None if document is None else self._tree(document) for document in self._documents]
 
-    @lazy
-    def _patterns(self) -> list[Pattern]:
-        """The tree pattern of each document."""
-        compiled = self._compiled
-        return [compiled.patterns[component] for component in compiled.components]
-
     @property
     def _items(self) -> Mapping[str, Sequence[Item]]:
         """The items of each variable, and the texts of aggregates."""
         items: dict[str, Sequence[Item]] = {}
         trees = self._trees()
-        for variable, (place, numbers) in self._bound.items():
+        for variable, place, numbers in self._bound(trees):
             tree = trees[place]
             items[variable] = [] if tree is None else [tree.items[n] for n in numbers]
         values = self._composite.values
@@ -408,36 +405,35 @@ class Match:
         items.update((name, [] if value is None else [value]) for name, value in named)
         return items
 
-    @lazy
-    def _nodes(self) -> list[list[list[int]]]:
-        """The bindings of the nodes of each document's pattern."""
-        fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._documents]
-        for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
-            fixed[place][name] = frozenset(nodes)
-        each = zip(self._patterns, self._trees(), fixed, strict=True)
-        return [
-            [[] for _ in pattern.nodes] if tree is None else bind(pattern, tree, chosen)
-            for pattern, tree, chosen in each
-        ]
+    def _nodes(self, trees: Sequence[DocumentTree | None]) -> list[list[list[int]]]:
+        """Return the bindings of the nodes of each document's pattern."""
+        if self._numbers is None:
+            fixed: list[dict[str, frozenset[int]]] = [{} for _ in trees]
+            for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
+                fixed[place][name] = frozenset(nodes)
+            self._numbers = [
+                [[] for _ in pattern.nodes] if tree is None else bind(pattern, tree, chosen)
+                for pattern, tree, chosen in zip(self._compiled.covered, trees, fixed, strict=True)
+            ]
+        return self._numbers
 
-    @lazy
-    def _bound(self) -> dict[str, tuple[int, list[int]]]:
-        """The place of each variable's document, and its nodes there."""
-        return {
-            node.variable: (place, numbers)
-            for place, (pattern, bound) in enumerate(zip(self._patterns, self._nodes, strict=True))
-            for node, numbers in zip(pattern.nodes, bound, strict=True)
-            if node.variable is not None
-        }
+    def _bound(self, trees: Sequence[DocumentTree | None]) -> Iterator[tuple[str, int, list[int]]]:
+        """Yield each variable with the place of its document and its nodes there."""
+        patterns = self._compiled.covered
+        for place, (pattern, bound) in enumerate(zip(patterns, self._nodes(trees), strict=True)):
+            for node, numbers in zip(pattern.nodes, bound, strict=True):
+                if node.variable is not None:
+                    yield node.variable, place, numbers
 
     def _selected(self, room: Room) -> Iterator[Item]:
         """Yield the items that the main paths select, or that a sub-query constructs."""
-        components = self._compiled.components
-        blocks, times = self._compiled.normal.blocks, iter(self.instants)
-        made = {first: (last, element) for first, last, element in self._compiled.normal.made}
+        compiled = self._compiled
+        blocks, times = compiled.normal.blocks, iter(self.instants)
+        made = {first: (last, element) for first, last, element in compiled.normal.made}
         done = -1
-        for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
-            document = self._documents[place]
+        trees = self._trees()
+        each = zip(compiled.components, compiled.covered, trees, self._nodes(trees), strict=True)
+        for component, pattern, tree, nodes in each:
             at = next(times)[1] if self.instants and blocks[component].is_calendar else None
             if component <= done:
                 continue
@@ -448,9 +444,8 @@ class Match:
                 element = etree.Element("at")
                 element.text = at
                 yield element
-            elif document is not None:
-                tree = self._tree(document)
-                for number in self._nodes[place][pattern.main]:
+            elif tree is not None:
+                for number in nodes[pattern.main]:
                     yield tree.items[number]
 
 

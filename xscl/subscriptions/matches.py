@@ -148,14 +148,15 @@ class Matches(MatchSequence):
         ages: list[ResultAge] = []
         before: tuple[object, ...] = ()
         columns, kept = self._columns, self._kept[0]
-        for qid, *pair in zip(columns["qid"], columns["doc1"], columns["doc2"], strict=True):
-            parts = [kept.get(number) for number in pair]
-            docs = [part.docs if part else n for part, n in zip(parts, pair, strict=True)]
-            grouped = qid, *docs
-            first = min([part.first if part else GONE for part in parts])
-            updated = any(part is not None and part.version > 1 for part in parts)
-            ages.append(ResultAge(first, updated, grouped == before))
-            before = grouped
+        for qid, one, other in zip(columns["qid"], columns["doc1"], columns["doc2"], strict=True):
+            left, right = kept.get(one), kept.get(other)
+            if left is None or right is None:
+                ages.append(ResultAge(GONE, updated=False, repeats=False))
+                continue
+            first, updated = min(left.first, right.first), max(left.version, right.version) > 1
+            group = qid, left.docs, right.docs
+            ages.append(ResultAge(first, updated, group == before))
+            before = group
         return ages
 
     @property

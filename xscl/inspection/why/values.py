@@ -28,7 +28,7 @@ from xscl.language.scope import here, leaves, rewritten, variables
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
-from xscl.shredding.batch.bind import above, bind
+from xscl.shredding.batch.bind import DOCUMENT, below, bind
 from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_of, texts_over
 from xscl.shredding.nodes.tree import DocumentTree, Item
 
@@ -139,15 +139,12 @@ class Choices:
             yield from self._complete(choice, order, tests, done + 1)
         choice.pop(order[done], None)
 
-    def _below(self, choice: NodeChoice, place: PlacedNode) -> Iterator[int]:
-        """Yield the nodes for a place that lie below what was chosen for its parent."""
+    def _below(self, choice: NodeChoice, place: PlacedNode) -> list[int]:
+        """Return the nodes for a place that lie below what was chosen for its parent."""
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]
-        for found in self._bound[component][number]:
-            if node.parent is None or choice[component, node.parent] in above(
-                tree, node.step, found
-            ):
-                yield found
+        upper = DOCUMENT if node.parent is None else {choice[component, node.parent]}
+        return sorted(below(tree, node.step, self._bound[component][number], upper))
 
     # -- Predicates ------------------------------------------------------------------------
 

@@ -8,13 +8,16 @@ first from the leaves up and then from the top down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from xscl.language.syntax import Step
 from xscl.shredding.automaton.pattern import Pattern, PatternNode
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.nodes.names import keys_of
 from xscl.shredding.nodes.tree import DocumentTree
+
+DOCUMENT = frozenset({-1})
+"""The number above the root, as the nodes that a step may begin at."""
 
 
 def bind(
@@ -25,23 +28,18 @@ def bind(
     `fixed` restricts variables to given nodes.
     """
     candidates = [_candidates(tree, node, fixed.get(node.variable or "")) for node in pattern.nodes]
-    for child in reversed(range(len(pattern.nodes))):
-        parent = pattern.nodes[child].parent
-        step = pattern.nodes[child].step
-        uppers = {a for number in candidates[child] for a in above(tree, step, number)}
-        if parent is not None:
-            candidates[parent] &= uppers
-        elif -1 not in uppers:
-            candidates[child] = set()
+    for child in reversed(range(len(candidates))):
+        node = pattern.nodes[child]
+        if node.parent is not None:
+            uppers = above(tree, node.step, candidates[child])
+            candidates[node.parent] = candidates[node.parent] & uppers
     for child, node in enumerate(pattern.nodes):
-        upper = {-1} if node.parent is None else candidates[node.parent]
-        candidates[child] = {
-            n for n in candidates[child] if not upper.isdisjoint(above(tree, node.step, n))
-        }
+        upper = DOCUMENT if node.parent is None else candidates[node.parent]
+        candidates[child] = below(tree, node.step, candidates[child], upper)
     return [sorted(nodes) for nodes in candidates]
 
 
-def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | None) -> set[int]:
+def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | None) -> Set[int]:
     """Return the nodes that a pattern node's step matches by itself, of given ones or of all.
 
     A document may have thousands of matches, which fix most variables; the candidates of the others
@@ -52,7 +50,7 @@ def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | N
     asked = node.key, node.step.conditions
     if asked not in tree.matching:
         tree.matching[asked] = _matching(tree, node, range(len(tree.items)))
-    return set(tree.matching[asked])
+    return tree.matching[asked]
 
 
 def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> set[int]:
@@ -63,11 +61,19 @@ def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> 
     return found
 
 
-def above(tree: DocumentTree, step: Step, number: int) -> set[int]:
-    """Return the nodes (-1 is the document) from which the step's axis leads to a node."""
-    at = tree.parents[number]
-    found = {at}
-    while step.descendant and at >= 0:
-        at = tree.parents[at]
-        found.add(at)
+def above(tree: DocumentTree, step: Step, numbers: Iterable[int]) -> set[int]:
+    """Return the nodes (-1 is the document) from which a step's axis leads to one of some."""
+    level = found = {tree.parents[number] for number in numbers}
+    while step.descendant and level:
+        level = {tree.parents[number] for number in level if number >= 0} - found
+        found = found | level
     return found
+
+
+def below(tree: DocumentTree, step: Step, numbers: Iterable[int], upper: Set[int]) -> set[int]:
+    """Return those of some nodes to which a step's axis leads from one of the `upper` ones."""
+    if not step.descendant:
+        return {number for number in numbers if tree.parents[number] in upper}
+    if upper is DOCUMENT:
+        return set(numbers)
+    return {number for number in numbers if not upper.isdisjoint(above(tree, step, (number,)))}

@@ -27,7 +27,7 @@ from xscl.shredding.nodes.names import Key, Symbol
 StepTest: TypeAlias = tuple[Key, tuple[Condition, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocumentTree:
     """The items of a document by number, and the number of each one's parent (-1 at the root).
 
@@ -114,7 +114,7 @@ def string_value(item: Item) -> str:
         return item.value
     if not len(item):
         return item.text or ""
-    return "".join(map(str, item.itertext()))
+    return str(etree.tostring(item, encoding="unicode", method="text", with_tail=False))
 
 
 def time_of(item: Item) -> float | None:

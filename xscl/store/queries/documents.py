@@ -35,11 +35,11 @@ _STORED = (
 )
 
 
-def stored_documents(store: Store, docs: Collection[int]) -> Iterator[dict[str, Any]]:
-    """Return the parts of documents that matches need; `stream` is the first one of several."""
+def stored_documents(store: Store, docs: Collection[int]) -> dict[str, Sequence[Any]]:
+    """Return the columns of documents that matches need; `stream` is the first one of several."""
     listed, parameters = among(docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
-    return store.rows(query, parameters)
+    return store.columns(query, parameters)
 
 
 def documents_of_streams(store: Store, prefix: str) -> RowNumbers:
