@@ -41,6 +41,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
+gc.disable()  # until all is collected: what is imported by then stays
 
 gc.disable()  # until all is collected: a sixth of the time of that
 
@@ -81,6 +82,7 @@ def pytest_collection_finish() -> None:
     Both together took a tenth of a run.
     """
     gc.freeze()
+    gc.enable()
     gc.set_threshold(700, 10, 50)
     gc.enable()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -82,7 +83,11 @@ def shown(engine: Engine, elsewhere: Collection[int]) -> dict[str, Rows]:
     names = [*STATE, *(f"{name}W" for name in STATE)]
     for number in engine.state.registry.members:
         names += [f"R_T_{number}", f"R_out_{number}"]
-    found = {name: rows_of(engine, f"SELECT * FROM {name}") for name in names}
+    found: dict[str, Rows] = {name: set() for name in names}
+    # one statement: the relations that are made anew are made once
+    parts = (f"SELECT '{name}' AS name, to_json(r)::VARCHAR AS row FROM {name} r" for name in names)
+    for name, row in rows_of(engine, " UNION ALL ".join(parts)):
+        found[str(name)].add(tuple(json.loads(str(row)).values()))
     alive = {row[:3] for row in found["R_bin"]} & still_joined(engine)
     found["R_bin"] = {row for row in found["R_bin"] if row[:3] in alive}
     nodes = {(row[0], node) for row in found["R_bin"] for node in row[3:]}

@@ -38,7 +38,7 @@ from xscl.service.server import serving
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else len(QUERIES)
 """One for each kind of query, at least: its first subscription is of that kind."""
-SERVED = range(0, HISTORIES, 1 if MORE > 1 else 3)
+SERVED = range(0, HISTORIES, 1 if MORE > 1 else 5)
 """Those of a service, which says what the library says."""
 ASKED = 3
 """Matches, and other documents, about which each subscription is asked."""
