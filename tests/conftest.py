@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import Phase, settings
 from tests.corpus import Corpus
 from tests.examples import MORE, USUAL, tried
 from tests.project import build_wheel
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +43,6 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
-gc.disable()  # until all is collected: what is imported by then stays
-
 gc.disable()  # until all is collected: a sixth of the time of that
 
 TOGETHER = {
@@ -76,20 +76,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(part in item.nodeid for part in BEGIN_WITH))
 
 
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+_COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID", "collected"))
+
+
+def pytest_collection() -> None:
+    """Let the first process of a run collect before the others, which then find its bytecode.
+
+    In a new clone each would make all of it, in 10 s.
+    """
+    if _WORKER not in ("", "gw0"):
+        eventually(_COLLECTED.exists)
+
+
 def pytest_collection_finish() -> None:
     """Keep modules and tests out of collections, and collect the oldest generation seldom.
 
     Both together took a tenth of a run.
     """
     gc.freeze()
-    gc.enable()
     gc.set_threshold(700, 10, 50)
     gc.enable()
+    if _WORKER == "gw0":
+        _COLLECTED.touch()
 
 
 def pytest_unconfigure() -> None:
     """Return to the collector what is left: DuckDB would list it behind the summary."""
     gc.unfreeze()
+    if _WORKER == "gw0":
+        _COLLECTED.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(optionalhook=True)
