@@ -19,6 +19,7 @@ from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import KnownDocument, known_document, needed_blocks
 from xscl.inspection.why.values import Choices
 from xscl.language.functions import number
+from xscl.language.names import with_prefixes
 from xscl.language.parser import parse
 from xscl.language.scope import distinct_names, here, rewritten, variables, walk
 from xscl.language.syntax import Comparison, Operand
@@ -86,12 +87,17 @@ class _Diagnosis:
             kept = count_documents(
                 self._store, block.stream, begin=self._begin, updates=self._updates
             )
-            blocks.append(
-                ExaminedBlock(
-                    *(unparse(block), block.stream, kept, len(known), len(found)),
-                    *(place in self._needed, failed.text or None, failed.nearest),
-                )
+            examined = ExaminedBlock(
+                block=with_prefixes(unparse(block), query.prefixes),
+                stream=block.stream,
+                kept=kept,
+                examined=len(known),
+                matching=len(found),
+                needed=place in self._needed,
+                failing=failed.text or None,
+                nearest=failed.nearest,
             )
+            blocks.append(examined)
         # After an outer join no block is needed, but one of them has a document.  A query of
         # calendars may need none either: its instants have no documents to show.
         wanted = sorted(self._needed or (() if query.calendars else matching))

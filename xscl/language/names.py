@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from xscl.errors import XsclError
 
@@ -42,6 +43,13 @@ PREDECLARED = {
     "xml": "http://www.w3.org/XML/1998/namespace",
 }
 PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
+
+
+def with_prefixes(text: str, prefixes: Mapping[str, str]) -> str:
+    """Return a printed text with the prefixes that its query declares: `s:order`."""
+    for prefix, uri in prefixes.items():
+        text = text.replace(f"Q{{{uri}}}", f"{prefix}:")
+    return text
 
 
 _OWNER = re.compile(r"_\d+\.")

@@ -185,7 +185,7 @@ class Queries(Formulas):
                 case _:
                     expression = self.expression(tree)
         assert expression is not None
-        return syntax.Query(expression, select, distinct, publish, span_of(node))
+        return syntax.Query(expression, select, distinct, publish, span_of(node), declared)
 
     def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
         """Declare a namespace; `declared` are those of the same query before it."""

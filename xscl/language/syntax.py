@@ -8,6 +8,7 @@ equality, so that two spellings of one query are equal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
@@ -371,3 +372,5 @@ class Query:
     distinct: bool = False
     publish: str | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    prefixes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """The namespaces that it declares, by prefix: names in the tree have the namespaces."""

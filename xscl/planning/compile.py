@@ -140,6 +140,7 @@ class CompiledQuery:
     """A query: its components' tree patterns, and its join graphs by the numbers of the form.
 
     A match has documents of `components`, and `values`: instants and aggregates, in their order.
+    `prefixes` are the namespaces that the query declares, by prefix.
     """
 
     source: str
@@ -148,6 +149,7 @@ class CompiledQuery:
     joins: tuple[CompiledJoin, ...]
     components: tuple[int, ...]
     values: tuple[str, ...]
+    prefixes: Mapping[str, str]
 
     @cached_property
     def covered(self) -> tuple[Pattern, ...]:
@@ -192,7 +194,8 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
         for join in normal.joins
     )
     covered = nf.components(normal.form)
-    return CompiledQuery(source, normal, patterns, joins, covered, nf.aggregates(normal.form))
+    values = nf.aggregates(normal.form)
+    return CompiledQuery(source, normal, patterns, joins, covered, values, query.prefixes)
 
 
 def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:

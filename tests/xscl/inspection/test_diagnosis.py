@@ -216,7 +216,11 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
         engine.push(item("n2", 3, "sea"))
         assert engine.why("late").heading == "late has matches"
         engine.edit("late", "news//item[./title->t][./link]")
-        assert engine.why("late").heading == "version 2 of late has no match so far"
+        found = engine.why("late")
+        assert found.heading == "version 2 of late has no match so far"
+        engine.edit("late", "news//item[./title->t]")
+        before = "news/n2 arrived before version 3 of the subscription"
+        assert failing(engine.why("late")) == (("news/n2",), [("registration", before)])
 
 
 def test_too_many_results_are_the_reason_in_every_answer() -> None:
@@ -233,3 +237,18 @@ def test_too_many_results_are_the_reason_in_every_answer() -> None:
         reason = "there were more matches with news/n2 than the bound allows"
         assert failing(found) == (("news/n2", "news/n1"), [("registration", reason)])
         assert found.closest == engine.why("same", "news/n2", "news/n1")
+
+
+def test_patterns_have_the_prefixes_of_their_query() -> None:
+    query = 'NAMESPACE s = "urn:shop" news//s:order->o[./s:number] JOIN{o = p, 1 d} blog//post->p'
+    with engine_with() as engine:
+        engine.subscribe("orders", query)
+        engine.push(
+            Document("news", "o1", D, b"<order xmlns='urn:shop'><number>7</number></order>")
+        )
+        engine.push(post("b1", 1, "7"))
+        found = engine.why("orders")
+        assert found.blocks[0].block == "news//s:order->o[./s:number]"
+        assert found.closest is not None
+        texts = [edge.text for edge in found.closest.edges if edge.kind == "pattern"]
+        assert "news/o1 matches news//s:order->o[./s:number]" in texts

@@ -8,6 +8,7 @@ parts of its predicate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from templates.model.join_graph import UNBOUNDED, TemporalRelation
@@ -27,6 +28,7 @@ from xscl.inspection.why.times import (
 )
 from xscl.inspection.why.values import Choices, TestedConjunct
 from xscl.language import normalform as nf
+from xscl.language.names import with_prefixes
 from xscl.language.syntax import Predicate
 from xscl.language.unparse import unparse
 
@@ -224,7 +226,11 @@ def why(*questions: WhyQuestion) -> Why:
     if question.found is False and _hold(edges):
         text = f"{question.label} has the match"
         edges = (*edges, Edge("registration", text, False, question.lost(question)))
-    return Why(question.label, question.names, _hold(edges), edges)
+    # Mismatches keep whole names: their hints declare prefixes, perhaps those of the query.
+    shown = tuple(
+        replace(edge, text=with_prefixes(edge.text, question.query.prefixes)) for edge in edges
+    )
+    return Why(question.label, question.names, _hold(edges), shown)
 
 
 def _hold(edges: Sequence[Edge]) -> bool:

@@ -128,7 +128,8 @@ class WhyQuestion:
         if subscription is None:
             return None
         if one.first < subscription.since:
-            return f"{one.id} arrived before the subscription"
+            version = f"version {subscription.version} of " if subscription.version > 1 else ""
+            return f"{one.id} arrived before {version}the subscription"
         if one.version > 1 and not subscription.updates:
             return f"{one.id} is a new version, and the subscription sees first ones only"
         return None
