@@ -65,10 +65,10 @@ def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
             raise
         first = first or error
     balanced = _balanced(body)
-    if balanced is None:
+    if balanced is None and not _END_OF_FEED.search(body):
         raise first
     try:
-        return ParsedTree(parse(balanced), "recovered", body)
+        return ParsedTree(parse(balanced or b""), "recovered", body)
     except MalformedDocument as error:
         if error.reason_code in _FINAL:
             raise
@@ -220,6 +220,9 @@ _ATTRIBUTE = re.compile(
 )
 _LONGEST_TAG = 10_000
 _URI = re.compile(rb"[A-Za-z][\w.+-]*:[\w./:?#=;+%@!*(),~-]+")
+_END_OF_FEED = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf)\s*>", re.IGNORECASE)
+"""The end of a feed that was not cut off, though the start tag of its root may be damaged."""
+
 _VOID = frozenset({b"br", b"hr", b"img", b"wbr"})
 """Elements of HTML that have no end tag."""
 

@@ -249,6 +249,17 @@ def test_damage_loses_no_item_that_feedparser_finds(body: bytes) -> None:
     assert len(items) >= by_feedparser(body)
 
 
+@pytest.mark.parametrize("body", [small.encode() for small in SMALL])
+@pytest.mark.parametrize("damage", [*PIECES, b""])
+def test_damage_of_the_root_loses_no_item_that_feedparser_finds(body: bytes, damage: bytes) -> None:
+    """Even if no reader of XML finds the root's start tag; a body that was cut off lacks its end."""
+    for start in range(2, body.index(b">"), 7):
+        for removed in (0, 3):
+            broken = body[:start] + damage + body[start + removed :]
+            if found := by_feedparser(broken):
+                assert len(read(broken).items) >= found
+
+
 # --- bounds ---
 
 
