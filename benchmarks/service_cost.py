@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,29 +32,42 @@ NAMED = ("matches", "why", "try", "explain")
 COMMANDS = (("status",), ("subscriptions",), *((name, "pairs") for name in NAMED))
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 MEGABYTE = 1 << 20
+INSTALLED = {name: of for name, of in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""An installation has compiled modules; a start that compiles them all takes a second more."""
 
 
 def run(options: Options) -> Iterator[Row]:
     """Yield a row for the start, each command, the documents, and the service at rest."""
     documents = QUICK_DOCUMENTS if options.quick else DOCUMENTS
+    starts = []
+    for _ in range(REPEATED):
+        with _serving() as (_, _, start):
+            starts.append(start)
+    with _serving() as (data, service, start):
+        best = {name: min(one[name] for one in (*starts, start)) for name in start}
+        yield Row(NAME, {"of": "start"}, values(**best))
+        _command(data, "subscribe", "pairs", PAIRS)
+        for asked in COMMANDS:
+            cpu = min(_command(data, *asked) for _ in range(REPEATED))
+            yield Row(NAME, {"of": " ".join(asked)}, {"cpu_s": cpu})
+        yield _pushed(data, service, documents)
+        time.sleep(RESTING)
+        yield Row(NAME, {"of": "rest"}, _at_rest(service, _status(data)["threads"]))
+
+
+@contextmanager
+def _serving() -> Iterator[tuple[Path, int, dict[str, float]]]:
+    """Yield the data directory and the process of a service, and what its start cost."""
     with TemporaryDirectory() as folder:
         data, began = Path(folder, "data"), time.perf_counter()
         command = _xscl("serve", "--data", data, "--port", "0")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as service:
+        output = subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=output, stderr=output, env=INSTALLED) as service:
             try:
                 _wait_for(lambda: _status(data), "the service does not answer")
-                figures = {
-                    "seconds": time.perf_counter() - began,
-                    "cpu_s": _processor_time(service.pid),
-                }
-                yield Row(NAME, {"of": "start"}, figures)
-                _command(data, "subscribe", "pairs", PAIRS)
-                for asked in COMMANDS:
-                    cpu = min(_command(data, *asked) for _ in range(REPEATED))
-                    yield Row(NAME, {"of": " ".join(asked)}, {"cpu_s": cpu})
-                yield _pushed(data, service.pid, documents)
-                time.sleep(RESTING)
-                yield Row(NAME, {"of": "rest"}, _at_rest(service.pid, _status(data)["threads"]))
+                seconds = time.perf_counter() - began
+                cost = {"seconds": seconds, "cpu_s": _processor_time(service.pid)}
+                yield data, service.pid, cost
             finally:
                 service.terminate()
 
@@ -95,7 +109,8 @@ def _command(data: Path, name: str, *arguments: object) -> float:
     """Run a command that asks the service; return its processor time in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = _xscl(name, *arguments, "--data", data)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    output = subprocess.DEVNULL
+    subprocess.run(command, check=True, stdout=output, stderr=subprocess.PIPE, env=INSTALLED)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

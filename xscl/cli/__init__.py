@@ -25,6 +25,7 @@ from typer.core import TyperGroup
 
 from feeds.errors import FeedError
 from xscl.cli.commands import lazy_commands
+from xscl.cli.extras import Unused
 from xscl.cli.output import UsageError, complete_streams, echo, flush_streams, leave_stream, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
@@ -125,9 +126,7 @@ def main() -> None:
     all else of an end.
     """
     complete_streams()
-    # httpx loads these if they are installed, and takes twice as long; no command uses them.
-    unused: dict[str, Any] = dict.fromkeys(("httpx._main", "trio"))
-    sys.modules.update(unused)
+    sys.meta_path.insert(0, Unused)
     codes: list[int] = []
     atexit.register(_exit, codes)  # the first of what comes from here on is called last
     try:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import ConfigDict, Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
@@ -67,16 +67,28 @@ Stream = Annotated[
 class Given(JsonBody):
     """Query parameters of a document."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
-    """Id of the document on its stream; default: generated. Equal content under a known id has no
-    effect, other content is a new version."""
-    time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
-    """Its time, ISO 8601 or microseconds since 1970; what looks like seconds is refused. If it is
-    left out, the service gives it the time at which it is accepted, in the order of acceptance."""
-    timestamp: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
-    """Another name of `time`, as answers call it; only one of them may be given."""
+    id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=500,
+        examples=["order-17"],
+        description="Id of the document on its stream; default: generated. Equal content under a"
+        " known id has no effect, other content is a new version.",
+    )
+    time: str | None = Field(
+        None,
+        max_length=50,
+        examples=["2026-03-01T12:00:00Z"],
+        description="Its time, ISO 8601 or microseconds since 1970; what looks like seconds is"
+        " refused. If it is left out, the service gives it the time at which it is accepted, in the"
+        " order of acceptance.",
+    )
+    timestamp: str | None = Field(
+        None,
+        max_length=50,
+        examples=["2026-03-01T12:00:00Z"],
+        description="Another name of `time`, as answers call it; only one of them may be given.",
+    )
 
 
 class Line(RequestBody):
