@@ -124,6 +124,21 @@ def test_cep_core_loads_neither_duckdb_nor_spark() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_pandas_is_loaded_by_commands_of_spark_only() -> None:
+    check = (
+        "import sys; from xscl.cli.extras import Unused, require\n"
+        "sys.meta_path.insert(0, Unused)\n"
+        "import xscl.cli.serve, pyarrow\n"
+        "print('pandas' in sys.modules)\n"
+        "require('spark', 'this')\n"
+        "print(len(pyarrow.table({'a': [1]}).to_pandas()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "1"]
+
+
 def statements(path: Path) -> Iterator[str]:
     """Yield the string constants of a module; formatted ones with {} for each value."""
     for node in ast.walk(ast.parse(path.read_text())):

@@ -252,7 +252,7 @@ def test_damage_loses_no_item_that_feedparser_finds(body: bytes) -> None:
 @pytest.mark.parametrize("body", [small.encode() for small in SMALL])
 @pytest.mark.parametrize("damage", [*PIECES, b""])
 def test_damage_of_the_root_loses_no_item_that_feedparser_finds(body: bytes, damage: bytes) -> None:
-    """Even if no reader of XML finds the root's start tag; a body that was cut off lacks its end."""
+    """Even if the start tag of the root is none; a body that was cut off lacks its end tag."""
     for start in range(2, body.index(b">"), 7):
         for removed in (0, 3):
             broken = body[:start] + damage + body[start + removed :]
