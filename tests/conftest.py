@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +41,10 @@ settings.load_profile("ci" if IN_CI or MORE == 1 else "dev")
 # Bytecode is kept, whatever the environment says: without it each process that a test starts
 # compiles all that it imports, and half of the time of collecting goes to rewriting assertions.
 sys.dont_write_bytecode = False
+
+# Times that people read are in the zone of the machine.
+os.environ["TZ"] = "UTC"
+time.tzset()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another

@@ -1,8 +1,14 @@
-"""Text forms of durations and times: parsing what people type, formatting what they read."""
+"""Text forms of durations and times: parsing what people type, formatting what they read.
+
+People read times in the zone that this process has chosen (`--timezone`), UTC at first; programs
+get UTC (`written`, `moment`).
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
 
 from feeds.formats.times import rfc3339
 
@@ -20,7 +26,11 @@ UNITS = {
 
 LATEST = 253_402_300_799_999_999
 """Ticks of the end of the year 9999, the last time that RFC 3339 can write."""
+INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
+"""A time within a text, as `written` and `moment` write it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_zone: tzinfo | None = UTC
+"""The zone of times that people read; None is that of the machine."""
 
 
 def duration(ticks: int | None) -> str:
@@ -87,3 +97,51 @@ def unit_hint(ticks: int, unit: str) -> str:
 def written(ticks: int) -> str:
     """Return a time in ISO 8601, UTC, for programs; clipped to the years that it can write."""
     return rfc3339(min(max(ticks, 0), LATEST))
+
+
+# -- In the zone of this process -----------------------------------------------------------
+
+
+def choose_zone(name: str) -> None:
+    """Show times in a zone from now on: `UTC`, `local`, or a name such as `Europe/Berlin`.
+
+    Raises ValueError if there is none of that name.
+    """
+    global _zone
+    try:
+        _zone = None if name == "local" else UTC if name == "UTC" else ZoneInfo(name)
+    except (KeyError, OSError):  # unknown, a folder of zones
+        raise ValueError(name) from None
+
+
+def to_second(time: datetime | None) -> str:
+    """Return a time as text to the second, "" for None."""
+    if time is None:
+        return ""
+    try:
+        time = time.astimezone(_zone)
+    except (OverflowError, ValueError):  # the zone's calendar ends before that of UTC
+        time = time.astimezone(UTC)
+    text = time.isoformat(timespec="seconds")
+    return text if time.utcoffset() else f"{text[:19]}Z"
+
+
+def ticks_to_second(ticks: int) -> str:
+    """Return ticks as text to the second; those outside the calendar as they are."""
+    return in_zone(moment(ticks))
+
+
+def ticks_to_minute(ticks: int) -> str:
+    """Return ticks for a text that people read: `2026-03-01 13:00 +01:00`, or `... UTC`."""
+    text = in_zone(f"{written(ticks)[:19]}Z")
+    return f"{text[:10]} {text[11:16]} {text[19:].replace('Z', 'UTC')}"
+
+
+def in_zone(text: str) -> str:
+    """Return a text with its times in the zone of this process."""
+
+    def shown(found: re.Match[str]) -> str:
+        time = to_second(datetime.fromisoformat(found[0]))
+        return time[:19] + found[0][19:-1] + time[19:]
+
+    return INSTANT.sub(shown, text)

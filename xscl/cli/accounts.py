@@ -9,8 +9,8 @@ from typing import Annotated
 from xscl.cli.connection import opened
 from xscl.cli.options import Call, argument, command_group, option
 from xscl.cli.output import TableColumn, answer, confirm, echo_json, list_rows, warn
-from xscl.cli.printed_times import to_second
 from xscl.client.calls import resource
+from xscl.time_format import to_second
 
 tokens = command_group("Tokens of the service's users.")
 

@@ -45,7 +45,6 @@ from xscl.cli.output import (
     usage_errors,
     warn,
 )
-from xscl.cli.printed_times import to_second
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import FeedPolled
 from xscl.client import Feed, FeedOutcome
@@ -62,7 +61,7 @@ from xscl.polling.feed import (
     read_header,
     shown,
 )
-from xscl.time_format import duration
+from xscl.time_format import duration, to_second
 
 if TYPE_CHECKING:
     from feeds.formats.opml import FeedOutline

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, assert_never
 
 from xscl.cli.options import option
 from xscl.cli.output import clean, echo_json, echo_lines, echo_xml, one_line
-from xscl.cli.printed_times import ticks_to_second
 from xscl.client import answers
+from xscl.time_format import ticks_to_second
 
 if TYPE_CHECKING:
     from xscl.subscriptions.match import DocumentSource, Match, Node

@@ -9,10 +9,10 @@ from xscl.cli.connection import SubscriptionName, opened
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, argument, option
 from xscl.cli.output import echo, echo_json, echo_lines, list_rows, one_line, warn
-from xscl.cli.printed_times import to_second
 from xscl.client import Match
 from xscl.errors import XsclError
 from xscl.plurals import counted
+from xscl.time_format import to_second
 
 
 def matches(

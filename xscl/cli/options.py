@@ -12,10 +12,10 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from xscl.cli.output import UsageError, warn
-from xscl.cli.printed_times import choose_zone
 from xscl.errors import QueryError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import network_of
+from xscl.time_format import choose_zone
 
 
 def option(help: str, metavar: str | None = None, *, flags: str = "", **more: Any) -> Any:
@@ -93,7 +93,9 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "smtp": Setting("The mail server: smtp+starttls://user:password@host:587/from@address.", "URL"),
     "timezone": Setting(
-        "The zone of printed times: local, or a name such as Europe/Berlin. JSON has UTC.", "ZONE"
+        "The zone of printed times, and of those in mails and feeds: local, UTC, or a name such as"
+        " Europe/Berlin. JSON has UTC.",
+        "ZONE",
     ),
     "log-format": Setting("Write every event as one line to standard error, not only warnings."),
 }
@@ -163,7 +165,18 @@ TokenOption: TypeAlias = Annotated[
 ]
 
 
-Timezone: TypeAlias = Annotated[str, setting("timezone", callback=choose_zone)]
+def _zone(name: str) -> str:
+    """Choose the zone of times that people read."""
+    try:
+        choose_zone(name)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{name!r} is no time zone; write UTC, local, or a name such as Europe/Berlin"
+        ) from None
+    return name
+
+
+Timezone: TypeAlias = Annotated[str, setting("timezone", callback=_zone)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +193,7 @@ class Call(Place):
     """The options of nearly all commands: what they work on, and how they answer."""
 
     as_json: Json = False
-    timezone: Timezone = "UTC"
+    timezone: Timezone = "local"
 
 
 def _host_and_port(address: str) -> str:

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import typer
 
-from xscl.cli.printed_times import to_second
 from xscl.errors import XsclError
+from xscl.time_format import to_second
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -29,7 +29,7 @@ def run(
     form: Format = MatchFormat.TEXT,
     as_json: Jsonl = False,
     verbose: Verbose = False,
-    timezone: Timezone = "UTC",
+    timezone: Timezone = "local",
     quiet: Quiet = False,
     at: At = None,
     native: Native = False,

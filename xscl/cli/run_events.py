@@ -30,10 +30,10 @@ from xscl.cli.document_inputs import instant, named_paths
 from xscl.cli.event_records import EventRecord, RecordValue, Unreadable, identifier, read
 from xscl.cli.options import file_text, query_text
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
-from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import refuse_unknown_language
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.plurals import counted
+from xscl.time_format import ticks_to_second
 
 LANGUAGE_NAMES = tuple(LANGUAGES)
 

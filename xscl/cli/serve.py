@@ -99,7 +99,7 @@ def serve(
     log_format: Annotated[LogFormat | None, setting("log-format")] = None,
     verbose: Verbose = False,
     as_json: Json = False,
-    timezone: Timezone = "UTC",
+    timezone: Timezone = "local",
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
 

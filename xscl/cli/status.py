@@ -8,10 +8,9 @@ from typing import Any
 
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
-from xscl.cli.printed_times import ticks_to_second
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
 from xscl.service.figures import lines
-from xscl.time_format import ticks_of_time
+from xscl.time_format import ticks_of_time, ticks_to_second
 
 
 def status(call: Call) -> None:

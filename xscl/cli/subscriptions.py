@@ -20,7 +20,6 @@ from xscl.cli.output import (
     one_line,
     warn,
 )
-from xscl.cli.printed_times import ticks_to_second
 from xscl.cli.query_options import (
     LANGUAGES,
     known_language,
@@ -37,6 +36,7 @@ from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.plurals import counted
 from xscl.service.names import refuse_unaddressable
+from xscl.time_format import ticks_to_second
 
 _HIDDEN = {"own", "language", "history", "cost_share"}
 """The fields of a subscription that a list in JSON leaves out."""

@@ -26,7 +26,7 @@ from xscl.language.names import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.story import Story
-from xscl.time_format import written
+from xscl.time_format import ticks_to_minute, written
 
 MARK = frozenset({"mark"})
 """The element of joined values, which descriptions may not have."""
@@ -60,8 +60,8 @@ def _document(card: Card, tree: DocumentTree) -> Iterator[str]:
     origin = f"{_marked(card.origin)} \N{MIDDLE DOT} " if card.origin else ""
     if card.version > 1:
         origin += f"version {card.version} \N{MIDDLE DOT} "
-    time = written(card.ts)
-    yield f'<p>{origin}<time datetime="{time}">{time[:10]} {time[11:16]} UTC</time></p>'
+    time = f'<time datetime="{written(card.ts)}">{ticks_to_minute(card.ts)}</time>'
+    yield f"<p>{origin}{time}</p>"
     if card.text is not None:
         yield f"<blockquote>{_text(card.text, tree, card.url or '')}</blockquote>"
     if card.categories:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
-from xscl.time_format import duration
+from xscl.time_format import duration, in_zone
 
 if TYPE_CHECKING:
     from xscl.client import answers
@@ -136,6 +136,8 @@ def why_lines(found: AnyWhy) -> Iterator[str]:
     for edge in found.edges:
         sign = "holds" if edge.holds else "waits" if edge.pending else "FAILS"
         near = "" if edge.nearest is None else f": {edge.nearest}"
+        if edge.pending:  # times in it are of the engine, not values of documents
+            near = in_zone(near)
         yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
 
 

@@ -68,31 +68,40 @@ class Tokens:
         self._local = _hash(secrets.token_urlsafe(32))
 
     def create(
-        self,
-        account: Account,
-        label: str = "",
-        *,
-        parent: str | None = None,
-        most: int | None = None,
+        self, account: Account, label: str = "", *, most: int | None = None
     ) -> tuple[AccessToken, str]:
         """Create a token; return it with its full text, which is never shown again.
 
-        Raises WrongLabel, and QuotaExceeded if the user has `most` tokens.  With `parent`, the full
-        text of the token with which a user signs in, it is a session and expires after `SESSION`.
+        Raises WrongLabel, and QuotaExceeded if the user has `most` tokens.
         """
         refuse_label(label)
-        secret = secrets.token_urlsafe(32)
-        now = ticks()
         with self._store.transaction():
             refuse_more(len(self.of(account)), most, "token")
+            return self._insert(AccessToken("", account.number, label, ticks()))
+
+    def begin_session(self, given: str, label: str) -> str | None:
+        """Return the full text of a session that begins with a token, None if that is not valid.
+
+        It expires after `SESSION`.
+        """
+        account, now = self.owner(given), ticks()
+        if account is None:
+            return None
+        with self._store.transaction():
+            if self.owner(given) is None:  # it was revoked meanwhile, with its sessions
+                return None
+            self._delete(self._ended(account, now))
+            token = AccessToken("", account.number, label, now)
+            session = replace(token, expires=now + SESSION, session=True, parent=_id(given))
+            return self._insert(session)[1]
+
+    def _insert(self, token: AccessToken) -> tuple[AccessToken, str]:
+        """Write a token under a new id; return it with its full text."""
+        secret, name = secrets.token_urlsafe(32), secrets.token_hex(4)
+        while self._found(id=name):
             name = secrets.token_hex(4)
-            while self._found(id=name):
-                name = secrets.token_hex(4)
-            token = AccessToken(name, account.number, label, now)
-            if parent is not None:
-                token = replace(token, expires=now + SESSION, session=True, parent=_id(parent))
-                self._delete(self._ended(account, now))
-            self._store.insert_rows("token", [{**asdict(token), "hash": _hash(secret)}])
+        token = replace(token, id=name)
+        self._store.insert_rows("token", [{**asdict(token), "hash": _hash(secret)}])
         return token, f"xscl_{name}_{secret}"
 
     def create_local(self) -> str:

@@ -5,7 +5,6 @@ Templates escape everything.  Pictures are the only markup made by code, and lxm
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from xscl.drawing.charts import draw_sparkline
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account
-from xscl.time_format import SECOND, moment, ticks_of_time
+from xscl.time_format import INSTANT, SECOND, moment, ticks_of_time
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -87,16 +86,13 @@ def time_element(value: int | str | datetime | None) -> Markup:
     return element.format(moment(ticks), absolute, _ago(passed) or absolute)
 
 
-_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
-
-
 def timed(text: str) -> Markup:
     """Return a text whose times are elements, which a page shows in the zone of its reader."""
     return Markup("").join(
         Markup('<span data-at="{}">{}</span>').format(part, when(ticks_of_time(part) or 0))
         if at % 2
         else part
-        for at, part in enumerate(_INSTANT.split(text))
+        for at, part in enumerate(INSTANT.split(text))
     )
 
 

@@ -21,9 +21,9 @@ from tests.xscl.commandline import called
 from xscl.cli import progress
 from xscl.cli.commands import as_typer_reads
 from xscl.cli.options import option
-from xscl.cli.printed_times import choose_zone, ticks_to_second, to_second
 from xscl.cli.progress import Quiet, working
 from xscl.language.topics import PAGES, found, topics
+from xscl.time_format import choose_zone, ticks_to_second, to_second
 
 
 def test_the_pages_are_those_of_the_documentation() -> None:
@@ -95,6 +95,7 @@ def _in_utc_again() -> Iterator[None]:
     ("zone", "first", "last"),
     [
         ("UTC", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+        ("local", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
         ("America/New_York", "0001-01-01T00:00:00Z", "9999-12-31T18:59:59-05:00"),
         ("Asia/Kolkata", "0001-01-01T05:53:28+05:53:28", "9999-12-31T23:59:59Z"),
     ],

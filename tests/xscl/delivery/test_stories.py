@@ -20,6 +20,7 @@ from xscl.delivery.syndication.formats import atom, json_feed
 from xscl.delivery.syndication.syndicated_feed import FeedAddresses, FeedPage, etag, feed_of
 from xscl.engine.match_log import Page
 from xscl.polling.credentials import Credentials
+from xscl.time_format import choose_zone
 
 SAME = "S//item->a[./title->t] JOIN{t = u AND a/n < b/n, 1000} S//item->b[./title->u]"
 RENDERED = f"SELECT <r>{{t}}</r> FROM {SAME}"
@@ -175,6 +176,30 @@ def test_a_digest_has_a_story_once_with_all_that_it_has_by_then(
     for number in range(1, 9):
         assert content(mail, "plain").split().count(f"http://example.org/{number}") == 1
         assert content(mail, "html").count(f">http://example.org/{number}<") == 1
+
+
+@pytest.fixture
+def in_berlin() -> Iterator[None]:
+    choose_zone("Europe/Berlin")
+    yield
+    choose_zone("UTC")
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_times_for_people_are_in_the_zone_of_the_service(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    with post_office() as post, at_work(receiver, tmp_path, post) as at:
+        at.sender.engine.subscribe("q", SAME, stories=True)
+        at.sender.outbox.deliver("q", Mail("reader@example.org"))
+        at.sender.push(headline(1), headline(2))
+        eventually(lambda: post.mails)
+        (entry,) = page(at.sender.engine).entries
+        (shown,) = entries(at.sender.engine)
+    zoned = '<time datetime="1970-01-01T00:00:00.000001Z">1970-01-01 01:00 +01:00</time>'
+    assert zoned in content(post.mails[0][1], "html")
+    assert zoned in entry.html
+    assert str(shown["updated"]).endswith("Z")
 
 
 def test_a_story_of_the_past_is_told_when_it_is_news(receiver: Receiver, tmp_path: Path) -> None:

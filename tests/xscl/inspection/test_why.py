@@ -8,6 +8,7 @@ from xscl import Document, Engine
 from xscl.errors import DocumentError
 from xscl.inspection.reasons import Edge, Why
 from xscl.inspection.why import NONE
+from xscl.time_format import choose_zone
 
 H = 3_600_000_000
 BOOK = "S//book->b[./title->t]"
@@ -375,6 +376,12 @@ def test_an_absence_that_is_not_decided_yet_does_not_fail() -> None:
             " 1970-01-01T01:00:00Z, and "
         )
         stuck = f"{near}only a later document advances it, as 'T' is not live"
+        choose_zone("Europe/Berlin")
+        assert "01T03:30:00+01:00; time is at 1970-01-01T02:00:00+01:00" in str(
+            list(engine.why("q", "d1").lines())
+        )
+        assert near in str(engine.why("q", "d1").as_dict())
+        choose_zone("UTC")
         assert list(engine.why("q", "d1").lines()) == [
             "q does not match d1 yet",
             "  holds  registration  the subscription sees d1",

@@ -276,6 +276,19 @@ def test_all_feeds_of_one_user_are_polled(fed: tuple[Running, scripted.Server]) 
         assert "polled: 2 new items." in page.xpath("string(//p[@role='status'])")
 
 
+def test_feeds_that_were_just_polled_are_not_waited_for(
+    fed: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, server = fed
+    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+        ok(ann.post("/v1/feeds", json={"url": server.url(PATHS[0]), "stream": "hers"}))
+        monkeypatch.setattr("xscl.service.routes.feeds.LOOK", PATIENCE)  # the second look
+        answer = ann.post("/feeds/poll-all")
+        page = parsed(ann.get(answer.headers["location"]).text)
+        said = page.xpath("string(//p[@role='status'])")
+        assert said.startswith("0 of 1 feed have been polled: 0 new items. The others follow")
+
+
 def test_the_page_says_what_following_a_feed_has_brought(
     fed: tuple[Running, scripted.Server],
 ) -> None:

@@ -213,25 +213,53 @@ def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.Mon
     with Engine() as engine, closing(engine.connect()) as store:
         accounts = Accounts(store)
         kept = Tokens(store, accounts)
+
+        def begin(token: str) -> str:
+            session = kept.begin_session(token, "a browser")
+            assert session is not None
+            return session
+
         alice, bob = (accounts.make(name) for name in ("alice", "bob"))
         _, signed = kept.create(alice)
-        _, his = kept.create(bob, parent=signed)
+        _, bobs = kept.create(bob)
+        his = begin(bobs)
         sessions = []
         for _ in range(5):
             clock.now += 1
-            sessions.append(kept.create(alice, parent=signed)[1])
+            sessions.append(begin(signed))
         assert [kept.owner(one) for one in sessions] == [None, None, alice, alice, alice]
         assert kept.owner(signed) == alice
         assert kept.owner(his) == bob
         clock.now = SESSION + 4
         assert [kept.owner(one) for one in sessions[2:]] == [None, alice, alice]
-        _, last = kept.create(bob, parent=his)
+        last = begin(bobs)
         again = Tokens(store, accounts)
         for text in (his, *sessions[:3]):
             assert kept.owner(text) is again.owner(text) is None
-        for text in (signed, last, *sessions[3:]):
+        for text in (signed, bobs, last, *sessions[3:]):
             assert kept.owner(text) == again.owner(text) is not None
-        assert store.fetch("SELECT count(*) FROM state.token") == [(4,)]
+        assert store.fetch("SELECT count(*) FROM state.token") == [(5,)]
+
+
+@pytest.mark.parametrize("way", ["revoke", "revoke_all"])
+def test_a_token_that_is_revoked_during_a_sign_in_leaves_no_session(way: str) -> None:
+    with Engine() as engine, closing(engine.connect()) as store:
+        accounts = Accounts(store)
+        kept = Tokens(store, accounts)
+        alice = accounts.make("alice")
+        token, text = kept.create(alice)
+
+        class Slow(Tokens):
+            """The token is revoked as soon as it was found."""
+
+            def owner(self, given: str) -> Account | None:
+                account = super().owner(given)
+                if kept.of(alice):
+                    kept.revoke(token.id) if way == "revoke" else kept.revoke_all(alice)
+                return account
+
+        assert Slow(store, accounts).begin_session(text, "a browser") is None
+        assert store.fetch("SELECT count(*) FROM state.token") == [(0,)]
 
 
 def test_a_subscription_has_so_many_endpoints_and_secret_addresses(

@@ -457,6 +457,7 @@ class Outbox:
             if endpoint is None:
                 self._unlisten(id)
                 del self._signals[id]
+                self._digest_due.pop(id, None)
                 return None
             if endpoint.state != "active" or self._is_paused(endpoint):
                 return None

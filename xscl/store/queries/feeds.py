@@ -199,17 +199,20 @@ def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = 
     return len(rows)
 
 
-def polled_since(store: Store, owner: str, since: int) -> dict[str, int]:
+def polled_since(store: Store, owner: str, since: int, until: int) -> dict[str, int]:
     """Return the numbers of feeds of an owner that were polled since a time, and of new items.
 
-    Columns: feeds, the new items that were `found`, and the feeds that `failed`.
+    Columns: feeds, the new items that were `found`, the feeds that `failed`, and those that are
+    `due` before another time and were not polled.
     """
     (found,) = store.rows(
         "SELECT count(DISTINCT key) AS feeds, coalesce(sum(p.items), 0) AS found,"
-        " count(DISTINCT key) FILTER (WHERE feed.error IS NOT NULL) AS failed"
+        " count(DISTINCT key) FILTER (WHERE feed.error IS NOT NULL) AS failed,"
+        " (SELECT count(*) FROM state.feed WHERE NOT gone AND next_poll <= ?2"
+        f" AND coalesce(polled, 0) < ?1 AND {_own(owner)}) AS due"
         " FROM state.feed JOIN state.feed_poll p USING (key)"
         f" WHERE feed.polled >= ?1 AND p.polled >= ?1 AND {_own(owner)}",
-        [since],
+        [since, until],
     )
     return found
 

@@ -175,14 +175,12 @@ def sign_in(
     next: Annotated[str, Form(max_length=4_000)] = "/",
 ) -> Response:
     """Open a session and redirect to the requested page."""
-    token = token.strip()
-    account = app.accounts.tokens.owner(token)
-    if account is None:
+    session = app.accounts.tokens.begin_session(token.strip(), "a browser")
+    if session is None:
         status, error = _refused(request, app)
         return page(
             request, "signin.html", None, status=status, next=on_site(next), error=error, out=False
         )
-    _, session = app.accounts.tokens.create(account, "a browser", parent=token)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,

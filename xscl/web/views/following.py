@@ -100,7 +100,7 @@ async def poll_all(asked: Asked) -> Response:
     """Poll all feeds, and return to the list with the numbers of polls and new items."""
     since, until = asked.app.clock.now(), time.monotonic() + feeds.FIRST_ANSWER
     wanted = (await run_in_threadpool(feeds.poll_all, asked.app, asked.account)).feeds
-    while (await run_in_threadpool(_refreshed, asked, since))["feeds"] < wanted:
+    while (await run_in_threadpool(_refreshed, asked, since))["due"]:
         if time.monotonic() > until:
             break
         await asyncio.sleep(feeds.LOOK)
@@ -109,7 +109,8 @@ async def poll_all(asked: Asked) -> Response:
 
 def _refreshed(asked: PageRequest, since: int) -> dict[str, int]:
     """Return the numbers of the reader's feeds that were polled since a time, and of new items."""
-    return asked.with_store(polled_since, asked.account.qualify(""), since)
+    until = since + int(feeds.FIRST_ANSWER * SECOND)
+    return asked.with_store(polled_since, asked.account.qualify(""), since, until)
 
 
 @router.post("/feeds/edit")
