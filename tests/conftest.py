@@ -41,11 +41,11 @@ settings.load_profile("ci" if IN_CI or MORE == 1 else "dev")
 # Bytecode is kept, whatever the environment says: without it each process that a test starts
 # compiles all that it imports, and half of the time of collecting goes to rewriting assertions.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Times that people read are in the zone of the machine.
 os.environ["TZ"] = "UTC"
 time.tzset()
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
 gc.disable()  # until all is collected: a sixth of the time of that

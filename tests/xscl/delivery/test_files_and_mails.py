@@ -190,6 +190,22 @@ def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
         assert all(f"http://example.org/{number}" in content(mail, kind) for number in range(3))
 
 
+def test_nothing_is_kept_of_an_endpoint_that_is_removed(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
+        outbox = sender.outbox
+
+        def holders(id: str) -> set[str]:
+            held = [*vars(outbox).items(), *vars(outbox.endpoints).items()]
+            return {name for name, each in held if isinstance(each, dict | set) and id in each}
+
+        sender.engine.subscribe("q", EACH)
+        endpoint, _ = outbox.deliver("q", Mail("reader@example.org", every=3_600.0))
+        sender.items()
+        eventually(lambda: "_digest_due" in holders(endpoint.id))
+        outbox.endpoints.remove([endpoint.id])
+        eventually(lambda: not holders(endpoint.id))
+
+
 def test_one_that_says_nothing_holds_up_neither_files_nor_the_end(
     receiver: Receiver, tmp_path: Path
 ) -> None:
