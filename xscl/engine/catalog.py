@@ -297,7 +297,7 @@ class EngineCatalog:
         """Return True if documents of the streams of a query in XSCL are kept."""
         if self._state.documents.next == 1:
             return False
-        streams = self._transactions.compiled(query).streams
+        streams = self._state.registration.streams_of(query)
         with self._transactions.lock:
             return has_documents(self._transactions.store, streams)
 

@@ -17,11 +17,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from xscl.errors import XsclError
+from xscl.language.syntax import Span
 from xscl.language.unparse import literal
 
 Constant: TypeAlias = "str | float"
@@ -146,22 +147,26 @@ def marks(shape: TextShape, *, first: bool) -> tuple[Constant, ...]:
 class ShapeMemo(Generic[T, F]):
     """A function of texts, computed once for all texts of a shape; for any thread.
 
-    Its results are trees of frozen dataclasses, tuples and texts.  Those of one shape may differ in
-    their constants only.  Constants can change the order in which conditions are printed, so a
-    shape is computed twice, with marks in ascending and in descending order.  If the two results
-    differ by more than the marks, or do not reproduce the first text's, every text of the shape is
-    computed by itself.  This happens at the second text of a shape: many shapes have one text.
+    `read` returns the syntax tree of a text, and `compute` the result for a tree and its text.
+    Trees and results consist of frozen dataclasses, tuples and texts.  Those of one shape may
+    differ in their constants only.  Constants can change the order in which conditions are printed,
+    so a shape is computed twice, with marks in ascending and in descending order.  If the two
+    results differ by more than the marks, or do not reproduce the first text's, every text of the
+    shape is computed by itself.  This happens at the second text of a shape: many shapes have one
+    text.  It is read once, since no reader orders anything, which takes most of the time.
 
     `form` converts a result with marks to the function from constants to results.
     """
 
     def __init__(
         self,
-        function: Callable[[str], T],
+        read: Callable[[str], Any],
+        compute: Callable[[Any, str], T],
         most: int,
         form: Callable[[T, Sequence[Constant]], F],
     ) -> None:
-        self._function = function
+        self._read = read
+        self._compute = compute
         self._most = most
         self._form = form
         # The oldest first; of one text its constants and form.
@@ -180,21 +185,24 @@ class ShapeMemo(Generic[T, F]):
         """
         found = split(text)
         if found is None:
-            return self._form(self._function(text), ()), ()
+            return self._alone(text), ()
         shape, constants = found
         form = self._known.get(shape, ())
         if isinstance(form, tuple):
             with self._lock:
                 form = self._known.get(shape, ())
                 if form == ():
-                    alone = self._form(self._function(text), ())
+                    alone = self._alone(text)
                     self._keep(shape, (constants, alone))
                     return alone, ()
                 if isinstance(form, tuple):
                     form = self._known[shape] = self._learnt(shape, *form)
         if form is None:
-            return self._form(self._function(text), ()), ()
+            return self._alone(text), ()
         return form, constants
+
+    def _alone(self, text: str) -> F:
+        return self._form(self._compute(self._read(text), text), ())
 
     def _keep(self, shape: TextShape, known: tuple[Sequence[Constant], F]) -> None:
         """Keep what is known of a new shape; the oldest leaves."""
@@ -207,9 +215,11 @@ class ShapeMemo(Generic[T, F]):
         if not constants:
             return whole
         first, last = marks(shape, first=True), marks(shape, first=False)
+        text = shape.text(first)
         try:
-            form = self._form(self._function(shape.text(first)), first)
-            other = self._function(shape.text(last))
+            tree = self._read(text)
+            form = self._form(self._compute(tree, text), first)
+            other = self._compute(filler(tree, first)(last), shape.text(last))
         except (XsclError, RecursionError):
             return None
         return form if form(last) == other and form(constants) == whole(()) else None
@@ -224,6 +234,14 @@ def filler(node: object, marked: Sequence[Constant]) -> Fill:
     return (lambda constants: node) if fill is None else fill
 
 
+@cache
+def _arguments(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the arguments of a dataclass, None of another class."""
+    if not is_dataclass(kind):
+        return None
+    return tuple(field.name for field in fields(kind) if field.init)
+
+
 class _Fillers:
     """Makes the factories of the parts of a tree; None for one without a mark."""
 
@@ -234,15 +252,16 @@ class _Fillers:
 
     def of(self, node: object) -> Fill | None:
         """Return the factory of a part of a tree."""
-        match node:
-            case str() | float():
-                return self._constant(node)
-            case tuple():  # also a NamedTuple, whose own constructor is slow
-                return self._of_parts(node, partial(tuple.__new__, type(node)))
-            case _ if is_dataclass(node) and not isinstance(node, type):
-                return self._of_fields(node)
-            case _:
-                return None
+        kind: Any = type(node)
+        if isinstance(node, str | float):
+            return self._constant(node)
+        if isinstance(node, tuple):  # also a NamedTuple, whose own constructor is slow
+            return self._of_parts(node, range(len(node)), partial(tuple.__new__, kind))
+        if (names := _arguments(kind)) is None:
+            return None
+        parts = [getattr(node, name) for name in names]
+        with_marks = [at for at, part in enumerate(parts) if type(part) is not Span]
+        return self._of_parts(parts, with_marks, lambda values: kind(*values))
 
     def _constant(self, node: Constant) -> Fill | None:
         if node in self._marked:
@@ -257,15 +276,14 @@ class _Fillers:
             return lambda constants: pattern % used(constants)
         return lambda constants: pattern % tuple([_printed(constants[at]) for at in places])
 
-    def _of_fields(self, node: Any) -> Fill | None:
-        made: Callable[..., object] = type(node)
-        parts = [getattr(node, field.name) for field in fields(node) if field.init]
-        return self._of_parts(parts, lambda values: made(*values))
-
     def _of_parts(
-        self, parts: Sequence[object], made: Callable[[Iterable[object]], object]
+        self,
+        parts: Sequence[object],
+        with_marks: Iterable[int],
+        made: Callable[[Iterable[object]], object],
     ) -> Fill | None:
-        found = [(at, self.of(part)) for at, part in enumerate(parts)]
+        """Return the factory of a whole; only its parts at some places can have marks."""
+        found = [(at, self.of(parts[at])) for at in with_marks]
         fills = tuple((at, fill) for at, fill in found if fill is not None)
         if not fills:
             return None

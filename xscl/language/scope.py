@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeAlias, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language import syntax
@@ -220,52 +220,51 @@ class JoinScope:
 
 def distinct_names(expression: syntax.StreamExpression, source: str) -> syntax.StreamExpression:
     """Return an expression each of whose variables has a name of its own; raises QueryError."""
+    return _distinct(expression, source)[0]
+
+
+BoundName: TypeAlias = tuple[str, syntax.Span]
+"""A name that an expression binds, and its place."""
+
+
+def _distinct(
+    expression: syntax.StreamExpression, source: str
+) -> tuple[syntax.StreamExpression, list[BoundName]]:
+    """Return an expression whose variables have names of their own, and all that it binds."""
     match expression:
         case syntax.Block():
-            _refuse_repeated(bound_names(expression), set(), source)
-            return expression
+            bound = list(bound_names(expression))
+            _refuse_repeated(bound, set(), source)
+            return expression, bound
         case syntax.Query(inner):
-            return replace(expression, expression=distinct_names(inner, source))
+            inner, bound = _distinct(inner, source)
+            return replace(expression, expression=inner), bound
         case syntax.Join() | syntax.Next() | syntax.Fold():
-            left = distinct_names(expression.left, source)
-            right = distinct_names(expression.right, source)
-            others, own = list(_bound(right)), {name for name, _ in _bound(left)}
-            common = own.intersection(name for name, _ in others)
+            left, own = _distinct(expression.left, source)
+            right, others = _distinct(expression.right, source)
+            common = {name for name, _ in own}.intersection(name for name, _ in others)
             if common and isinstance(expression, syntax.Next | syntax.Fold):
-                left = _renamed(left, {name: f"{name}_1" for name in common})
-                own = {name for name, _ in _bound(left)}
-            _refuse_repeated(others, own, source)
-            return replace(expression, left=left, right=right)
+                names = {name: f"{name}_1" for name in common}
+                left = _renamed(left, names)
+                own = [(names.get(name, name), span) for name, span in own]
+            _refuse_repeated(others, {name for name, _ in own}, source)
+            aggregates = expression.aggregates if isinstance(expression, syntax.Fold) else ()
+            made = ((name, expression.span) for name, _ in aggregates)
+            return replace(expression, left=left, right=right), [*own, *others, *made]
         case _:
             assert_never(expression)
 
 
-def _refuse_repeated(
-    bound: Iterable[tuple[str, syntax.Span]], known: set[str], source: str
-) -> None:
+def _refuse_repeated(bound: Iterable[BoundName], known: set[str], source: str) -> None:
     for name, span in bound:
         if name in known:
             raise fault(source, span, f"the variable {name!r} is bound twice", "use two names")
         known.add(name)
 
 
-def bound_names(block: syntax.Block) -> tuple[tuple[str, syntax.Span], ...]:
+def bound_names(block: syntax.Block) -> tuple[BoundName, ...]:
     """Return the names that a block binds, in the order of the text, with their places."""
     return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))
-
-
-def _bound(expression: syntax.StreamExpression) -> Iterator[tuple[str, syntax.Span]]:
-    """Yield the names that an expression binds, with their places; aggregates come last."""
-    if isinstance(expression, syntax.Block):
-        yield from bound_names(expression)
-        return
-    aggregates: list[tuple[str, syntax.Span]] = []
-    for node in walk(expression):
-        if isinstance(node, syntax.Step) and node.variable is not None:
-            yield node.variable, node.variable_span
-        elif isinstance(node, syntax.Fold):
-            aggregates.extend((name, node.span) for name, _ in node.aggregates)
-    yield from aggregates
 
 
 def _renamed(

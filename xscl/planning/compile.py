@@ -382,9 +382,12 @@ class QueryPlan:
 class QueryPlans:
     """Plans of queries, compiled once for each shape; for any thread."""
 
-    def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
+    def __init__(self, read: Callable[[str], Query] = parse, most: int = MOST) -> None:
         self._parts = ShapeMemo(
-            lambda source: _shape_and_definitions(compile_(source)), most, filler
+            read,
+            lambda query, source: _shape_and_definitions(_compiled(query, source)),
+            most,
+            filler,
         )
 
     def prepare(self, source: str) -> QueryPlan:

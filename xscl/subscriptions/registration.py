@@ -80,6 +80,10 @@ class Registration:
             self.refuse_stories(query)
         return query
 
+    def streams_of(self, text: str) -> tuple[str, ...]:
+        """Return the streams that a query in XSCL reads, each once; raises QueryError."""
+        return self._shapes.prepare(text).streams
+
     def checked(self, name: str, text: str) -> QueryPlan:
         """Return a query compiled for a new or a registered name."""
         query = self._shapes.prepare(text)

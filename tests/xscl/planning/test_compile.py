@@ -11,8 +11,9 @@ from tests.oracle.queries import Case
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, split
-from xscl.language.parser import parse_block
-from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
+from xscl.language.parser import parse, parse_block
+from xscl.language.syntax import Query
+from xscl.planning.compile import QueryPlan, QueryPlans
 
 FORMS = (
     'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
@@ -48,9 +49,9 @@ TEXTS = st.sampled_from(
 NUMBERS = st.sampled_from((0, 1, 5, 10, 0.5, 2.25, 12345678))
 
 
-def plan_of(query: CompiledQuery) -> QueryPlan:
+def plan_of(query: str) -> QueryPlan:
     """Return the plan of a query that is compiled by itself."""
-    return QueryPlans(lambda _: query).prepare(query.source)
+    return QueryPlans().prepare(query)
 
 
 @st.composite
@@ -68,14 +69,14 @@ def filled(form: str, values: dict[str, object]) -> str:
 
 
 class Counting:
-    """A compiler that keeps the texts that it is asked for."""
+    """A parser that keeps the texts that it is asked for."""
 
     def __init__(self) -> None:
-        self.compiled: list[str] = []
+        self.read: list[str] = []
 
-    def __call__(self, text: str) -> CompiledQuery:
-        self.compiled.append(text)
-        return compile_query(text)
+    def __call__(self, text: str) -> Query:
+        self.read.append(text)
+        return parse(text)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -84,11 +85,10 @@ class Counting:
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]
 ) -> None:
-    shapes = QueryPlans(compile_query)
+    shapes = QueryPlans()
     for values in cases:
         text = filled(form, values)
-        alone = compile_query(text)
-        assert shapes.prepare(text) == plan_of(alone)
+        assert shapes.prepare(text) == plan_of(text)
 
 
 @examples(8)
@@ -99,25 +99,25 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert found is not None
         shape, given_ = found
         event(f"of {min(len(given_), 3)} constants")
-        shapes = QueryPlans(compile_query)
+        shapes = QueryPlans()
         for more in (100, 200):
             changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
             shapes.prepare(shape.text(changed))
-        assert shapes.prepare(query) == plan_of(compile_query(query))
+        assert shapes.prepare(query) == plan_of(query)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
-def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str) -> None:
+def test_every_form_is_read_with_its_second_query_and_never_again(form: str) -> None:
     counting, counts = Counting(), []
     shapes = QueryPlans(counting)
     for k in range(4):
         shapes.prepare(form.format(f"u{k}", f"v{k}", f"w{k}", n=k + 20, m=k + 100))
-        counts.append(len(counting.compiled))
-    assert counts == [1, 3, 3, 3]  # the first, and the shape in either order of its marks
+        counts.append(len(counting.read))
+    assert counts == [1, 2, 2, 2]  # the first, and the shape
 
 
 def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
-    shapes = QueryPlans(compile_query)
+    shapes = QueryPlans()
     shapes.prepare(FORMS[0].format("good", "good"))
     for text in ("z" * 70_000, "\x01"):
         with pytest.raises(QueryError):
@@ -139,10 +139,10 @@ def test_of_more_shapes_than_are_kept_the_oldest_leaves() -> None:
     shapes = QueryPlans(counting, most=2)
     for name in "abbcc":  # c in the place of a; with the second query of each the shape is learnt
         shapes.prepare(texts(name)[0])
-    counting.compiled.clear()
+    counting.read.clear()
     for name in "bc":
         made = shapes.prepare(texts(name)[1])
-        assert made == plan_of(compile_query(texts(name)[1]))
-    assert counting.compiled == []
+        assert made == plan_of(texts(name)[1])
+    assert counting.read == []
     shapes.prepare(texts("a")[1])
-    assert counting.compiled[0] == texts("a")[1]
+    assert counting.read[0] == texts("a")[1]

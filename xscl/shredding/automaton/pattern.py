@@ -247,8 +247,11 @@ class DefinitionForm:
         return self._fill(constants)
 
 
-def _defined(text: str) -> VariableDefinition:
-    block = _printed.pop(text, None) or parse_block(text)
+def _block(text: str) -> syntax.Block:
+    return _printed.pop(text, None) or parse_block(text)
+
+
+def _defined(block: syntax.Block, _: str) -> VariableDefinition:
     derived = block.steps[-1].derived
     if derived is not None:
         block = replace(block, steps=block.steps[:-1])
@@ -263,7 +266,7 @@ def _defined(text: str) -> VariableDefinition:
     return VariableDefinition(block.stream, tuple(steps), derived)
 
 
-FORMS = ShapeMemo(_defined, MOST, DefinitionForm)
+FORMS = ShapeMemo(_block, _defined, MOST, DefinitionForm)
 """The forms of definitions, which know their constants."""
 
 
