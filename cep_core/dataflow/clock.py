@@ -233,9 +233,10 @@ class Lane:
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changes += 1
             heappop(self._evictions)[2].evict(self.closed)
-        due = self.next_epoch()
-        if self._evictions and self._evictions[0][0] < due:
-            due = self._evictions[0][0]
+        due = epochs[0] if epochs else END
+        for waiting in (self._timers, self._evictions):
+            if waiting and waiting[0][0] < due:
+                due = waiting[0][0]
         self.due = due
 
     def pass_to(self, watermark: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from cep_core.events import Row
 RUNS = 10_000
 """Runs and matches that one time adds to a query at most: of more, none is added."""
 WORK = 1_000_000
-"""Rows that are tried for one that completes sequences of a query, some tenths of a second."""
+"""Rows or runs that are tried at one time for a query, some tenths of a second."""
 
 _MASKED = 64  # slots of a membership that is a number
 _MOST_MASKS = 1_000  # memberships of an input that are remembered
@@ -126,13 +126,13 @@ def _is_narrow(selection: Operator) -> bool:
     return True
 
 
-def with_too_many(masks: Iterable[int]) -> int:
-    """Return the queries that are in more than `RUNS` of some masks."""
-    counts = Counter[int]()
-    for mask, count in Counter(masks).items():
+def with_too_many(counts: Mapping[int, int], most: int) -> int:
+    """Return the queries that have too many of what is counted by mask."""
+    by_slot = Counter[int]()
+    for mask, count in counts.items():
         for slot in slots_of(mask):
-            counts[slot] += count
-    return sum(1 << slot for slot, count in counts.items() if count > RUNS)
+            by_slot[slot] += count
+    return sum(1 << slot for slot, count in by_slot.items() if count > most)
 
 
 def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:

@@ -112,8 +112,11 @@ class EventIntake:
 
     def _soonest(self) -> int:
         """Return the time of the clock beyond which some lane has something to do."""
-        lanes = self._plan.lanes.values()
-        return min([lane.due + lane.lateness for lane in lanes], default=END)
+        soonest = END
+        for lane in self._plan.lanes.values():
+            if lane.due + lane.lateness < soonest:
+                soonest = lane.due + lane.lateness
+        return soonest
 
     def close_epochs(self) -> None:
         """Close the epochs that the clock has passed."""

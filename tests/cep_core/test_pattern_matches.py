@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule
 from cep_core.operators import shared_runs
-from cep_core.operators.pattern import matching, stacks
+from cep_core.operators.pattern import absences, matching, stacks
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.shared_runs import SharedRuns
@@ -396,7 +396,7 @@ WITHOUT = {"sequences without a match": "WHERE a0.v + a19.v = -1"}
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the bounds small: 100 runs, 1,000 rows that are tried; nothing was given up before."""
     monkeypatch.setattr("cep_core.algebra.function_bounds._given_up", {})
-    for module in (shared_runs, matching, stacks):
+    for module in (shared_runs, matching, stacks, absences):
         for name, bound in (("RUNS", 100), ("WORK", 1_000)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, bound)
@@ -446,6 +446,46 @@ def test_what_a_query_has_too_many_of_takes_nothing_from_others(pattern: str) ->
     both = matches(0, 1)
     assert both == [*matches(0), *matches(1)]
     assert len(both[1]) > 3
+
+
+A_TIME = {
+    "matches of simultaneous events": ("SEQ(A a, B b)", "", 10),
+    "matches with an absence": ("SEQ(A a, !C c, B b)", "", 10),
+    "runs": ("SEQ(A a, B{1,2} b[], C c)", "", 10),
+    "rows that are tried": ("SEQ(A a, B b)", "a.v + b.v = -1", 50),
+    "rows that are tried with care": ("SEQ(A a, B b)", "a.v + b.v / 0 = -1", 50),
+    "rows of three": ("SEQ(A a, A c, B b)", "a.v + b.v = -1", 3),
+    "runs that are tried": ("SEQ(A a, !C c, B b)", "a.v + b.v = -1", 50),
+    "runs that are tried, by key": ("SEQ(A a, !C c, B b)", "[k] AND a.v + b.v = -1", 50),
+    "absent events": ("SEQ(A a, !A c, B b)", "c.v + a.v = -1", 3),
+}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", A_TIME)
+def test_a_bound_is_that_of_one_time(kind: str) -> None:
+    """What is too much for one time is so for all events of it; then the pattern begins anew."""
+    pattern, condition, simultaneous = A_TIME[kind]
+    core = engine_of(TYPES, {"v": int, "k": int})
+    where = f"WHERE {condition}" if condition else ""
+    core.register("q", f"EVENT {pattern} {where} WITHIN 1000", "sase")
+    begun = [Event("A", (at, 1), at) for at in range(30 if condition else 15)]
+    assert not core.push([*begun, *[Event("B", (at, 1), 100) for at in range(simultaneous)]])
+    assert not core.push([Event("A", (2, 1), 101), Event("A", (2, 1), 102)])
+    assert "none of very many matches 1 time" in core.explain("q")
+    assert core.stats()["instances"] <= 5 + 30 * (kind == "absent events")
+
+
+@pytest.mark.usefixtures("few")
+def test_rows_of_other_queries_are_no_work_of_a_query() -> None:
+    """Queries of one shape share stacks; one with few rows among very many has its matches."""
+    core = engine_of("AB", {"v": int, "k": int})
+    for key in range(40):
+        text = f"EVENT SEQ(A a, A b, B c) WHERE a.k = {key} AND b.k = {key} AND c.v > {key}"
+        core.register(str(key), f"{text} WITHIN 1000", "sase")
+    core.push([Event("A", (at, at % 40), at) for at in range(400)])
+    found = Counter(match.query for match in core.push([Event("B", (100, 0), 400)]) + core.close())
+    assert found == {str(key): 45 for key in range(40)}
 
 
 @pytest.mark.parametrize(

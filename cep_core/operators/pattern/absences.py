@@ -8,6 +8,7 @@ the match is complete, as for all others.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.policies import Gap, Run
-from cep_core.operators.shared_runs import QueryMasks
+from cep_core.operators.shared_runs import WORK, QueryMasks, with_too_many
 
 Bounds: TypeAlias = tuple[Any, ...]  # constants: the spans of parts, the times of absences
 
@@ -30,12 +31,21 @@ class AbsentEvents:
         self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
         # by component and partition, in which None has what is in none
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
+        self._tried = Counter[int]()  # rows in this epoch, by the queries that ask
+        self._all_tried = 0
+        self.given_up = 0  # the queries that ask for too many
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
         for component, found in self._rows.items():
             for rows in found.values():
                 for row, mask in rows:
                     yield component, row, mask
+
+    def begin(self) -> None:
+        """Begin an epoch."""
+        if self._all_tried:
+            self._tried.clear()
+            self._all_tried = self.given_up = 0
 
     def add(self, component: int, row: Row, mask: int) -> None:
         """Keep a row, unless it belongs to no match of its partition."""
@@ -105,9 +115,14 @@ class AbsentEvents:
             newest = now if before is None else before - 1
             oldest = since if after is None else after
             oldest = run.end - self._queries.longest if oldest is None else oldest
-            for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
-                if row[1] > newest:
-                    break
+            first = bisect_right(rows, oldest, key=_ends_at)
+            last = bisect_right(rows, newest, key=_ends_at)
+            self._tried[mask] += last - first
+            self._all_tried += last - first
+            if self._all_tried > WORK:
+                self.given_up |= with_too_many(self._tried, WORK)
+                found |= self.given_up & mask
+            for row, queries in rows[first:last] if mask & ~found else ():
                 asking = mask & queries & ~found
                 if after is None and since is None:
                     asking = self._queries.within(asking, run.end - row[1])

@@ -21,55 +21,68 @@ from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.partitions import KeyConjunct
 
 END_OF = itemgetter(1)
-Search: TypeAlias = Callable[..., list[Any]]
+Search: TypeAlias = Callable[..., tuple[list[Any], int]]
 
 
 @lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
-def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool) -> Search:
+def search_of(
+    shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool, careful: bool = False
+) -> Search:
     """Compile the search for the sequences that satisfy some conditions.
 
     In the function ``d`` is the row that completes, ``w`` the queries that select it, ``n`` how
     many rows of the stack before it may stand before it, ``p`` the stacks, ``k`` the constants,
-    ``oldest`` the end of the window (excluded), ``t`` what each row takes one of that is tried for
-    some query: the search ends where there are no more.  If all queries are ``alike`` it returns
-    rows, otherwise pairs of the queries that select all rows of a sequence, and these rows.
+    ``oldest`` the end of the window (excluded), ``left`` how many rows may be tried.  It returns
+    the sequences, and how many rows are left: below 0 they were too many, and sequences lack.  A
+    sequence is a row if all queries are ``alike``, otherwise the queries that select all its rows,
+    and these.  In a ``careful`` search a condition that fails is false.
     """
     last = len(shape.components) - 1
     writer = shape.writer(partial(shape.source, cells="e{}"))
-    tests: list[str] = []
-    for level in range(last + 1):
-        chosen = [
-            conjunct for conjunct in conjuncts if min(conjunct.components, default=last) == level
-        ]
-        tests.append(" and ".join([writer.condition(one.node) for one in chosen]))
+    names: dict[str, Any] = {"first_after": first_after}
+    tests: list[list[str]] = [[] for _ in shape.components]
+    for number, conjunct in enumerate(conjuncts):
+        level = min(conjunct.components, default=last)
+        if careful:
+            (condition,) = shape.on_whole((conjunct,))
+            names[f"holds{number}"] = condition.holds
+            bound = "".join(f"e{c}, " for c in range(level, last + 1))
+            tests[level].append(f"holds{number}(({'None, ' * level}{bound}), None, k)")
+        else:
+            tests[level].append(writer.condition(conjunct.node))
     cells = "".join(f"e{c}, " for c in range(last + 1))
     outputs = [shape.source(part, cells="e{}") for part in shape.parts[: shape.outputs]]
     values = "".join(f"{output}, " for output in outputs)
     made = f"(e0[0], d[1], {_first_arrival(last)}, {values})" if alike else f"(w0, ({cells}))"
-    lines = ["def made(d, n, p, k, oldest, w, t):", f"    e{last}, w{last} = d, w"]
+    lines = ["def made(d, n, p, k, oldest, w, left):", f"    e{last}, w{last} = d, w"]
     if tests[last]:
-        lines += [f"    if not ({tests[last]}):", "        return []"]
-    loops, until = "", "n"
-    for level in range(last - 1, -1, -1):
-        lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
+        lines += [f"    if not ({' and '.join(tests[last])}):", "        return [], left"]
+    for level in range(last):
+        lines += [f"    s{level} = p[{level}]"]
+        lines += [f"    rows{level}, gone{level} = s{level}.rows, s{level}.gone"]
         lines += [f"    from{level} = first_after(rows{level}, oldest)"]
-        here = f"[from{level}:{until}]"
-        items, lists, asked = [f"e{level}"], [f"rows{level}{here}"], [tests[level]]
+    if last:  # rows are counted before they are tried, all that one row may follow at once
+        lines += [f"    until{last - 1} = max(n, from{last - 1})"]
+        lines += [f"    left -= until{last - 1} - from{last - 1}"]
+        lines += ["    if left < 0:", "        return [], left"]
+    loops = ""
+    for level in range(last - 1, -1, -1):
+        here, below = f"[from{level}:until{level}]", level - 1
+        items, lists, asked = [f"e{level}"], [f"rows{level}{here}"], list(tests[level])
         if level:
             items.append(f"r{level}")
             lists.append(f"s{level}.rips{here}")
+            until = f"r{level} - gone{below}"
+            until = f"(until{below} := {until} if {until} > from{below} else from{below})"
+            asked.append(f"(left := left + from{below} - {until}) >= 0")
         if not alike:
             items.append(f"q{level}")
             lists.append(f"s{level}.masks{here}")
-            asked[:0] = [f"(w{level} := w{level + 1} & q{level})", "next(t, False)"]
-        else:
-            items.insert(0, "_")
-            lists.insert(0, "t")
-        test = " and ".join(filter(None, asked))
-        loops += f" for {', '.join(items)} in zip({', '.join(lists)}){' if ' * bool(test)}{test}"
-        until = f"max(r{level} - s{level - 1}.gone, 0)"
-    lines.append(f"    return [{made}{loops}]")
-    search: Search = function_of("\n".join(lines), writer.names | {"first_after": first_after})
+            asked.insert(0, f"(w{level} := w{level + 1} & q{level})")
+        rows = lists[0] if len(lists) == 1 else f"zip({', '.join(lists)})"
+        loops += f" for {', '.join(items)} in {rows}{' if ' * bool(asked)}{' and '.join(asked)}"
+    lines.append(f"    return [{made}{loops}], left")
+    search: Search = function_of("\n".join(lines), writer.names | names)
     return search
 
 

@@ -13,6 +13,7 @@ With partitions, where all components agree in some attributes, a row meets the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeAlias, cast
@@ -30,6 +31,7 @@ from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches
 from cep_core.operators.shared_runs import (
     RUNS,
+    WORK,
     SharedRuns,
     members_in,
     shared_channels,
@@ -180,12 +182,21 @@ class PatternMatchMOp(SharedRuns):
         """Go on with the events of the epoch, and report what is whole."""
         rows, self._rows = self._rows, []
         self._read.clear()
+        self._absences.begin()
         made = self._advance(now, _events(rows))
         waiting = self._waiting
         if len(made) > RUNS or self._over:
             self._begin_anew(made)
         if made or waiting.complete or now in waiting.by_deadline:
-            self._emit(now, waiting.certain(now, list(made.values())).values())
+            whole = waiting.certain(now, list(made.values()))
+            if self._absences.given_up:
+                self._over = self._absences.given_up
+                self._begin_anew(made)
+                left = [
+                    run._replace(mask=run.mask & ~self._absences.given_up) for run in whole.values()
+                ]
+                whole = {run: run for run in left if run.mask}
+            self._emit(now, whole.values())
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -198,7 +209,7 @@ class PatternMatchMOp(SharedRuns):
 
     def _count(self, made: dict[Hashable, Run]) -> None:
         """Go on without the queries of which an epoch makes too many runs."""
-        self._over |= with_too_many([run.mask for run in made.values()])
+        self._over |= with_too_many(Counter([run.mask for run in made.values()]), RUNS)
         self._next_count = len(made) + RUNS + 1
         for key, run in list(made.items()) if self._over else ():
             if left := run.mask & ~self._over:
@@ -222,20 +233,22 @@ class PatternMatchMOp(SharedRuns):
         made: dict[Hashable, Run] = {}
         if not events:
             return made
-        if self._keys is None:
-            self._meet_all(now, None, events, made)
-        else:
-            apart: dict[Any, list[Happened]] = {}
+        apart: dict[Any, list[Happened]] = {None: events}
+        if self._keys is not None:
+            apart = {}
             for event in events:
                 for key, part in self._by_key(event):
                     apart.setdefault(key, []).append(part)
-            for key, parts in apart.items():
-                self._meet_all(now, key, parts, made)
+        for key, state, met in self._meetings(apart):
+            self._meet(now, key, state, met, made)
         for event in events:
             self._start(event, made)
         if self._shape.instant:
             fresh = list(made.values())
             while fresh:
+                if len(fresh) * len(events) > WORK:
+                    over = self._give_up_work([(fresh, len(events))])
+                    fresh = [run for run in fresh if run.mask & ~over]
                 further: dict[Hashable, Run] = {}
                 for run in fresh:
                     for event in events:
@@ -256,27 +269,60 @@ class PatternMatchMOp(SharedRuns):
                 found.setdefault(key, {})[input] = one
         yield from found.items()
 
-    def _meet_all(
-        self, now: int, key: Any, events: list[Happened], made: dict[Hashable, Run]
-    ) -> None:
-        found, oldest = self._runs.get(key, {}), now - self._queries.longest
-        for state, runs in list(found.items()):
-            inputs = self._meeting[state]
-            met = [one for one in events if inputs is None or not inputs.isdisjoint(one)]
-            if not met:
-                continue
-            kept: list[Run] = []
+    def _meetings(
+        self, apart: Mapping[Any, list[Happened]]
+    ) -> list[tuple[Any, int, list[Happened]]]:
+        """Return which events the runs of each partition and state meet."""
+        meetings: list[tuple[Any, int, list[Happened]]] = []
+        tried = 0
+        for key, events in apart.items():
+            for state, runs in self._runs.get(key, {}).items():
+                inputs = self._meeting[state]
+                met = [one for one in events if inputs is None or not inputs.isdisjoint(one)]
+                if met:
+                    meetings.append((key, state, met))
+                    tried += len(runs) * len(met)
+        if tried > WORK:
+            over = self._give_up_work(
+                [(self._runs[key][state], len(met)) for key, state, met in meetings]
+            )
+            if over:
+                self._drop_runs(lambda run: run.mask & ~over, over)
+                return self._meetings(apart)
+        return meetings
+
+    def _give_up_work(self, meetings: Iterable[tuple[Iterable[Run], int]]) -> int:
+        """Go on without the queries whose runs would meet too many events; return these."""
+        counts = Counter[int]()
+        for runs, number in meetings:
             for run in runs:
-                if run.first_end <= oldest:
-                    continue
-                ended: dict[int, int] = {}
-                for event in met if run.end < now else ():
-                    self._go_on(run, event, made, ended)
-                if ended:
-                    kept += self._split(run, ended)
-                else:
-                    kept.append(run)
-            self._keep_runs(key, state, kept)
+                counts[run.mask] += number
+        over = with_too_many(counts, WORK)
+        self._over |= over
+        return over
+
+    def _meet(
+        self,
+        now: int,
+        key: Any,
+        state: int,
+        met: list[Happened],
+        made: dict[Hashable, Run],
+    ) -> None:
+        """Go on from the runs of a partition and a state with the events that they meet."""
+        oldest = now - self._queries.longest
+        kept: list[Run] = []
+        for run in self._runs[key][state]:
+            if run.first_end <= oldest:
+                continue
+            ended: dict[int, int] = {}
+            for event in met if run.end < now else ():
+                self._go_on(run, event, made, ended)
+            if ended:
+                kept += self._split(run, ended)
+            else:
+                kept.append(run)
+        self._keep_runs(key, state, kept)
 
     def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
         """Keep runs of a state as those of a partition."""

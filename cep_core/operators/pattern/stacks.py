@@ -17,11 +17,9 @@ partitions would be too many; in a hash table there are only those with rows, fe
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from itertools import repeat
-from operator import length_hint
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, cast
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
@@ -29,12 +27,9 @@ from cep_core.dataflow.code import ATOM_ERRORS
 from cep_core.dataflow.mop import Operator, OperatorNumber, SavedRows, Wanted
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
-from cep_core.operators.pattern.conditions import Cells, Matching, PatternCondition
+from cep_core.operators.pattern.conditions import Matching
 from cep_core.operators.pattern.construction import END_OF, search_of
 from cep_core.operators.shared_runs import RUNS, WORK, SharedRuns, members_in, with_too_many
-
-CAREFUL = 8
-"""Times the bound of rows that are tried where a condition failed: then none chooses among them."""
 
 
 class Stack:
@@ -76,6 +71,10 @@ class Stack:
             self.gone += dead
 
 
+Completed: TypeAlias = tuple[Row, Sequence[Stack], int]
+"""A row that completes sequences, the stacks of its partition, and the queries that select it."""
+
+
 class ActiveStacks(SharedRuns):
     """Sequences of one shape by active instance stacks, partitioned by the equivalence tests."""
 
@@ -87,6 +86,7 @@ class ActiveStacks(SharedRuns):
         keys = self._shape.partitions.keys
         self._keys = [key_function(keys[c]) if keys else None for c in range(self._last + 1)]
         self._partitions: dict[Any, list[Stack]] = {}
+        self._completed: list[Completed] = []  # of this epoch
         self._alike: bool | None = None  # whether all queries want the same sequences
 
     # -- the plan --------------------------------------------------------------------------
@@ -108,14 +108,23 @@ class ActiveStacks(SharedRuns):
             found = [
                 conjunct for conjunct in shape.conjuncts if alike or not conjunct.has_constants
             ]
-            self._search = search_of(shape, tuple(found), alike)
+            self._conjuncts = tuple(found)
+            self._search = search_of(shape, self._conjuncts, alike)
 
     def _forget_query(self, slot: int) -> None:
+        self._drop(1 << slot)
+
+    def _give_up(self, mask: int) -> None:
+        super()._give_up(mask)
+        self._drop(mask)
+
+    def _drop(self, mask: int) -> None:
+        """Drop the rows of some queries."""
         kept = list(self._kept())
         self._partitions.clear()
-        for component, row, mask in kept:
-            if mask & ~(1 << slot):
-                self.push_row(component, row, mask & ~(1 << slot), False)
+        for component, row, queries in kept:
+            if left := queries & ~mask:
+                self.push_row(component, row, left, False)
 
     def instances(self) -> int:
         return sum(1 for _ in self._kept())
@@ -174,7 +183,7 @@ class ActiveStacks(SharedRuns):
         return receive
 
     def push_row(self, component: int, row: Row, mask: int, new: bool) -> None:
-        """Push a row on its stack, or complete sequences with it."""
+        """Push a row on its stack; one that completes sequences waits for the end of the epoch."""
         key_of, key = self._keys[component], None
         if key_of is not None:
             key = key_of(row)
@@ -184,7 +193,7 @@ class ActiveStacks(SharedRuns):
         end, window = row[1], self._queries.longest
         if component == 0:
             if not self._last:
-                self._complete(row, 0, (), mask)
+                self._complete_later((row, (), mask))
                 return
             if stacks is None:
                 stacks = self._partitions[key] = [Stack() for _ in range(self._last)]
@@ -201,7 +210,7 @@ class ActiveStacks(SharedRuns):
             if new and end - start >= window:
                 return
             if component == self._last:
-                self._complete(row, before, stacks, mask)
+                self._complete_later((row, stacks, mask))
                 return
             rip = before + under.gone
         stack = stacks[component]
@@ -210,51 +219,77 @@ class ActiveStacks(SharedRuns):
             stack.prune(oldest)
         stack.push(row, rip, start, mask)
 
-    def _complete(self, row: Row, before: int, stacks: Sequence[Stack], mask: int) -> None:
-        """Find the sequences that a row completes, and emit them."""
-        queries, shape, alike = self._queries, self._shape, self._alike
-        place = (row, before, stacks, queries.constants.only, row[1] - queries.longest, mask)
-        steps, conditions = repeat(True, WORK), shape.constant_conditions
-        try:
-            found = self._search(*place, steps)
-        except ATOM_ERRORS:  # a condition that fails is false: all of them are tested with care
-            alike, steps, conditions = False, repeat(True, CAREFUL * WORK), shape.all_conditions
-            found = search_of(shape, (), False)(*place, steps)
-        if not length_hint(steps):
-            self._complete_apart(row, before, stacks, mask)
-        elif not alike:
-            self._deliver(found, conditions)
-        elif len(found) > RUNS:
+    def _complete_later(self, completed: Completed) -> None:
+        if not self._completed:
+            self._lane.flush_later(self)
+        self._completed.append(completed)
+
+    # -- sequences -------------------------------------------------------------------------
+
+    def flush(self, now: int) -> None:
+        """Find the sequences that the rows of the epoch complete, and emit them."""
+        rows, self._completed = self._completed, []
+        if self._alike:
+            every = rows[0][2]  # all queries select the same
+            self._complete(rows, every, self._queries.constants.only, self._queries.longest)
+            return
+        found = self._found(rows, None, self._queries.longest, False)
+        if found is not None:
+            self._deliver(found)
+            return
+        every = 0  # together they are too many: each query has the sequences that it has alone
+        for _, _, mask in rows:
+            every |= mask
+        for slot in slots_of(every):
+            bit, apart = 1 << slot, dict[int, list[Stack]]()
+            window = next(time for time, of in self._queries.windows.items() if of & bit)
+            for _, stacks, mask in rows:
+                if mask & bit and id(stacks) not in apart:
+                    apart[id(stacks)] = _of_queries(stacks, bit)
+            own = [(row, apart[id(stacks)], bit) for row, stacks, mask in rows if mask & bit]
+            self._complete(own, bit, self._queries.constants.of(slot), window)
+
+    def _complete(self, rows: Iterable[Completed], mask: int, constants: Any, window: int) -> None:
+        """Emit the sequences of queries that select the same rows, and have the same constants."""
+        found = self._found(rows, constants, window, True)
+        if found is None or len(found) > RUNS:
             self._give_up(mask)
         elif found:
             members = members_in(mask)
             for made in found:
                 self._output.emit(made, members)
 
-    def _complete_apart(self, row: Row, before: int, stacks: Sequence[Stack], mask: int) -> None:
-        """Find the sequences of each query by its own steps: together they were too many."""
-        queries, shape = self._queries, self._shape
-        search = search_of(shape, tuple(shape.conjuncts), False)
-        for slot in () if self._alike else slots_of(mask):
-            constants, steps, bit = queries.constants.of(slot), repeat(True, WORK), 1 << slot
-            oldest = row[1] - next(time for time, of in queries.windows.items() if of & bit)
-            with suppress(*ATOM_ERRORS):
-                found = search(row, before, stacks, constants, oldest, bit, steps)
-                if length_hint(steps):
-                    mask &= ~bit
-                    self._deliver(found, shape.constant_conditions)
-        if mask:
-            self._give_up(mask)
+    def _found(
+        self, rows: Iterable[Completed], constants: Any, window: int, alike: bool
+    ) -> list[Any] | None:
+        """Return the sequences that rows complete; None if too many rows are tried for them."""
+        conjuncts = tuple(self._shape.conjuncts) if alike else self._conjuncts
+        search = self._search if alike is self._alike else search_of(self._shape, conjuncts, alike)
+        found, left = list[Any](), WORK
+        for row, stacks, mask in rows:
+            before = stacks[-1].before(row) if stacks else 0
+            place = (row, before, stacks, constants, row[1] - window, mask, left)
+            try:
+                more, left = search(*place)
+            except ATOM_ERRORS:
+                more, left = search_of(self._shape, conjuncts, alike, careful=True)(*place)
+            if left < 0:
+                return None
+            found += more
+        return found
 
-    def _deliver(self, found: Sequence[tuple[int, Cells]], conditions: PatternCondition) -> None:
-        """Emit sequences for the queries whose window holds them and whose conditions they pass."""
-        queries, whole = self._queries, list[tuple[int, Cells]]()
+    def _deliver(self, found: Iterable[tuple[int, tuple[Row, ...]]]) -> None:
+        """Emit sequences for the queries whose window holds them and whose constants they pass."""
+        queries, whole = self._queries, list[tuple[int, tuple[Row, ...]]]()
+        conditions = self._shape.constant_conditions
         for mask, cells in found:
             mask = queries.within(mask, cells[-1][1] - cells[0][1])
             mask = queries.constants.holding(conditions, cells, (), mask)
             if mask:
                 whole.append((mask, cells))
-        over = with_too_many([mask for mask, _ in whole]) if len(whole) > RUNS else 0
+        over = 0
+        if len(whole) > RUNS:
+            over = with_too_many(Counter([mask for mask, _ in whole]), RUNS)
         if over:
             self._give_up(over)
         for mask, cells in whole:
@@ -262,3 +297,15 @@ class ActiveStacks(SharedRuns):
                 first = min([row[2] for row in cells])
                 row = (cells[0][0], cells[-1][1], first, *self._shape.values(cells))
                 self._output.emit(row, members_in(left))
+
+
+def _of_queries(stacks: Sequence[Stack], mask: int) -> list[Stack]:
+    """Return stacks with the rows of some queries only, as they would be without the others."""
+    made = [Stack() for _ in stacks]
+    for place, stack in enumerate(stacks):
+        for row, queries in zip(stack.rows, stack.masks, strict=True):
+            rip = made[place - 1].before(row) if place else 0
+            if queries & mask and (rip or not place):
+                start = made[place - 1].starts[rip - 1] if place else row[1]
+                made[place].push(row, rip, start, mask)
+    return made
