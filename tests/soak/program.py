@@ -245,9 +245,16 @@ class Soak:
     # -- Meanwhile -------------------------------------------------------------------------
 
     def _watch(self, sampler: Sampler) -> None:
-        """Sample, or make faults, until the time is over and each was made, or all is lost."""
+        """Sample, or make faults, until the time is over and each was made, or all is lost.
+
+        On a busy machine it goes on until some pairs have to be delivered.
+        """
         until, faults = time.monotonic() + self._settings.hours * HOUR, self._faults
-        while time.monotonic() < until or not all(faults.struck.values()):
+        while (
+            time.monotonic() < until
+            or not all(faults.struck.values())
+            or not any(poster.sent.pairs() for poster in self._posters)
+        ):
             if self._settings.keeps_all and self._findings.wrong:
                 break
             if faults.struck:
