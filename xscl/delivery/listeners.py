@@ -8,11 +8,10 @@ bounded, and the only state of a listener is its cursor.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from xscl.delivery.message import Message, message_of
 from xscl.delivery.message_reader import following
@@ -42,13 +41,10 @@ class ListenerQuery:
     """
 
     key: tuple[object, ...]
-    one: Subscription | None = None
-    mine: Callable[[Subscription], bool] | None = None
-    prefix: str = ""
-    grouped: bool = True
-
-
-_Key: TypeAlias = tuple[object, ...]
+    one: Subscription | None = field(default=None, compare=False)
+    mine: Callable[[Subscription], bool] = field(default=lambda _: False, compare=False)
+    prefix: str = field(default="", compare=False)
+    grouped: bool = field(default=True, compare=False)
 
 
 class ListenerReader:
@@ -58,8 +54,7 @@ class ListenerReader:
         self._pages = pages
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
-        # Only the thread that reads changes the cache, so that it needs no lock.
-        self._cached: OrderedDict[_Key, EventPage] = OrderedDict()
+        self._read = lru_cache(FRESH)(self._read_page)
         self.position = pages.position()
         """The newest known position."""
 
@@ -92,20 +87,12 @@ class ListenerReader:
 
     async def after(self, query: ListenerQuery, place: MatchPlace) -> EventPage:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
-        # what was read when there were fewer results says nothing of those that are there now
-        key = (*query.key, place, self.position)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._read, query, place, key)
+        return await loop.run_in_executor(self._reading, self._read, query, place, self.position)
 
-    def _read(self, query: ListenerQuery, place: MatchPlace, key: _Key) -> EventPage:
-        known = self._cached.get(key)
-        if known is not None:
-            return known
-        page = self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
-        self._cached[key] = page
-        while len(self._cached) > FRESH:
-            self._cached.popitem(last=False)
-        return page
+    def _read_page(self, query: ListenerQuery, place: MatchPlace, position: int) -> EventPage:
+        """Read the events after a cursor, of the results up to a position: later ones are new."""
+        return self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
 
     def _of_one(self, query: ListenerQuery, one: Subscription, place: MatchPlace) -> EventPage:
         read = following(self._pages, one.name, place[0], grouped=query.grouped, limit=PAGE)
@@ -113,13 +100,10 @@ class ListenerReader:
         return EventPage(events, (max(read.end, place[0]), LAST))
 
     def _of_all(self, query: ListenerQuery, place: MatchPlace) -> EventPage:
-        assert query.mine is not None
         page = self._pages.page_of_all(query.mine, after=place, limit=PAGE, prefix=query.prefix)
         made = [message_of([match]) for match in page.matches]
         events = _events(made, lambda message: self.id_of((message.position, message.number)))
-        if page.more and len(made) == PAGE:
-            return EventPage(events, (made[-1].last, made[-1].number))
-        return EventPage(events, max(place, (page.end, LAST)))
+        return EventPage(events, max(place, page.place))
 
 
 def event(name: str, data: bytes, id: str = "") -> bytes:

@@ -76,14 +76,19 @@ class UnknownVersion(UnknownSubscription):
 class Page:
     """Matches in the requested order; `more` is True if others follow.
 
-    All results up to position `end` were read, or down to it with `newest_first`: the next page
-    begins there.  `clock` is the engine's as of then.
+    All results up to a `place` were read, or down to it with `newest_first`: the next page begins
+    there.  `clock` is the engine's as of then.
     """
 
     matches: tuple[Match, ...]
     more: bool
-    end: int
+    place: MatchPlace
     clock: int
+
+    @property
+    def end(self) -> int:
+        """The position of the place where the next page begins."""
+        return self.place[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +283,12 @@ class MatchLog:
                 )
                 found = tuple(islice(inside, limit + 1))  # one more says that others follow
             if len(found) > limit:
-                return Page(found[:limit], True, found[limit - 1].position, clock)
+                end = found[limit - 1]
+                return Page(found[:limit], True, (end.position, end.number), clock)
             if whole:
-                return Page(found, False, 0 if newest_first else position, clock)
+                return Page(found, False, (0, 0) if newest_first else (position, LAST), clock)
             if not versions and chunk >= SCANNED and first <= last:
-                return Page(found, True, first if newest_first else last, clock)
+                return Page(found, True, (first, 0) if newest_first else (last, LAST), clock)
             chunk *= 4
 
     def _passed_heads(

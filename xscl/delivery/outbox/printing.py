@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from feeds.daemons import DaemonPool
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
-from xscl.engine.match_log import LAST, LIMIT, MatchPlace
+from xscl.engine.match_log import LAST, MatchPlace
 from xscl.errors import StoreError
 from xscl.language.names import owner_number
 from xscl.store.store_errors import StoreUnavailable
@@ -99,15 +99,11 @@ class Printing:
                 return
             if newest - self._place[0] > self._behind:
                 self._skip(newest - self._behind // 10)
-            page = self._pages.page_of_all(_is_operators, after=self._place, limit=LIMIT)
+            page = self._pages.page_of_all(_is_operators, after=self._place)
             live = [match for match in page.matches if not match.backfilled]
             if live:
                 self._pass_on(live)
-            if page.more and len(page.matches) == LIMIT:
-                last = page.matches[-1]
-                self._place = (last.position, last.number)
-            else:
-                self._place = max(self._place, (page.end, LAST))
+            self._place = max(self._place, page.place)
             self._is_acknowledged()
 
     def _pass_on(self, matches: Sequence[Match]) -> None:

@@ -106,7 +106,7 @@ def of_all(
     shown = shown_within(account, page.matches)
     cut = len(shown) < len(page.matches)
     if page.more or cut:
-        last = page.matches[len(shown) - 1] if cut or len(page.matches) == limit else None
-        at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
-        following = f"before={at}&limit={limit}"
+        last = page.matches[len(shown) - 1] if cut else None
+        end = page.place if last is None else (last.position, last.number)
+        following = f"before={end[0]}-{end[1]}&limit={limit}"
     return answers.MatchPage(matches=tuple(shown), next=following)

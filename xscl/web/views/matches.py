@@ -107,7 +107,7 @@ def _filtered(
                 before = one.cursor
                 if len(listed) == LIMIT:
                     return listed, before if found.more or one is not page[-1] else None
-        before = _last(found) if len(found.matches) == LIMIT else (found.end, 0)
+        before = found.place
         if not found.more:
             return listed, None
     return listed, before
@@ -128,8 +128,7 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(asked, MatchFilter(subscription=subscription), after=_place(after))
     listed = match_views(asked.app, asked.account, found.matches)
-    reached = _last(found) if len(found.matches) == LIMIT else (found.end, LAST)
-    headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
+    headers = {"X-After": _written(found.place), "X-More": "yes" if found.more else "no"}
     stars = starred_of(asked, listed)
     read = read_of(asked, [one.id for one in listed])
     return asked.page("news.html", headers=headers, matches=listed[::-1], stars=stars, read=read)
@@ -184,18 +183,13 @@ def _page(
     return log.page_of_all(is_wanted, after=after, before=before, **how)
 
 
-def _last(found: Page) -> MatchPlace:
-    """Return the place of the last match of a page."""
-    return found.matches[-1].position, found.matches[-1].number
-
-
 def _place(written: str) -> MatchPlace:
     position, _, number = written.partition(".")
     return int(position), int(number)
 
 
 def _written(place: MatchPlace) -> str:
-    return f"{place[0]}.{place[1]}"
+    return f"{place[0]}.{min(place[1], LAST)}"
 
 
 def _guide(asked: PageRequest) -> Response:
