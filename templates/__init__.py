@@ -1,6 +1,6 @@
 """Stage 2: the joins of all subscriptions, one conjunctive query for each template.
 
-Join graph -> minor -> template -> conjunctive query in DuckDB (Hong 2009,
+Join graph -> minor -> template -> conjunctive query, evaluated in NumPy or DuckDB (Hong 2009,
 chapter 6).  The package knows nothing of XML: it takes `Witnesses` and returns
 which documents and nodes satisfy which registered joins.
 

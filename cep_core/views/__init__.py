@@ -1,1 +1,1 @@
-"""Views of queries and the plan: automata, AIR, explain."""
+"""Views of queries and the plan: AIR (automata as XML), explain."""

@@ -1,1 +1,1 @@
-"""Columns: NumPy operations, interned values, sorted runs, lent Arrow tables."""
+"""Columns of NumPy: relations of few rows and their joins; values and their keys."""

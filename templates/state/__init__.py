@@ -1,1 +1,1 @@
-"""The join state: R_bin and R_doc in memory, the view cache, value joins, expiry."""
+"""The join state: R_bin and R_doc, as much in memory as fits; value joins of a batch; expiry."""

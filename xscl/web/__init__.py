@@ -1,8 +1,8 @@
 """The web UI of a running service, rendered on the server.
 
     rendering    templates, headers, the content security policy
-    cards        view models of matches: the documents with joined values marked
-    views/       a module with routes for each view
+    pages        the router that views share, requests for pages, errors as pages
+    views/       a module for each view, which adds its pages to the router
 
 All pages and forms work without JavaScript; with it, matches arrive live.  Content from feeds and
 users is always text: templates escape it, and no template marks anything as safe.

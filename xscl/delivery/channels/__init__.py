@@ -1,1 +1,1 @@
-"""The channels of delivery: webhook, mail and file."""
+"""The channels of delivery: webhook (also Slack and ntfy), mail and file."""

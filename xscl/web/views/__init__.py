@@ -1,1 +1,1 @@
-"""The views: a module for each, with its `router`."""
+"""The views: a module for each, which adds its pages to the router of `xscl.web.pages`."""
