@@ -119,9 +119,9 @@ class Engine:
         self._streams.declare(name, attributes, lateness, channel, rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
-        """Declare a stream whose rows an operator of the plan puts out, for queries to read.
+        """Declare a stream of rows that an operator of the plan emits, so that queries can read it.
 
-        While an engine has one it has no snapshot: who adopts a stream has its operator to keep.
+        The caller keeps the operator.  An engine with an adopted stream cannot make a snapshot.
         """
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")

@@ -73,9 +73,9 @@ _MAPPED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment in a file: its description, and the offsets of its head, its body, its end.
+    """A segment in a file: its description, and the offsets of its head, its body and its end.
 
-    Without documents it is a beat, and `arrived` its time.
+    A segment without documents is a beat, and `arrived` the time that it carries.
     """
 
     path: Path
@@ -89,13 +89,13 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """The number of its bytes in the file."""
+        """The number of bytes that it takes in the file."""
         return self.end - self.begin
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A file of some segments that are a part of another one: `header` and a range of its bytes."""
+    """A part of a file that is a file of segments itself: `header`, and a range of bytes."""
 
     name: str
     path: Path
@@ -106,9 +106,9 @@ class Extract:
 
 @dataclass(slots=True)
 class SpoolFile:
-    """A file of segments, the first of which names it, as far as it was looked through.
+    """A file of segments, named by the first of them; `look` reads the heads of its segments.
 
-    `inode` is that of the file looked through, 0 before; a file may be replaced by another one.
+    `inode` is that of the file when it was read, 0 before: another file may replace it.
     """
 
     first: int
@@ -121,7 +121,7 @@ class SpoolFile:
 
     @property
     def last(self) -> int:
-        """The number of the last sound segment, that before the first one without any."""
+        """The number of the last sound segment found; that before the first one if none was."""
         return next(reversed(self.entries), self.first - 1)
 
     @property
@@ -130,7 +130,7 @@ class SpoolFile:
         return not self.is_torn and len(self.entries) == self.last - self.first + 1
 
     def is_there(self) -> bool:
-        """Return True if the file that was looked through is in its place."""
+        """Return True if the file that `look` has read is still in its place."""
         try:
             return os.stat(self.path).st_ino == self.inode
         except FileNotFoundError:
@@ -163,7 +163,7 @@ class SpoolFile:
         self.is_torn = (beyond or self.last < last) and not ended
 
     def image(self, entry: Segment) -> memoryview | None:
-        """Return the message of a segment, None if the file was replaced since.
+        """Return the message of a segment; None if another file has replaced this one.
 
         Raises FileNotFoundError, SpoolUnavailable, and ValueError if it is not what was written.
         """
@@ -179,7 +179,7 @@ class SpoolFile:
         return image
 
     def extract(self, after: int, last: int) -> Extract:
-        """Return the part with the segments in (after, last], which was looked through for."""
+        """Return the part with the segments in (after, last]; `look` must have found them."""
         begin = max((one.end for one in self.entries.values() if one.number <= after), default=0)
         ends = [one.end for one in self.entries.values() if one.number <= last]
         end = self.size if self.is_torn else max(ends, default=0)
@@ -209,7 +209,7 @@ class SpoolFile:
 
 @contextmanager
 def accessible(path: Path) -> Iterator[None]:
-    """Raise SpoolUnavailable where the block may not use the path, or one that its error names."""
+    """Raise SpoolUnavailable if the block fails as it may not use the path, or one in its error."""
     try:
         yield
     except PermissionError as error:
@@ -261,7 +261,7 @@ def read_batch(image: memoryview) -> pa.RecordBatch:
 
 
 def batch_of(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
-    """The documents as columns."""
+    """Return documents as a batch of columns."""
     given = DocumentColumns.of(documents)
     size = sum(map(len, given.xml))
     if size > MAX_BYTES:
@@ -279,7 +279,7 @@ def batch_of(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
 
 
 def columns_of(batch: pa.RecordBatch) -> DocumentColumns:
-    """The rows as columns of documents."""
+    """Return the rows of a batch as columns of documents."""
     return DocumentColumns(
         [tuple(names) for names in batch["streams"].to_pylist()],
         batch["id"].to_pylist(),
@@ -291,9 +291,9 @@ def columns_of(batch: pa.RecordBatch) -> DocumentColumns:
 
 
 def erased(batch: pa.RecordBatch, prefix: str) -> tuple[list[Document], int]:
-    """Return the documents of a batch without streams that have a prefix, and how many changed.
+    """Return the documents of a batch without the streams that have a prefix, and how many changed.
 
-    One that was on such streams only has its time left, and `ERASED`; so it keeps its row.
+    A document that was on such streams only keeps its row and its time; its text is `ERASED`.
     """
     documents, count = list(columns_of(batch)), 0
     for place, one in enumerate(documents):
@@ -324,7 +324,7 @@ def _entry(path: Path, head: bytes, at: int) -> Segment | None:
 
 
 def _body(head: bytes | bytearray) -> int:
-    """Return where the body of a message begins, from its beginning."""
+    """Return the offset of a message's body from the beginning of the message."""
     return 8 + int.from_bytes(head[4:8], "little")
 
 

@@ -209,8 +209,8 @@ class Rules:
 class PatternMatch:
     """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
 
-    ``tree`` is over the numbers of the components.  Column j of side 2 of the predicate is part j;
-    the first parts are the schema's.
+    ``tree`` has the components by their numbers, and ``parts`` are computed from what they matched.
+    The predicate reads part j as column j of side 2; the first parts are the columns of ``schema``.
     """
 
     inputs: tuple[Node, ...]

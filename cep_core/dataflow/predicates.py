@@ -38,10 +38,10 @@ _MIRROR: dict[str, ex.ComparisonOperator] = {
 
 
 class BoundShape(NamedTuple, Generic[Bare]):
-    """A shape with the constants of one query: equal ones mean the same.
+    """A shape with the constants of one query: equal ones have the same meaning.
 
-    They are equal if the shape is the same object and the constants are identical; 1, 1.0 and
-    True are three values.
+    They are equal if the shape is the same object and the constants are identical; 1, 1.0 and True
+    are three values.
     """
 
     shape: Bare
@@ -62,7 +62,7 @@ class BoundShape(NamedTuple, Generic[Bare]):
 
 
 class ConstantRange(NamedTuple):
-    """column operator constant: a static literal that a sorted list can index."""
+    """A static literal `column operator constant`, which a sorted list can index."""
 
     column: int
     operator: ex.ComparisonOperator
@@ -121,20 +121,22 @@ class IndexedDisjunct:
         self.equalities = tuple(equalities[column] for column in sorted(equalities))
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
-        """Return the slots that the literals read, without those of some literals."""
+        """Return the slots of constants that the literals read, except the literals `without`."""
         parts = chain.from_iterable(map(ex.walk, self.rest(without)))
         return tuple(sorted({part.index for part in parts if isinstance(part, ex.Parameter)}))
 
     def rest(self, without: Iterable[int]) -> tuple[ex.Expression, ...]:
-        """Return the literals without some."""
+        """Return the literals, except those `without`, by their numbers."""
         left_out = set(without)
         return tuple(lit for number, lit in enumerate(self.literals) if number not in left_out)
 
 
 class EntryLayout(NamedTuple):
-    """The layout of index entries: the slots of their constants, and the scan over them.
+    """The layout of index entries of a disjunct: the slots of their constants, and the scan over
+    them.
 
-    Parts are compared by identity; one exists for each disjunct and set of literals left out.
+    The scan tests the literals that the index has not answered.  There is one object for each
+    disjunct and set of answered literals, so layouts are compared by identity.
     """
 
     slots: tuple[int, ...]
@@ -162,7 +164,7 @@ class PredicateShape:
 
     @cached_property
     def keys(self) -> tuple[Callable[[Row], Any], ...]:
-        """Of each side the key by the dynamic equalities; () without any."""
+        """For each side a function to its key by the dynamic equalities; () if there are none."""
         return tuple(map(key_function, zip(*self.joins, strict=True)))
 
     @cached_property
@@ -177,9 +179,10 @@ class PredicateShape:
         return code.condition(self.node, self.functions, self.binary)
 
     def instances(self, without: frozenset[int] = frozenset()) -> InstanceScan:
-        """Return the scan for instances that end before a row begins and for which it holds.
+        """Return the scan that yields instances that end before a row begins and satisfy the
+        predicate.
 
-        ``without`` are literals of the only disjunct that an index has answered.
+        ``without`` are literals of the only disjunct that an index has answered already.
         """
         if without not in self._scans:
             whole = len(self.disjuncts) != 1
@@ -197,7 +200,7 @@ class PredicateShape:
         return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
-        """Return the entries of a disjunct, some of its literals being answered by an index."""
+        """Return the layout of entries of a disjunct; an index answers the literals `without`."""
         key = (disjunct, without)
         if key not in self._parts:
             chosen = self.disjuncts[disjunct]
@@ -224,7 +227,7 @@ class PredicateShapes:
     def of(
         self, node: ex.Expression, binary: bool
     ) -> tuple[PredicateShape, Callable[[Sequence[Any]], Row]]:
-        """Return a predicate's shape, and how to get its constants from a query's literals."""
+        """Return a predicate's shape, and a function from a query's literals to its constants."""
         key = (node, binary)
         if key not in self._seen:
             bare, found = without_constants(node)
@@ -236,7 +239,8 @@ class PredicateShapes:
     def columns(
         self, nodes: Sequence[ex.Expression], binary: bool
     ) -> tuple[RowMaker, Callable[[Sequence[Any]], Row]]:
-        """Return the shape of computed columns, and how to get their constants.
+        """Return the shape of computed columns, and a function from a query's literals to their
+        constants.
 
         The rows that they make have the times of their row, or span their pair if ``binary``.
         """
@@ -347,7 +351,10 @@ def is_proper(key: Any, several: bool) -> bool:
 
 
 def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:
-    """Return a function from a row to its partition; None: nulls and NaN belong to none."""
+    """Return a function from a row to its partition, the values of columns.
+
+    It returns None for a row with a null or NaN there, which belongs to no partition.
+    """
     value_of, place = values_of(columns), columns[0] + VALUES
 
     def key(row: Row) -> Any:

@@ -32,7 +32,10 @@ _MOST_MASKS = 1_000  # memberships of an input that are remembered
 
 
 class QueryMasks:
-    """The queries of one m-op."""
+    """The queries of one m-op, each a bit of a mask (an int): 1 shifted by the slot of its output.
+
+    Methods take and return sets of queries as such masks.
+    """
 
     def __init__(self, inputs: int) -> None:
         self.constants = ConstantIndex()
@@ -76,7 +79,7 @@ class QueryMasks:
             masks.clear()
 
     def reading(self, input: int, members: Members) -> int:
-        """Return the queries that select a row of an input."""
+        """Return the mask of the queries that select a row of an input."""
         masks = self._masks[input]
         mask = masks.get(members)
         if mask is None:
@@ -88,7 +91,7 @@ class QueryMasks:
         return mask
 
     def within(self, mask: int, distance: int) -> int:
-        """Return those of some queries whose window is longer than a distance."""
+        """Return those queries of a mask whose window is longer than a distance, in ticks."""
         if distance < self.shortest:
             return mask
         found = 0
@@ -100,7 +103,7 @@ class QueryMasks:
 
 @lru_cache(1_000)  # many slots are listed one by one
 def members_in(mask: int) -> Members:
-    """Return a mask of queries as the membership of a row."""
+    """Return the queries of a mask as the membership of a row."""
     return mask if mask < 1 << _MASKED else members_of(slots_of(mask))
 
 
@@ -127,7 +130,7 @@ def _is_narrow(selection: Operator) -> bool:
 
 
 def with_too_many(counts: Mapping[int, int], most: int) -> int:
-    """Return the queries that have too many of what is counted by mask."""
+    """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
     by_slot = Counter[int]()
     for mask, count in counts.items():
         for slot in slots_of(mask):
@@ -174,7 +177,7 @@ class SharedRuns(OrderedMOp):
         self._forget_query(operator.slot)
 
     def _give_up(self, mask: int) -> None:
-        """Note that queries have no match with what came, as it would have too many."""
+        """Note that the queries of a mask have no match with a row, as they would have too many."""
         for slot in slots_of(mask):
             self._given_up += 1
             what = f"{self.label}, query {slot}"
@@ -194,11 +197,11 @@ class SharedRuns(OrderedMOp):
     # -- snapshots -------------------------------------------------------------------------
 
     def _numbers(self, mask: int, number: OperatorNumber) -> list[int]:
-        """Return the numbers of the operators of some queries."""
+        """Return the numbers of the operators of the queries of a mask."""
         return [number(self._owners[slot]) for slot in slots_of(mask)] if mask else []
 
     def _mask_of(self, operators: list[Operator]) -> int:
-        """Return the queries of operators."""
+        """Return the mask of the queries of operators."""
         mask = 0
         for operator in operators:
             mask |= 1 << operator.slot

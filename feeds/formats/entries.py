@@ -32,7 +32,7 @@ class Enclosure:
 
 
 class Category(NamedTuple):
-    """A category with the vocabulary that it is from, and its name for people."""
+    """A category: its name, the vocabulary that it is from, and its label for people."""
 
     term: str
     label: str = ""
@@ -41,11 +41,11 @@ class Category(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry; None and empty mean that the feed has no such thing.
+    """An entry of a feed; None and empty values mean that the feed has no such thing.
 
-    `article` is the address behind a redirector; `source` is the title and address of the feed that
-    the entry was taken from; `duration` is in seconds.  `texts` are those of title, description and
-    content that by their type are text and no HTML.
+    `article` is the address of the article, where a redirector stands before it; `source` is the
+    title and address of the feed that the entry was taken from; `duration` is in seconds.  `texts`
+    names those of title, description and content whose type says that they are text, not HTML.
     """
 
     guid: str | None = None
@@ -112,7 +112,7 @@ _LAYOUT = re.compile("[ \t\n\r]+")
 
 
 def plain(text: str) -> str:
-    """A text in one line: single blanks for the white space by which a publisher lays it out."""
+    """Return a text as one line: each run of white space is one blank."""
     if text.isprintable() and "  " not in text and text[:1] != " " != text[-1:]:
         return text
     return _LAYOUT.sub(" ", text).strip(BLANKS)
@@ -124,31 +124,31 @@ _string = etree.XPath("string()", smart_strings=False)
 
 
 def split(tag: str) -> tuple[str, str]:
-    """Namespace and local name of a tag as lxml writes it."""
+    """Return namespace and local name of a tag as lxml writes it, `{namespace}name`."""
     namespace, _, name = tag.rpartition("}")
     return namespace[1:], name
 
 
 def tag_of(namespace: str, name: str) -> str:
-    """A tag as lxml writes it."""
+    """Return a tag as lxml writes it, `{namespace}name`."""
     return f"{{{namespace}}}{name}" if namespace else name
 
 
 def text(element: etree._Element) -> str:
-    """The XPath string value of an element."""
+    """Return the XPath string value of an element: all texts in it."""
     if len(element) == 0:
         return element.text or ""
     return str(_string(element))
 
 
 def relation(element: etree._Element) -> str:
-    """The relation of an Atom link."""
+    """Return the relation of an Atom link, its `rel`; `alternate` if it has none."""
     rel = (element.get("rel") or "alternate").strip()
     return rel.removeprefix("http://www.iana.org/assignments/relation/")
 
 
 def texts(elements: Iterable[etree._Element]) -> Iterator[str]:
-    """The string values of elements that are not blank."""
+    """Yield the string values of the elements whose value is not blank."""
     return (value for value in map(text, elements) if value and not value.isspace())
 
 
@@ -164,7 +164,7 @@ _PLAIN = re.compile(
 
 
 def link(reference: str | None, base: str) -> str | None:
-    """The absolute form of a reference; None if there is none or it runs a program."""
+    """Return the absolute form of a reference; None if there is none, or if it runs a program."""
     if not reference or _PLAIN.fullmatch(reference):
         return reference or None
     reference = "".join(reference.split("\n")).strip()
@@ -180,7 +180,7 @@ def link(reference: str | None, base: str) -> str | None:
 
 
 def without_user(url: str) -> str:
-    """The address without user name and password; raises ValueError if it is no valid one."""
+    """Return an address without user name and password; raises ValueError if it is not valid."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=host).geturl() if parts.netloc else url
@@ -193,7 +193,11 @@ def base_of(element: etree._Element, url: str) -> str:
 
 
 def linked(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
-    """The address of a relation, HTML before other types; a link without `href` may be text."""
+    """Return the address of the links with a relation, of HTML before other types; None without
+    one.
+
+    A link without `href` may have its address as text.
+    """
     of_relation = [each for each in links if relation(each) == rel]
     of_relation.sort(key=lambda each: "html" not in (each.get("type") or "html"))
     for each in of_relation:
@@ -207,6 +211,6 @@ def linked(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
 
 
 def number(text: str | None) -> int | None:
-    """The number that the digits are; None for anything else."""
+    """Return the number that a text of digits is; None for any other text."""
     digits = (text or "").strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None

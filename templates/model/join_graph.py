@@ -58,9 +58,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class JoinGraph:
-    """Nodes of both sides, parents before children, left side first; and the comparisons.
+    """The nodes of both sides, parents before children, left side first; and the comparisons.
 
-    There are few, and all subscriptions of a shape share one, so it caches its results.
+    Nodes are meant by their numbers.  All subscriptions of a shape share one graph, so it caches
+    what it computes.
     """
 
     nodes: tuple[Node, ...]
@@ -80,17 +81,17 @@ class JoinGraph:
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
-        """The nodes that matches name."""
+        """The numbers of the nodes that matches name."""
         return tuple(number for number, node in enumerate(self.nodes) if node.output)
 
     @cached_property
     def compared(self) -> frozenset[int]:
-        """The nodes with an edge."""
+        """The numbers of the nodes with an edge."""
         return _ends(self.edges)
 
     @cached_property
     def equal(self) -> frozenset[int]:
-        """The nodes with a value join."""
+        """The numbers of the nodes with a value join."""
         return _ends(self.equalities)
 
     @cached_property
@@ -100,12 +101,12 @@ class JoinGraph:
 
     @cached_property
     def text_joins(self) -> Mapping[int, Edge]:
-        """The comparisons of texts, by their places in `equalities`."""
+        """The comparisons of texts among `equalities`: each edge by its index there."""
         return {at: edge for at, edge in enumerate(self.equalities) if edge.operator != "="}
 
     @cached_property
     def value_joins(self) -> tuple[tuple[int, int], ...]:
-        """For each equality, the places in `pairs` of the pairs that end in its nodes."""
+        """For each of `equalities`, the indexes in `pairs` of the pairs that end in its nodes."""
         place = {child: i for i, (_, child) in enumerate(self.pairs)}
         return tuple((place[edge.left], place[edge.right]) for edge in self.equalities)
 
@@ -115,11 +116,10 @@ class JoinGraph:
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The pairs of nodes whose bindings stage 1 has to deliver, top down.
+        """The pairs of nodes (parent, child) whose bindings stage 1 has to deliver, top down.
 
-        A pair is a structural edge (parent, child).  A top node with a
-        comparison of its own, and the only node of a side, is paired with
-        itself, so that every node with a comparison is the second of a pair.
+        A top node with a comparison of its own, and the only node of a side, is paired with itself,
+        so that every node with a comparison is the second of a pair.
         """
         parents = {node.parent for node in self.nodes}
         return tuple(
@@ -191,7 +191,7 @@ MEASURES: tuple[Measure, ...] = ("gap", "lead", "age")
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """A bound of a measure, in ticks: the least or the largest value that holds."""
+    """A bound of a measure of time, in ticks: the smallest or the largest value that is allowed."""
 
     measure: Measure
     is_least: bool
@@ -304,7 +304,7 @@ class TemporalRelation:
 
     @property
     def waits(self) -> tuple[int, int]:
-        """For how long a partner of a left and of a right side may come after it, in ticks."""
+        """For how long after a left and after a right side its partner may come, in ticks."""
         return max(self.upper, 0), max(-self.lower, 0)
 
     @property
@@ -313,12 +313,12 @@ class TemporalRelation:
         return self.lower < 1
 
     def keep(self, lateness: int) -> int:
-        """Return the largest age of two sides that are joined."""
+        """Return the largest age, in ticks, at which a side may still be joined."""
         reach = max(self.upper, -self.lower)
         return INFINITE if reach >= INFINITE else reach + lateness
 
     def delays(self, keep: int) -> tuple[int, int]:
-        """Return by how much a left and a right side may be late for each possible partner.
+        """Return by how many ticks a left and a right side may be late for each possible partner.
 
         A newcomer n meets a partner o of age M(n) - o.ts <= keep.  The earliest o of a left n is at
         n.ts + lower, that of a right one at n.ts - upper.

@@ -30,10 +30,10 @@ NODE = (1 << _NODE_BITS) - 1
 class Composite(NamedTuple):
     """Documents by component, and the nodes of the variables that its stream has, in order.
 
-    A node is qualified by its component: see `qualified`.  `values` are
-    aggregates, or a relational row's; [`start`, `ts`] is its interval; `clock`,
-    `rank` and `first` are as of a document; `version` is the highest of its
-    documents; `bases` are its documents whatever their version.
+    A node has its component in its number: see `qualified`.  `values` are aggregates, or those of a
+    relational row.  The interval of its documents is [`start`, `ts`], in ticks; `clock`, `rank` and
+    `first` are as of a document.  `version` is the highest of its documents; `bases` are the
+    numbers of their first versions.
     """
 
     docs: tuple[int, ...]
@@ -49,7 +49,7 @@ class Composite(NamedTuple):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """Its documents; of a relational row the document of its first part."""
+        """The numbers of its documents; of a relational row that of its first part's document."""
         return self.docs or self.bases
 
     @property
@@ -78,9 +78,9 @@ def composites_of(store: Store, numbers: Collection[int] | None = None) -> dict[
 def kept_parts(
     store: Store, numbers: Set[int], recent: Callable[[int], StoredDocument | None]
 ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-    """Return the kept ones of composites by number, and their documents.
+    """Return those composites of some numbers that are kept, by number, and their documents.
 
-    `recent` returns a document that need not be read.
+    `recent` returns a document from memory, None if it has to be read.
     """
     documents = stored_in(store, numbers, recent)
     composites = {n: of_document(document) for n, document in documents.items()}
@@ -109,7 +109,7 @@ def of_document(document: StoredDocument) -> Composite:
 
 
 def absent(documents: int, nodes: int, values: int) -> Composite:
-    """Return the composite of an absent part."""
+    """Return the composite of a part that is absent, with so many documents, nodes and values."""
     never = -EARLIEST
     return Composite(
         docs=(ABSENT,) * documents,
@@ -188,7 +188,10 @@ def item_at(
 def over_time(
     parts: Sequence[Composite], values: tuple[str | None, ...], row: Sequence[int]
 ) -> Composite:
-    """Return the composite of a temporal operator's parts; `row` has its interval and `first`."""
+    """Return the composite of a temporal operator's parts, with rank 0.
+
+    `row` is the operator's row in the plan: it has the interval and `first`.
+    """
     joined = together(parts)
     return joined._replace(
         values=(*joined.values, *values),
@@ -201,7 +204,7 @@ def over_time(
 
 
 class CompositeEvents:
-    """The composites that have numbers: the recent ones in memory, all in the store."""
+    """The composites that have numbers: recent ones in memory, all of them in the store."""
 
     def __init__(self, store: Store, documents: DocumentLog) -> None:
         self._store = store
@@ -219,7 +222,9 @@ class CompositeEvents:
         return number
 
     def save(self) -> set[int]:
-        """Write the composites that were numbered, and return their documents."""
+        """Write the composites that were numbered in this push, and return the numbers of their
+        documents.
+        """
         self._store.insert_rows(
             "composite",
             (
@@ -233,7 +238,7 @@ class CompositeEvents:
         return documents
 
     def of(self, numbers: Iterable[int]) -> Mapping[int, Composite]:
-        """Return composites by number, of documents too."""
+        """Return the composites of some numbers, by number; a document counts as one."""
         found = {n: self._known[n] for n in numbers if n in self._known}
         missing = {n for n in numbers if n not in found}
         if not missing:

@@ -72,7 +72,7 @@ class _Scale:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Two columns: their names, and the points in the order of the first."""
+    """Two columns: their names, and the points (x, y) in the order of x."""
 
     across: str
     up: str
@@ -80,9 +80,9 @@ class Chart:
 
 
 def chart_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Chart | None:
-    """Return the chart of the first two columns of numbers, None where there are no two.
+    """Return the chart of the first two columns of numbers; None if there are no two.
 
-    The second one is no column of instants.
+    The second one may not be a column of instants.
     """
     numeric = [
         i for i in range(len(names)) if any(r[i] is not None for r in rows) and _numbers(rows, i)
@@ -186,7 +186,7 @@ BarOutcome: TypeAlias = Literal["bar", "none", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """An event: its duration in seconds, its outcome, its description, and the time in that."""
+    """An event as a bar: its duration in seconds, its outcome, its description, its ISO time."""
 
     seconds: float
     outcome: BarOutcome
@@ -195,9 +195,9 @@ class TimelineEvent:
 
 
 def draw_sparkline(counts: Sequence[int], title: str) -> Picture:
-    """Return the picture of the numbers of some days, the last one on the right.
+    """Return the picture of one number for each of some days, the last one on the right.
 
-    A day without any has a line at the bottom, so that the length of the time is seen.
+    A day with 0 has a line at the bottom, so that the number of days is seen.
     """
     step, most = WIDTH / max(1, len(counts)), max(counts, default=0)
     bars = [(2.0 + (LOW - 2.0) * n / most, "bar") if n else (1.0, "none") for n in counts]
@@ -208,7 +208,7 @@ def draw_timeline(events: Sequence[TimelineEvent], title: str) -> Picture:
     """Return the picture of some events, the last one on the right; each has its description.
 
     The height of a bar is the square root of the duration, as few events take much longer than the
-    others.  A failed one is as tall as the picture.
+    others.  A bar of outcome `bad` is as tall as the picture.
     """
     most = math.sqrt(max((event.seconds for event in events), default=0.0)) or 1.0
     bars = []

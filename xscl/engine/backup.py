@@ -151,10 +151,11 @@ def _copied(
 
 
 def copy_store(store: Store, to: Path) -> StoreMark:
-    """Write a verified copy of a database to a new file, and return what it has.
+    """Write a verified copy of a database to a new file, and return its mark: id and commits.
 
-    Commits go on meanwhile; the copy has those before, or those of a reading around it.  Its
-    owner alone can read it.  Raises OSError, and leaves a part of it, if it cannot be written.
+    Other threads may commit meanwhile.  The copy has the commits before it began; within a reading,
+    those that the reading sees.  Only its owner can read it.  Raises OSError if it cannot be
+    written, and leaves what was written.
     """
     if store.path is None:
         raise BackupError("a store in memory has no files that could be copied")

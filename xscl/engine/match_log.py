@@ -154,7 +154,7 @@ class MatchLog:
         return MatchList(found)
 
     def at(self, position: int, mine: Callable[[Subscription], bool]) -> list[Match]:
-        """Return the matches of a result, of subscriptions that are `mine`."""
+        """Return the matches of a result, those of the subscriptions for which `mine` holds."""
         rows = results_between(self._store, position, position, limit=1)
         return list(self._matches(rows, self._subscribers(rows, mine)))
 
@@ -211,12 +211,12 @@ class MatchLog:
         prefix: str = "",
         heads: bool = False,
     ) -> Page:
-        """Return matches of all subscriptions that are `mine` between two places.
+        """Return matches of all subscriptions for which `mine` holds, between two places.
 
-        Their names all begin with `prefix`.  Matches of one result are in the order of
-        registration.  With `heads` a story is the match with which it has grown last.  A page may
-        hold fewer matches than exist, even none, if many results of others lie between: continue
-        from `end`.
+        The names of these begin with `prefix`.  Matches of one result are in the order of
+        registration.  With `heads` a story is shown as the match with which it has grown last.  A
+        page may hold fewer matches than exist, even none, if many results of others lie between:
+        continue from `end`.
         """
         return self._page(
             mine, after, before or (LAST, 0), limit, newest_first, prefix=prefix, heads=heads
@@ -365,9 +365,10 @@ class MatchLog:
             return kept_parts(self._store, numbers, recent)
 
     def tree(self, doc: int, near: Near) -> DocumentTree:
-        """Return a document's nodes. Raises StoreError if its text is no longer kept.
+        """Return a document's nodes; raises StoreError if its text is no longer kept.
 
-        `near` returns it with the numbers of documents that may be read next, so many on each side.
+        `near(doc, n)` returns the numbers of the document and of up to n others on each side that
+        are likely to be read next: their texts are read with it.
         """
         with self._lock:
             tree = self._trees.get(doc)
@@ -420,14 +421,16 @@ class MatchLog:
     def count(
         self, after: int, up_to: int, mine: Callable[[Subscription], bool] = lambda _: True
     ) -> int:
-        """Return the number of kept matches between two positions, of subscriptions `mine`."""
+        """Return the number of kept matches between two positions, of subscriptions that are
+        `mine`.
+        """
         with self._lock:
             counts = count_kept(self._store, after, up_to)
         of_name = self._transactions.state.subscriptions.of_name
         return sum(n for name, n in counts.items() if any(map(mine, of_name(name))))
 
     def last_positions(self) -> dict[int, int]:
-        """Return the position of the last result of each stream of results."""
+        """Return the position of the last result of each stream of results, by its number."""
         with self._lock:
             return last_positions(self._store)
 

@@ -38,9 +38,9 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class QueryWarning:
-    """A name in a query that was never seen, at its place in the text.
+    """A warning about a name or a comparison in a query, with its place in the text.
 
-    `kind` tells names of streams from those of elements and attributes, and from comparisons.
+    `kind` tells names of streams, names of elements and attributes, and comparisons apart.
     """
 
     kind: Literal["stream", "name", "comparison"]
@@ -60,9 +60,9 @@ class QueryWarning:
 def unseen_names(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> tuple[QueryWarning, ...]:
-    """Return the names in a query that were never seen, in the order of the text.
+    """Return warnings about the names in a query that were never seen, in the order of the text.
 
-    Comparisons of numbers that were seen to be written differently come behind them.
+    Those about comparisons (`doubtful_comparisons`) follow.
 
     `streams` are the known ones, with the numbers of their documents; `vocabulary` returns that of
     a stream.  Raises QueryError.
@@ -95,9 +95,9 @@ def _unseen(
 def doubtful_comparisons(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[QueryWarning]:
-    """Yield the comparisons whose values were seen not to be what they are compared as.
+    """Yield warnings about comparisons that the values seen so far make doubtful.
 
-    These are equalities of texts that are numbers, written differently, and times that are no
+    These compare as texts what are numbers, written in different ways, or as times what are no
     dates.  Raises QueryError.
     """
     for compared, operand, sample in without_dates(parse(query), streams, vocabulary):
@@ -175,9 +175,10 @@ Chain = tuple[str, tuple[syntax.Step, ...]]
 def differently_written(
     query: syntax.Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[tuple[syntax.Comparison, str, str, str]]:
-    """Yield each such comparison, two values that were seen, and the comparison of numbers.
+    """Yield each equality of texts that are numbers, written in different ways.
 
-    `streams` has the numbers of documents, `vocabulary` returns that of a stream.
+    With it come two values that were seen, and the comparison of numbers to use instead.  `streams`
+    has the numbers of documents, `vocabulary` returns that of a stream.
     """
     chains = _chains(query, streams)
     for node in walk(query):

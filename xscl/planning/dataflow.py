@@ -189,7 +189,7 @@ class Dataflow:
                 sources[0].channel.emit((ts, ts, first, Arrival(arrivals, place)), members)
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Take the results of this transaction's documents that were found elsewhere."""
+        """Take the results that executors have found in the documents of this transaction."""
         self.joins.take_found(found, cuts)
 
     def count_unevaluated(self) -> None:
@@ -268,7 +268,7 @@ class Dataflow:
         return self._collector.results(self.relational.found() if self.relational.qids else ())
 
     def touched(self) -> set[int]:
-        """Return and clear the documents and composites that have new bindings."""
+        """Return and clear the numbers of documents and composites that have new bindings."""
         found = set(self.joins.documents)
         self.joins.documents.clear()
         return found

@@ -25,7 +25,7 @@ KEPT = 1_000
 
 
 class Truncation(NamedTuple):
-    """The number of recent documents with too many results, and the id of the last one.
+    """How many recent documents had too many results with a subscription, and the id of the last.
 
     `results` is the bound; `incomplete` is True if a temporal operator lacks their rows.
     """
@@ -37,9 +37,9 @@ class Truncation(NamedTuple):
 
 
 class Cuts:
-    """The cut results of an engine.
+    """The documents that were cut: those with too many results, by row of R_T.
 
-    They change with the engine's lock; what was stopped may be asked without it.
+    They are changed under the engine's lock; `of` and `ids_of` may be called without it.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Cuts:
             self.pending[cut.rank].add(cut.qid)
 
     def adopt(self, qid: int, doc: int) -> None:
-        """Record a document that a trial has found to be cut, by its number here."""
+        """Record that a trial has cut a document, given by its number in this engine."""
         self.pending[doc * LEVELS].add(qid)
 
     def ids_of(self, qids: Iterable[int]) -> set[str]:
-        """Return the ids of the documents that were cut of some rows of R_T."""
+        """Return the ids of the documents that were cut, over some rows of R_T."""
         return {name for qid in qids for name in self._ids.get(qid, {}).values()}
 
     def save(self) -> None:
-        """Write what is new, and end the push."""
+        """Write the documents that were cut since the last call."""
         # What is derived has the rank of its newest document.
         found = sorted(
             {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}
@@ -93,7 +93,7 @@ class Cuts:
             self._ids[qid] = ids
 
     def keep(self, is_there: Callable[[int], bool]) -> None:
-        """Delete what was cut of rows of R_T that are gone."""
+        """Forget and delete the documents that were cut for rows of R_T that are gone."""
         gone = [qid for qid in self._ids if not is_there(qid)]
         for qid in gone:
             del self._ids[qid]
@@ -101,10 +101,10 @@ class Cuts:
             delete_cuts(self._store, gone)
 
     def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Truncation | None:
-        """Return where a subscription was stopped, None if it was not.
+        """Return how many documents a subscription lost and the last of them, None if it lost none.
 
-        `qids` are the rows of R_T that it uses, `since` is its first document; `ordered`: an
-        operator over time reads them.
+        `qids` are the rows of R_T that it uses, `since` is the number of its first document;
+        `ordered`: an operator over time reads them.
         """
         docs: dict[int, str] = {}
         for qid in qids:

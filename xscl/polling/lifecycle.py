@@ -87,7 +87,7 @@ def answered(
 
 
 def failed(feed: Feed, failure: Failed, now: int) -> Feed:
-    """Return a feed after a useless answer."""
+    """Return a feed after an answer that is an error, or of which nothing can be read."""
     found = next((each for each in failure.discovered if each != feed.url), None)
     hint = f"; the page names {shown(found)}" if found else ""
     ill = replace(
@@ -108,7 +108,7 @@ def _ill(feed: Feed, code: str, error: str, now: int) -> Feed:
 
 
 def refuse_failed(feed: Feed) -> None:
-    """Raise FeedsError if the first poll of a feed has failed by no fault of ours."""
+    """Raise FeedsError if the first poll of a feed has failed, unless xscl itself is at fault."""
     if feed.error is None or feed.polls or feed.code in _OURS:
         return
     raise FeedsError(
@@ -123,7 +123,10 @@ _OURS = REFUSALS | {SECRET_LOST.code, "feed_internal"}
 
 
 def secret_lost(feed: Feed) -> Failed | None:
-    """Return the failure of a feed of whose secret address or headers only the names are known."""
+    """Return the failure of a feed whose secrets (address, headers) are lost; None if none is.
+
+    The store keeps the names of secrets, `secrets.json` their values, which no backup has.
+    """
     if f"={HIDDEN}" in feed.url:
         return SECRET_LOST
     if feed.header_names and not feed.headers:
@@ -137,7 +140,7 @@ def secret_lost(feed: Feed) -> Failed | None:
 
 
 def with_secret_lost(feed: Feed) -> Feed:
-    """Return a feed as failing if a secret of it is not known, before a poll finds out."""
+    """Return a feed, as failing if a secret of it is lost (`secret_lost`), without a poll."""
     lost = secret_lost(feed)
     if lost is None or feed.code == lost.code or feed.gone:
         return feed
@@ -163,7 +166,7 @@ def gone(feed: Feed, now: int) -> Feed:
 
 
 def put_off(feed: Feed, seconds: int, now: int) -> Feed:
-    """Return a feed whose redirects lead to a blocked server."""
+    """Return a feed, polled after some seconds, as its redirects lead to a blocked server."""
     policy = PollPolicy(base=_PAUSE, floor=_PAUSE)
     later = next_poll(feed.key, now, PollHints(retry_after=seconds), policy)
     return replace(feed, next_poll=later)
@@ -182,16 +185,16 @@ def _moved(feed: Feed, moved_to: str | None) -> Feed:
 
 
 def settled(feed: Feed) -> Feed:
-    """Return the feed at its new address, if it has been there long enough."""
+    """Return the feed, at the target of its permanent redirects after `MOVES` polls that had it."""
     if feed.moved_to is None or feed.moved_polls < MOVES:
         return feed
     return replace(feed, url=feed.moved_to, moved_to=None, moved_polls=0)
 
 
 def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
-    """Return the feed at the addresses that a page in its place announces, if it may be there.
+    """Return copies of the feed at the addresses that a web page in its place announces.
 
-    Where a feed has been before, the page is a mistake: a login page, say.
+    None if the feed was read before: then the page is a mistake, such as a login page.
     """
     if feed.polls:
         return ()
@@ -216,9 +219,10 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
 
 
 def _at_hub(feed: Feed, fetched: Fetched, parsed: ParsedFeed) -> Feed:
-    """Return the feed with its hub and topic, if both may be disclosed.
+    """Return the feed with its WebSub hub and topic, if both may be disclosed.
 
-    What has headers or an address with a secret is not for a hub, which would fetch it for all.
+    A feed with headers, or with a secret in its address, is kept from hubs, which would fetch it
+    for everybody.
     """
     hub = fetched.links.get("hub") or parsed.hub
     topic = fetched.links.get("self") or parsed.self_url or fetched.url
@@ -235,7 +239,7 @@ def _at_hub(feed: Feed, fetched: Fetched, parsed: ParsedFeed) -> Feed:
 
 
 def held_until(failure: Failed, now: int) -> int | None:
-    """Return the end of a block of the whole domain; None if there is none."""
+    """Return the time until which the whole domain is blocked, in ticks; None if it is not."""
     pause = _PAUSE if failure.status == _TOO_MANY else 0
     seconds = min(failure.retry_after or pause, PollPolicy().cap)
     return now + seconds * SECOND if seconds > 0 else None

@@ -141,7 +141,10 @@ class Share:
 
 
 def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
-    """Return sets of streams with the fragments that they share: a partition, refined by each."""
+    """Return a partition of the streams (slots) of some fragments, and the fragments of each block.
+
+    The streams of a block are in the same fragments, so they share their aggregates.
+    """
     parts: list[tuple[set[int], list[Fragment]]] = []
     for members, fragment in fragments.items():
         fresh = set(slots_of(members))

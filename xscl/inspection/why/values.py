@@ -56,7 +56,10 @@ class TestedConjunct:
 
 
 class Choices:
-    """The choices of nodes in one document for each component; one without is bound to nothing."""
+    """The choices of nodes for variables, in one document for each component.
+
+    The variables of a component without a document are bound to nothing.
+    """
 
     def __init__(self, patterns: Sequence[Pattern], trees: Mapping[int, DocumentTree]) -> None:
         self._patterns = patterns
@@ -74,14 +77,14 @@ class Choices:
         return bool(self._bound[component][self._patterns[component].main])
 
     def items(self, variable: str) -> list[Item]:
-        """Return all possible bindings of a variable."""
+        """Return the nodes that a variable can be bound to."""
         component, number = self._places[variable]
         if component not in self._trees:
             return []
         return [self._trees[component].items[n] for n in self._bound[component][number]]
 
     def item(self, choice: NodeChoice, variable: str) -> Item | None:
-        """Return the binding of a variable in a choice."""
+        """Return the node of a variable in a choice; None if it is bound to nothing."""
         place = self._places[variable]
         return None if place not in choice else self._trees[place[0]].items[choice[place]]
 
@@ -91,9 +94,10 @@ class Choices:
         chosen: NodeChoice | None = None,
         names: Sequence[str] = (),
     ) -> Iterator[NodeChoice]:
-        """Yield the choices for the variables of conjuncts that satisfy all of them.
+        """Yield the choices of nodes for the variables of conjuncts, and for `names`, that satisfy
+        them.
 
-        Choices in `chosen` stay; the variables in `names` are chosen, too.
+        Each continues `chosen`, whose nodes stay.
         """
         order, tests = self._order(conjuncts, chosen or {}, names)
         yield from self._complete(dict(chosen or {}), order, tests, 0)
@@ -111,7 +115,7 @@ class Choices:
         return order, [tests.get(done, []) for done in range(len(order) + 1)]
 
     def _needed(self, names: Sequence[str], known: set[PlacedNode]) -> Iterator[PlacedNode]:
-        """Yield the nodes that variables need to be chosen, the upper ones first."""
+        """Yield the nodes to choose for variables, except `known` ones, the upper ones first."""
         for name in names:
             component, number = self._places[name]
             if component in self._trees:
@@ -149,7 +153,7 @@ class Choices:
     # -- Predicates ------------------------------------------------------------------------
 
     def conjuncts(self, predicate: syntax.Predicate | None) -> tuple[TestedConjunct, ...]:
-        """Return the parts of a predicate that the documents decide."""
+        """Return the parts of a predicate whose variables all belong to documents."""
         if predicate is None:
             return ()
         found = rewritten(predicate, _plain)
@@ -163,13 +167,15 @@ class Choices:
         )
 
     def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
+        """Yield an edge for each conjunct: does it hold for some nodes, and which values come
+        nearest?
+        """
         for conjunct in conjuncts:
             near = closest_values(conjunct.predicate, self._texts)
             yield Edge("value", unparse(conjunct.predicate), self.hold([conjunct]), near)
 
     def at_once(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield that conjuncts do not hold for the same nodes, if so."""
+        """Yield an edge that fails if no choice of nodes satisfies all conjuncts together."""
         if not self.hold(conjuncts):
             text = " AND ".join(unparse(conjunct.predicate) for conjunct in conjuncts)
             near = "each holds for some nodes, but no choice of nodes satisfies them together"
@@ -230,7 +236,7 @@ WIDTH = 60
 def closest_values(
     predicate: syntax.Predicate, values: Callable[[syntax.Operand], Sequence[str]]
 ) -> str:
-    """Return the values of a predicate's comparisons that are closest to deciding it.
+    """Return, as text, the values that come closest to satisfying a predicate's comparisons.
 
     `values` returns those of an operand.
     """
@@ -298,7 +304,7 @@ _ALIKE: tuple[tuple[Callable[[str], str], str], ...] = (
 
 
 def _far(left: str, right: str) -> tuple[int, float]:
-    """Return the distance of two texts, for comparison."""
+    """Return a distance of two texts, the smaller the nearer."""
     if left == right:
         return (0, 0.0)
     for level, (change, _) in enumerate(_ALIKE, 1):
@@ -309,7 +315,7 @@ def _far(left: str, right: str) -> tuple[int, float]:
 
 
 def _but(left: str, right: str) -> str:
-    """Return the difference of two unequal texts, if it is small."""
+    """Return what two unequal texts differ in, if that is little; else ''."""
     level, _ = _far(left, right)
     return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
 

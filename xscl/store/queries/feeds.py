@@ -39,14 +39,14 @@ def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[
 
 
 class FeedPlace(NamedTuple):
-    """The place of a feed in an order of `ORDERS`: its value there, and its key."""
+    """The place of a feed in an order of `ORDERS`: its value in that order, and its key."""
 
     value: str | int
     key: str
 
 
 def place_of(store: Store, key: str, order: str) -> FeedPlace | None:
-    """Return the place of a feed, None without one."""
+    """Return the place of a feed in an order; None if the feed is unknown."""
     rows = store.fetch(f"SELECT {ORDERS[order]} FROM state.feed WHERE key = ?", [key])
     return FeedPlace(rows[0][0], key) if rows else None
 
@@ -61,10 +61,11 @@ def feeds_of(
     text: str = "",
     tag: str = "",
 ) -> Iterator[dict[str, Any]]:
-    """Return the feeds of an owner in an order of `ORDERS`, those after a place.
+    """Return the feeds of an owner as rows, in an order of `ORDERS`, those after a place.
 
-    They have a `text` in title, address or stream, in any capitals, and a `tag`, as far as these
-    are given.  The owner is given by the prefix of his names, such as `_7.`; the operator has none.
+    `text` selects those that have it in title, address or stream, whatever the capitals, and `tag`
+    those with the tag; '' selects all.  The owner is given by the prefix of his names, such as
+    `_7.`; the operator has none.
     """
     by = ORDERS[order]
     conditions, parameters = [_own(owner)], list[object]()
@@ -132,10 +133,10 @@ def has_feeds_on(store: Store, stream: str) -> bool:
 
 
 def heard_until(store: Store, *, least: int, every: int) -> int | None:
-    """Return the time up to which all feeds were polled, in ticks; None if there are none.
+    """Return the time up to which all feeds were polled, in ticks; None if there are no feeds.
 
-    The oldest due poll may wait for `least` ticks, or for `every` of them for each second between
-    polls of its feed.
+    A feed that is due is waited for: `least` ticks, or `every` ticks for each second between its
+    polls, if that is longer.
     """
     ((found,),) = store.fetch(
         "SELECT min(next_poll + CASE WHEN every * ? > ? THEN every * ? ELSE ? END)"
@@ -202,8 +203,8 @@ def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = 
 def polled_since(store: Store, owner: str, since: int, until: int) -> dict[str, int]:
     """Return the numbers of feeds of an owner that were polled since a time, and of new items.
 
-    Columns: feeds, the new items that were `found`, the feeds that `failed`, and those that are
-    `due` before another time and were not polled.
+    Keys: `feeds`; `found`, the new items; `failed`, the feeds with an error; `due`, the feeds that
+    are due before `until` and were not polled.
     """
     (found,) = store.rows(
         "SELECT count(DISTINCT key) AS feeds, coalesce(sum(p.items), 0) AS found,"
@@ -218,7 +219,7 @@ def polled_since(store: Store, owner: str, since: int, until: int) -> dict[str, 
 
 
 def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
-    """Return the users' names for the feeds that documents came from, by document; of some ''."""
+    """Return the users' names for the feeds that documents came from, by document; '' if none."""
     listed, parameters = among(docs)
     rows = store.rows(
         "SELECT d.doc, f.given_title FROM state.document d JOIN state.feed f ON f.key = d.origin"
@@ -256,7 +257,7 @@ def delete_items(store: Store, items: Sequence[tuple[str, str]]) -> None:
 
 
 def count_leases(store: Store) -> int:
-    """Return the number of feeds whose hubs send what is new."""
+    """Return the number of feeds whose hubs have confirmed to send new items."""
     (row,) = store.rows("SELECT count(*) AS leases FROM state.feed_lease WHERE until IS NOT NULL")
     return int(row["leases"])
 
@@ -274,13 +275,13 @@ def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str
 
 
 def ended_leases(store: Store, now: int) -> list[str]:
-    """Return the keys of leases that are over."""
+    """Return the keys of the feeds whose leases have ended."""
     rows = store.rows("SELECT key FROM state.feed_lease WHERE until <= ?", [now])
     return [row["key"] for row in rows]
 
 
 def leases_without_hub(store: Store) -> list[str]:
-    """Return the keys of leases whose feeds are gone or name no hub."""
+    """Return the keys of leases whose feeds were removed or name no hub."""
     rows = store.rows(
         "SELECT key FROM state.feed_lease WHERE key NOT IN"
         " (SELECT key FROM state.feed WHERE hub IS NOT NULL AND NOT gone)"
@@ -298,7 +299,7 @@ def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
 
 
 def count_delivery(store: Store, key: str, now: int) -> None:
-    """Count a delivery of a hub."""
+    """Add 1 to the deliveries of a hub, the last of which came at a time, in ticks."""
     store.fetch(
         "UPDATE state.feed_lease SET deliveries = deliveries + 1, delivered = ? WHERE key = ?",
         [now, key],
@@ -309,12 +310,12 @@ def count_delivery(store: Store, key: str, now: int) -> None:
 
 
 def last_appended(store: Store) -> int:
-    """Return the number of that segment, 0 for none."""
+    """Return the number of the last segment of the spool that feeds have appended, 0 for none."""
     return appended(store)[0]
 
 
 def appended(store: Store) -> tuple[int, int | None]:
-    """Return the number of that segment, and how many further ones were announced."""
+    """Return `last_appended`, and how many segments after it were announced (None: no number)."""
     rows = store.rows("SELECT segment, announced FROM state.feed_spool")
     return next(((row["segment"], row["announced"]) for row in rows), (0, None))
 

@@ -53,7 +53,7 @@ FROM state.document WHERE doc >= ?
 
 
 def without_secrets(store: Store) -> tuple[list[str], list[str]]:
-    """Return the subscriptions with endpoints, and the feeds, that wait for a secret."""
+    """Return the names of subscriptions with endpoints, and of feeds, that wait for a secret."""
     endpoints = store.fetch(
         "SELECT DISTINCT subscription FROM state.endpoint WHERE state = 'incomplete' ORDER BY 1"
     )
@@ -62,19 +62,25 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 
 def status_counts(store: Store) -> dict[str, Any]:
-    """Return the counts by the names of figures (`xscl.service.figures`) that cost the most."""
+    """Return the counts that cost the most, by the names of their figures.
+
+    The figures are those of `xscl.service.figures`.
+    """
     (found,) = analysed(store, _ANALYSED)
     return found
 
 
 def small_counts(store: Store) -> dict[str, Any]:
-    """Return the counts over tables that are small, by the names of figures."""
+    """Return the counts over small tables, by the names of their figures."""
     (found,) = store.rows(_COUNTS)
     return found
 
 
 def counts_since(store: Store, next_doc: int, position: int) -> dict[str, int]:
-    """Return the numbers of documents from one on, and of matches after a position, by figure."""
+    """Return the counts of what came since: documents from number `next_doc` on, and matches.
+
+    Keys are names of figures; `matches` counts those after `position`.
+    """
     (found,) = store.rows(_CAME, [next_doc])
     newest = store.progress("position")
     # Most commits of a service are polls: analysing the results costs 5 ms.
@@ -100,7 +106,7 @@ _BY_LABEL = {
 
 
 def metric_counts(store: Store) -> dict[str, dict[str, int]]:
-    """Return the figures of metrics by their names, and of each by its label."""
+    """Return the counts of each metric by its name, each as numbers by label."""
     return {
         name: {row["label"]: row["figure"] for row in store.rows(query)}
         for name, query in _BY_LABEL.items()

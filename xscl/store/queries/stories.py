@@ -35,7 +35,7 @@ _ADDED = (
 
 
 class StoryDocument(NamedTuple):
-    """A document of a story, by its number, and the position of a match that has it."""
+    """A document of a story: its number, and the position of a match that has it."""
 
     doc: int
     match: int
@@ -45,7 +45,7 @@ class StoryDocument(NamedTuple):
 
 
 def roots_of_documents(store: Store, key: str, docs: Collection[int]) -> dict[int, str]:
-    """Return the stories of documents by number, of those that are in one."""
+    """Return the ids of the stories that documents are in, by the numbers of the documents."""
     listed, given = among(docs)
     rows = store.rows(
         f"SELECT d.doc, s.root FROM {_DOCUMENTS} WHERE d.key = ? AND d.doc IN ({listed})",
@@ -68,7 +68,7 @@ def grow_story(
     added: Sequence[StoryDocument],
     taken: Collection[str],
 ) -> None:
-    """Add documents to a story at a position, and others that it takes over."""
+    """Add documents to a story at a position, and the stories `taken`, which become parts of it."""
     rows = ({"key": key, "story": id, "position": position, **one._asdict()} for one in added)
     store.insert_rows("state.story_document", rows)
     store.fetch("UPDATE state.story SET last = ? WHERE id = ?", [position, id])
@@ -101,7 +101,7 @@ def delete_past_stories(store: Store, forgotten: int) -> None:
 def heads_between(
     store: Store, keys: Collection[str], first: int, last: int
 ) -> set[tuple[str, int]]:
-    """Return the key and the last position of each story that ended within a range of positions."""
+    """Return key and last position of each story whose last position is within a range."""
     rows = store.rows(
         "SELECT key, last FROM state.story"
         f" WHERE root = id AND last BETWEEN ? AND ? AND key IN {LISTED}",
@@ -111,22 +111,22 @@ def heads_between(
 
 
 def story_of_head(store: Store, key: str, position: int) -> dict[str, Any] | None:
-    """Return the story that ended at a position, None if it has grown since or is gone."""
+    """Return the story whose last position this is; None if it has grown since or is gone."""
     rows = store.rows(f"{_STORIES} WHERE key = ? AND last = ? AND root = id", [key, position])
     return next(rows, None)
 
 
 def story_of_id(store: Store, key: str, id: str) -> dict[str, Any] | None:
-    """Return the story of an id, None without one."""
+    """Return the story with an id; None if there is none."""
     return next(store.rows(f"{_STORIES} WHERE key = ? AND id = ?", [key, id]), None)
 
 
 def newest_stories(
     store: Store, key: str, *, before: int, limit: int, merged: bool
 ) -> Iterator[dict[str, Any]]:
-    """Return the stories of a subscription that ended before a position, the newest first.
+    """Return the stories whose last position is before one, the newest first, as rows.
 
-    Those that others took over are among them if they are wanted.
+    With `merged` those that became parts of others are among them.
     """
     return store.rows(
         f"{_STORIES} WHERE key = ? AND last < ? AND (root = id OR ?)"
@@ -150,16 +150,17 @@ def steps_after(store: Store, key: str, position: int, limit: int) -> list[dict[
 
 
 def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list[dict[str, Any]]:
-    """Return the first documents that a story got at a position: `name`, and `history`."""
+    """Return the documents that a story got at a position, at most `limit`: `name`, `history`."""
     return list(store.rows(_ADDED, [key, id, position, limit]))
 
 
 def was_news(
     store: Store, id: str, before: int, *, history: bool, after: int, live: Sequence[int]
 ) -> bool:
-    """Return True if a story got a document after a position, or at a `live` one, before another.
+    """Return True if a story got a document before a position, but after another or at a `live`
+    one.
 
-    Documents of `history` count if that is said.
+    Documents of `history` count only if that is True.
     """
     rows = store.fetch(
         f"SELECT 1 FROM {_DOCUMENTS} JOIN state.document n ON n.doc = d.doc"
@@ -171,7 +172,7 @@ def was_news(
 
 
 def taken_at(store: Store, key: str, position: int, limit: int) -> list[str]:
-    """Return the first stories that another one took over at a position."""
+    """Return the ids of the stories that became parts of others at a position, at most `limit`."""
     rows = store.rows(
         "SELECT id FROM state.story WHERE key = ? AND merged = ? ORDER BY began, id LIMIT ?",
         [key, position, limit],
