@@ -66,7 +66,7 @@ _LABELS = {
 
 
 def _squeezed(label: str) -> str:
-    """Return what tells a label from those of other encodings."""
+    """Return a label without case, punctuation, prefixes and suffixes that make no difference."""
     label = re.sub(r"^x-|-[ei]$|:\d{4}$|[\W_]", "", label.strip().lower())
     return label.replace("windows", "cp")
 

@@ -379,7 +379,7 @@ class BatchDocuments:
         return memory.rows(memory.of_documents(distinct(docs)), names)
 
     def distance(self, left: int, right: int) -> Columns | None:
-        """Return what `in_time` reads of two documents; None: they are versions of one."""
+        """Return the measures of two documents for `in_time`; None if they are versions of one."""
         memory = self.state.memory
         rows = memory.of_documents(distinct(np.array([left, right])))
         known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))

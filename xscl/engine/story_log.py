@@ -84,8 +84,9 @@ class StoryLog:
     ) -> StoryPage:
         """Return the stories of a subscription that have grown after a position, step by step.
 
-        Each is as it is now.  A story that another one took over has grown with that one only.
-        Growth among `history`, and what was `backfilled`, is left out unless it is wanted.
+        Each is shown in its present state.  A story that became a part of another one grows with
+        that one only.  Growth among `history`, or among `backfilled` matches, counts only if that
+        is True.
         """
         one = self._log.versions(name)[-1]
         with self._log.snapshot() as store:

@@ -67,8 +67,8 @@ class Feed:
     `polls` counts the good answers, `failures` the bad ones since the last
     good one; `code` and `error` are those of the last one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
-    `hub` is the WebSub hub that the feed names, `topic` its own address there.  `title` is as the
-    feed has it, `given_title` the user's name for it.  `last_item` is the time of its newest item.
+    `hub` is the WebSub hub that the feed names, `topic` its own address there.  `title` is that in
+    the feed, `given_title` the user's name for it.  `last_item` is the time of its newest item.
     `header_names` are those of `headers`, also where the headers themselves are not known.
     """
 

@@ -5,7 +5,7 @@ Most figures are counts over whole tables, whose cost grows with the store.  A r
 documents and matches to those that it has counted.  All are recounted after a change, but not
 before twenty times the duration of the last count has passed, or a minute.
 
-`StatusSeries` samples throughput, latency, what waits and memory at fixed intervals into a ring
+`StatusSeries` samples throughput, latency, backlog and memory at fixed intervals into a ring
 buffer, so its memory is bounded.  A restart begins anew: `/v1/metrics` is what a monitoring system
 keeps.
 """
@@ -187,7 +187,7 @@ MOST_LATENCIES = 4_096
 
 
 class StatusSeries:
-    """A ring buffer of samples, thread-safe; `clock` returns seconds, `now` the time in ticks."""
+    """A thread-safe ring buffer of samples; `clock` returns seconds, `now` ticks since 1970."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, now: Callable[[], int] = ticks

@@ -478,7 +478,7 @@ class MatchIds:
 
 
 def _framed(part: str) -> str:
-    """Return a text with its length, so that texts one after the other can be told apart."""
+    """Return a text behind its length in bytes, so that a sequence of texts is unambiguous."""
     return f"{len(part.encode())}:{part}"
 
 

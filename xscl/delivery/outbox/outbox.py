@@ -401,7 +401,7 @@ class Outbox:
     # -- One endpoint ----------------------------------------------------------------------
 
     async def _look(self, id: str) -> float | None:
-        """Deliver what waits; return after how many seconds to look again, None: if it rings."""
+        """Deliver what waits; return the seconds until the next look, None: when it is notified."""
         try:
             try:
                 if id == PRINTING and self.printing is not None:

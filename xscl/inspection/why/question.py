@@ -229,7 +229,7 @@ def _names(
 
 
 def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) -> tuple[str, ...]:
-    """Return a document for the first block whose stream has it, as no block needs one."""
+    """Return a document at the first block whose stream has it, and `-` at all others."""
     for place, block in enumerate(query.normal.blocks):
         try:
             found = find_document(store, name, visible, block.stream)

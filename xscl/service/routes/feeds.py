@@ -115,7 +115,7 @@ def list_(
 
 
 def _place_written(account: Account, place: FeedPlace) -> str:
-    """Return a place as `next` has it: the user's key, then the value behind a space."""
+    """Return a place as the text of `next`: the user's key, a space, the value."""
     key = account.named(place.key)
     return key if place.value == "" else f"{key} {place.value}"
 
@@ -167,7 +167,7 @@ class _Followed(NamedTuple):
 
 
 def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers.Feed:
-    """Return a new feed as it is now; raises FeedsError, and removes it, if its poll failed."""
+    """Return a new feed with its first poll; removes it and raises FeedsError if that failed."""
     with app.feeds() as feeds:
         now = next(iter(feeds.among([new.feed.key])), new.feed)
         try:
@@ -384,7 +384,7 @@ def _seconds(text: str) -> int:
 def _as_it_is(
     feeds: FeedRepository, account: Account, feed: Feed, fixed: Iterable[str] = ()
 ) -> answers.Feed:
-    """Return a feed as it is now."""
+    """Return a feed as an answer, with warnings for its streams of `fixed` lateness."""
     (shown,) = _shown(feeds, account, [feed], fixed)
     return shown
 
