@@ -235,6 +235,7 @@ def demo(
     no_spark: NoSpark = False,
     verbose: Verbose = False,
     as_json: Json = False,
+    timezone: Timezone = "local",
 ) -> None:
     """Show everything at work on three small feeds with five subscriptions.
 

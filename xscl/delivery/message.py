@@ -288,17 +288,17 @@ def message_of(matches: Sequence[Match]) -> Message:
         lines += islice(told, LINES - len(lines))
         match.forget()
     return Message(
-        first.id,
-        owner_name(first.subscription),
-        first.number,
-        first.position,
-        matches[-1].position,
-        first.t1,
-        first.history,
-        tuple(map(_of_owner, first.sources)),
-        tuple(rows),
-        tuple(lines),
-        cut,
+        id=first.id,
+        subscription=owner_name(first.subscription),
+        number=first.number,
+        position=first.position,
+        last=matches[-1].position,
+        time=first.t1,
+        history=first.history,
+        sources=tuple(map(_of_owner, first.sources)),
+        matches=tuple(rows),
+        text=tuple(lines),
+        cut=cut,
     )
 
 
@@ -307,16 +307,16 @@ def message_of_story(story: Story, growth: Growth, *, html: bool = False) -> Mes
     sources = tuple(map(_of_owner, story.sources))
     others = story.total - len(sources)
     return Message(
-        digest([story.id, str(growth.position)]),
-        owner_name(story.subscription),
-        story.number,
-        growth.position,
-        growth.position,
-        story.t1 or 0,
-        growth.history,
-        sources,
-        (),
-        (f"and {others} more",) if others > 0 else (),
+        id=digest([story.id, str(growth.position)]),
+        subscription=owner_name(story.subscription),
+        number=story.number,
+        position=growth.position,
+        last=growth.position,
+        time=story.t1 or 0,
+        history=growth.history,
+        sources=sources,
+        matches=(),
+        text=(f"and {others} more",) if others > 0 else (),
         html=entry_html(story) if html and len(story) else "",
         story=story,
     )

@@ -85,16 +85,15 @@ def feed_of(
             break
         entries.append(_entry(group, at))
         size += len(entries[-1].html) + sum(map(len, entries[-1].message.text))
-    older = None if ends is None else at.page(ends)
     return FeedPage(
-        shown,
-        _urn(f"feed {known}"),
-        at.home,
-        at.page(before),
-        at.page(None),
-        older,
-        latest.clock,
-        tuple(entries),
+        name=shown,
+        id=_urn(f"feed {known}"),
+        home=at.home,
+        url=at.page(before),
+        first=at.page(None),
+        older=None if ends is None else at.page(ends),
+        updated=latest.clock,
+        entries=tuple(entries),
     )
 
 
