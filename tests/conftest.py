@@ -52,6 +52,7 @@ gc.disable()  # until all is collected: a sixth of the time of that
 
 TOGETHER = {
     "the Spark session": ("through_spark", "/xscl/spark/"),
+    "the gallery and the browser": ("/xscl/web/",),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "cases of the whole language": ("/oracle/test_language.py::",),
     "the modules of the product": (
@@ -62,7 +63,7 @@ TOGETHER = {
 """What takes long to make, and parts of the names of the tests that share it."""
 
 WHOLE_MODULES = (
-    *("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::", "/xscl/cli/test_cli.py::"),
+    *("/xscl/service/", "/xscl/cli/test_remote.py::", "/xscl/cli/test_cli.py::"),
     "/xscl/cli/test_read.py::",
 )
 """Tests of which those of a module share a service or a store, and what they find there."""

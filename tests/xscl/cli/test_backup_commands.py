@@ -88,27 +88,12 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert told["kept"] == [mark, DATABASE]
 
 
-def test_damage_is_told(place: DataDirectory, backup: Path) -> None:
-    backup.write_bytes(backup.read_bytes()[:5000])
-    done = called("restore", str(backup), "--force", "--data", str(place.path))
-    assert done.exit_code == 1
-    assert done.stderr.startswith(f"xscl: {backup} is no backup of xscl, or it is damaged: ")
-    assert done.stderr.endswith("hint: take another backup\n")
-
-
 @pytest.mark.parametrize("arguments", [(), ("file", "--accept"), ("--accept", "--force")])
 def test_called_wrongly(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = called("restore", *arguments, "--data", str(tmp_path / "data"))
     assert done.exit_code == 2
     assert "restore takes either a FILE or --accept" in done.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_nothing_to_back_up(tmp_path: Path) -> None:
-    done = called("backup", str(tmp_path / "backup.tar"), "--data", str(tmp_path / "data"))
-    assert done.exit_code == 1
-    assert "there is no data in" in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

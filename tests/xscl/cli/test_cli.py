@@ -283,6 +283,7 @@ def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: DataDir
         ["feeds", "poll"],
         ["try", "x"],
         ["why", "x", "d"],
+        ["backup", "b.xscl"],
     ],
 )
 def test_reading_makes_no_data_directory(folder: Path, arguments: list[str]) -> None:

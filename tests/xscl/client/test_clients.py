@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from examples import typed_program
+from tests.project import ROOT
 from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl import NameTaken, QueryError
-from xscl.client import AsyncClient, Client, LiveEvent, NearName, Node, Refused, Unreachable
-from xscl.client.calls import read
+from xscl.client import AsyncClient, Client, LiveEvent, NearName, Node, Refused, Unreachable, calls
+from xscl.client.calls import Call, Listing, read
 from xscl.client.events import EventReader
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.server.app import ROUTERS
 
 QUERY = "notes//note[./by->a] FOLLOWED BY{a=b, 7 d} notes//note[./by->b]"
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -207,3 +215,88 @@ def test_the_typed_program_runs(running: Running, capsys: pytest.CaptureFixture[
     assert typed_program.over_http(running.address) == [("o1", "o3")]
     assert "ordered-again" in asyncio.run(typed_program.names_over_http(running.address))
     assert "1 17 'itme' is not in the newest" in capsys.readouterr().out
+
+
+# -- What clients have ---------------------------------------------------------------------
+
+
+LEFT_OUT = re.compile(
+    r"/v1/(?:accounts|tokens|me|metrics|backup)\b"  # for the command line, the operator's page
+    r"|/(?:addresses|endpoints|feed\.)"  # set up once, and feeds for feed readers
+    r"|/sql/(?:examples|relations)|GET .*/explain"  # relations of joins; what a call reaches, too
+)
+
+
+def operations() -> dict[str, re.Pattern[str]]:
+    """Return the operations of the OpenAPI description, and patterns of requests for them."""
+    routes = [route for router in ROUTERS for route in router.routes]
+    described = [one for one in routes if isinstance(one, APIRoute) and one.include_in_schema]
+    found = {f"{way} /v1{one.path_format}" for one in described for way in one.methods or ()}
+    return {one: re.compile(re.sub(r"\\{\w+\\}", "[^/:]+", re.escape(one))) for one in found}
+
+
+def requests() -> set[str]:
+    """Return the request of each call, made with an `x` or an empty list for what it requires."""
+    found = set()
+    methods = {name for name in dir(Client) if not name.startswith("_") and hasattr(calls, name)}
+    for name in methods:
+        make: Callable[..., Call[Any] | Listing[Any]] = getattr(calls, name)
+        required = [
+            () if str(parameter.annotation).startswith("Iterable") else "x"
+            for parameter in inspect.signature(make).parameters.values()
+            if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        made = make(*required)
+        found.add(f"GET {made.path}" if isinstance(made, Listing) else f"{made.method} {made.path}")
+    reader = EventReader()
+    for subscription in (None, "x"):
+        request = reader.request(subscription)
+        found.add(f"{request['method']} {request['url']}")
+    return found
+
+
+def test_the_client_reaches_all_operations_but_those_that_are_listed() -> None:
+    patterns, made = operations(), requests()
+    reached = {
+        operation
+        for operation, pattern in patterns.items()
+        if any(pattern.fullmatch(request) for request in made)
+    }
+    assert {one for one in patterns if not LEFT_OUT.search(one)} == reached
+    for request in made:
+        assert any(pattern.fullmatch(request) for pattern in patterns.values()), request
+
+
+WRONG = """
+import xscl
+from xscl.client import Client
+
+client = Client("http://127.0.0.1:8425")
+client.subscribe(1, "S//a")  # E
+client.subscribe("a", "S//a", sinse="7 d")  # E
+found: int = client.subscription("a")  # E
+for match in client.matches("a"):
+    match.tittle  # E
+xscl.Document("S", "d", 1, "<a/>")  # E
+xscl.Engine().try_query("S//a", since=1.5)  # E
+"""
+_MYPY = (sys.executable, "-m", "mypy", "--strict", "--cache-dir")
+
+
+@pytest.mark.slow
+def test_programs_are_checked_strictly(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG, "utf-8")
+    sample = ROOT / "examples" / "typed_program.py"
+    done = subprocess.run(
+        [*_MYPY, tmp_path / "cache", sample, wrong],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    expected = [number for number, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# E")]
+    assert [(Path(e.split(":")[0]).name, int(e.split(":")[1])) for e in errors] == [
+        ("wrong.py", number) for number in expected
+    ], done.stdout

@@ -166,7 +166,7 @@ def played(documents: Sequence[Document], cuts: Sequence[int]) -> dict[str, obje
 
 
 @pytest.mark.hypothesis
-@examples(24)
+@examples(16)
 @given(histories())
 def test_names_and_matches_do_not_depend_on_the_order_among_streams(
     history: tuple[list[Document], list[Document], list[int]],

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from xscl.documents.results import WITHOUT_PAST
 from xscl.documents.retention import Retention
 from xscl.engine.backfills import MOST_FAILURES, Backfills
 from xscl.engine.twin import Twin
-from xscl.errors import StoreError, StreamInUse
+from xscl.errors import StoreError, StreamInUse, TooLong
 from xscl.store.store_errors import StoreUnavailable
 
 LONG = 1 << 60
@@ -580,3 +582,24 @@ def test_slow_slices_catch_up_with_what_arrives(
         monkeypatch.setattr(Twin, "replay", beside_pushes)
         engine.subscribe("late", query, since=LONG)
         assert not engine.state.subscriptions.backfills
+
+
+def test_a_history_that_another_thread_reads_is_not_waited_for_too_long() -> None:
+    with xscl.Engine() as engine, ThreadPoolExecutor(1) as others:
+        backfills = engine.catalog.backfills
+        is_running, is_over = threading.Event(), threading.Event()
+
+        def run() -> None:
+            with backfills.exclusive():
+                is_running.set()
+                is_over.wait()
+
+        reading = others.submit(run)
+        is_running.wait()
+        try:
+            with pytest.raises(TooLong):
+                backfills.complete(1, time.monotonic() + 0.01)
+        finally:
+            is_over.set()
+        reading.result()
+        backfills.complete(1, time.monotonic() + 0.01)

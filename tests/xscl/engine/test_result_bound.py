@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -28,6 +28,7 @@ import xscl
 from tests.examples import examples, usually
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
+from xscl.planning import truncations
 from xscl.planning.truncations import Truncation
 
 Answer = tuple[int, int, int, tuple[int, ...]]
@@ -464,3 +465,33 @@ def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> 
     for _ in range(10):
         size.learn(size.size, 0)
     assert size.size == MOST
+
+
+# -- What is kept of it --------------------------------------------------------------------
+
+
+KEPT = 3
+
+
+def test_the_latest_documents_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truncations, "KEPT", KEPT)
+    path, seen = tmp_path / "state.sqlite", []
+    with xscl.Engine(path, result_bound=1) as engine:
+        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y")
+        for number in range(20):
+            engine.push([xscl.Document("S", f"d{number}", number, b"<a>hi</a>")])
+            stopped = engine.stopped("q")
+            assert (stopped is None) is (number < 2)
+            if stopped is not None:
+                assert stopped.latest == f"d{number}"
+                seen.append(stopped.documents)
+        assert max(seen) == 2 * KEPT
+        assert min(seen[KEPT:]) >= KEPT
+        with closing(engine.connect()) as store:
+            assert store.fetch("SELECT count(*) FROM state.cut") == [(seen[-1],)]
+    with xscl.Engine(path, result_bound=1) as engine:
+        again = engine.stopped("q")
+        assert again is not None
+        assert (again.documents, again.latest) == (seen[-1], "d19")

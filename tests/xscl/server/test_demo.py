@@ -14,6 +14,7 @@ import pytest
 
 from feeds.formats.parse import parse_feed
 from tests.foreign import write_foreign_packages
+from tests.xscl.commandline import called
 from xscl.store.store_errors import DATABASE
 from xscl.web import samples
 
@@ -113,8 +114,8 @@ def test_spark_runs_without_an_installed_java_and_says_nothing(
 
 def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_bytes(b"")
-    done = run_demo("--data", str(tmp_path))
-    assert done.returncode == 1
+    done = called("demo", "--once", "--data", str(tmp_path))
+    assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"
     )

@@ -1,9 +1,7 @@
 """The service: started, told to stop by a signal, looked at from outside while it runs."""
 
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import threading
@@ -83,21 +81,6 @@ def waiting(place: DataDirectory) -> int | None:
     return written(place).get("waiting")
 
 
-@pytest.mark.parametrize("number", usually([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
-def test_a_signal_ends_it_in_order(
-    place: DataDirectory, service: "subprocess.Popen[str]", number: signal.Signals
-) -> None:
-    os.killpg(service.pid, number)
-    _, errors = service.communicate(timeout=PATIENCE)
-    assert service.returncode == 0, errors
-    assert errors.splitlines()[-1] == "xscl: stopped"
-    assert "(without Spark)" in errors
-    assert place.holder() is None
-    with Engine(place.database) as engine:
-        assert engine.consumed("spool") == 1
-        assert [m.documents for m in engine.matches()] == [("d0", "d1")]
-
-
 @pytest.mark.parametrize("master", ["nonsense", "local[two]", "spark://", "spark://head", "yarn-x"])
 @pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_master_that_is_none_is_refused(tmp_path: Path, command: str, master: str) -> None:
@@ -147,7 +130,8 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     assert (figures["documents"], figures["matches"]) == (2, 1)
     assert f"service        process {service.pid}" in called("status", *data).stdout
     service.kill()
-    service.wait()
+    _, errors = service.communicate(timeout=PATIENCE)
+    assert "(without Spark)" in errors
     figures = json.loads(called("status", "--json", *data).stdout)
     assert (figures["service"], figures["matches"]) == (None, 1)
 

@@ -1,16 +1,13 @@
-"""Amounts are exact in the library, on the command line and over HTTP."""
+"""Amounts are exact in queries over documents and over events."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 import cep_core
-from tests.xscl.commandline import called
 from xscl import Document, Engine
 from xscl.subscriptions.match import EventMatch
 
@@ -41,20 +38,6 @@ def test_in_the_library() -> None:
         for name in QUERIES:
             (match,) = engine.matches(name)
             assert match.xml() == DUE, name
-
-
-def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("o.xml").write_text(ORDER)
-    Path("i.xml").write_text(INVOICE)
-    for name, query in QUERIES.items():
-        if name != "next":  # which waits for the clock
-            assert called("subscribe", name, query).exit_code == 0
-    assert called("push", "o.xml", "--stream", "o", "--at", "2026-03-01").exit_code == 0
-    done = called("push", "i.xml", "--stream", "i", "--at", "2026-03-02", "--json")
-    assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)["matches"]
-    assert [one["xml"] for one in found] == [DUE.decode()] * (len(QUERIES) - 1)
 
 
 def test_a_run_of_a_thousand_amounts() -> None:

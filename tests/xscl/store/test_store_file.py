@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +26,7 @@ from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import store_file
-from xscl.store.database import sqlite_error, translated
+from xscl.store.database import translated
 from xscl.store.store import Store
 from xscl.store.store_errors import (
     DATABASE,
@@ -172,16 +171,6 @@ def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
 # -- What is something else ----------------------------------------------------------------
 
 
-def test_a_store_of_version_0_2_is_refused_with_the_commands(tmp_path: Path) -> None:
-    path = tmp_path / "data" / "state.duckdb"
-    path.parent.mkdir()
-    with duckdb.connect(path) as old:
-        old.execute("CREATE TABLE a(b INTEGER)")
-    error = refused(path, OldFormat, "was written by version 0.2, whose format this version does")
-    assert re.search(rf"xscl export \S+ --data {path.parent};", str(error.hint))
-    assert re.search(rf"xscl import \S+ --data {path.parent}-new;", str(error.hint))
-
-
 def test_a_store_in_use_is_refused(path: Path) -> None:
     with closing(Store(path)), pytest.raises(StoreInUse, match=str(os.getpid())):
         Store(path)
@@ -314,6 +303,8 @@ def test_errors_of_sqlite_are_errors_of_the_store(error: Exception, kind: type[S
     found = raises(error)
     assert type(found) is kind
     assert "/data/state.db" in found.message
+    # after a report of damage a backup would be put back
+    assert ("nothing is lost" in str(found.hint)) == (kind is StoreNeedsMemory)
     assert found.hint
 
 
@@ -629,10 +620,3 @@ def test_c19_a_large_log_is_read_in_little_memory(tmp_path: Path) -> None:
     documents = LOG // 8 + 1
     assert matches == documents * (documents - 1) // 2
     assert memory < usual + LOG / 2
-
-
-def test_c19_too_little_memory_is_no_damage() -> None:
-    """After a report of damage a backup would be put back."""
-    few = sqlite_error(Path(DATABASE), apsw.NoMemError("out of memory"))
-    assert isinstance(few, StoreNeedsMemory)
-    assert "nothing is lost" in str(few.hint)

@@ -68,13 +68,6 @@ def test_a_feed_is_refreshed_now(shop: Shop, feed: str) -> None:
     eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}"))["failures"] > before)
 
 
-def test_all_feeds_are_refreshed_and_it_is_said_what_came(shop: Shop, feed: str) -> None:
-    asked = shop.client.post("/feeds/poll-all")
-    page = parsed(shop.client.get(asked.headers["location"]).text)
-    said = page.xpath("string(//p[@role='status'])")
-    assert said == "1 of 1 feed has been polled: 0 new items, 1 failed."
-
-
 def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
     shop: Shop, feed: str
 ) -> None:

@@ -24,6 +24,7 @@ from xscl.language.topics import PAGES as HELP
 from xscl.service.dependencies import COOKIE
 from xscl.web.facets import counting, narrowed
 from xscl.web.gallery import cases
+from xscl.web.pages import on_site
 from xscl.web.rendering import POLICY, VIEWS
 from xscl.web.views import editing
 
@@ -592,3 +593,16 @@ def test_a_statement_is_narrowed_and_counted(statement: str) -> None:
         assert connection.execute(counting(statement, "k")).fetchall() == [("1", 1)]
         again = narrowed(narrowed(statement, "k", "1"), "k", None)
         assert connection.execute(again).fetchall() == []
+
+
+ELSEWHERE = (
+    *("//evil.example", "/\\evil.example", "/\t/evil.example", "/\n/evil.example"),
+    *("\\\\evil.example", "https://evil.example", "javascript:alert(1)", "evil.example"),
+    *("", "/ /evil.example", "/\x7f/evil.example"),
+)
+HERE = ("/", "/subscriptions/a?b=c#d", "/feeds//x", "/caf%C3%A9")
+
+
+@pytest.mark.parametrize("path", [*ELSEWHERE, *HERE])
+def test_w12_a_path_that_leads_elsewhere_is_the_front_page(path: str) -> None:
+    assert on_site(path) == (path if path in HERE else "/")
