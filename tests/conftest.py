@@ -73,12 +73,13 @@ BEGIN_WITH = (
     *("/soak/test_faults.py::", "/server/test_termination.py::", "/server/test_demo.py::"),
     *("/server/test_printing.py::", "/server/test_serve.py::"),
     *("/polling/test_many_feeds.py::", "/test_backup.py::"),
+    *("/xscl/spark/", "/xscl/web/", "/xscl/service/"),
 )
-"""Tests that mostly wait: last in a run, they would leave the cores idle."""
+"""Tests that mostly wait, or are many for one process: last, they would leave the cores idle."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that mostly wait, in the order of collection."""
+    """Begin with those tests, in the order of collection."""
     items.sort(key=lambda item: not any(part in item.nodeid for part in BEGIN_WITH))
 
 
@@ -122,7 +123,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process one test at a time, but tests that share an expensive fixture to one."""
+    """Give each process one test at a time, but tests that share something expensive to one.
+
+    Variants of a test are given together, but for those that wait: half of the messages are left.
+    """
     # xdist need not be installed, and has no types
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -133,8 +137,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             shared = (
                 what for what, parts in TOGETHER.items() if any(part in nodeid for part in parts)
             )
-            return next(shared, nodeid)
+            is_long = any(part in nodeid for part in BEGIN_WITH)
+            return next(shared, nodeid if is_long else nodeid.partition("[")[0])
 
+        def mark_test_complete(self, node: Any, *given: Any) -> None:
+            """Forget what is done: each report counts what a process still has to do."""
+            super().mark_test_complete(node, *given)
+            work = self.assigned_work[node]
+            for scope in [name for name, tests in work.items() if all(tests.values())]:
+                del work[scope]
+
+    config.option.loadscopereorder = False  # it would begin with what has the most variants
     return Scheduling(config, log)
 
 
