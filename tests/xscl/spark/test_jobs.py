@@ -120,6 +120,7 @@ def test_files_to_files_exactly_once(spark_session: SparkSession) -> None:
     assert "_rejected" not in read.columns
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_sigterm_ends_a_job_after_the_micro_batch_in_progress(spark_session: SparkSession) -> None:
     given = fill(3)

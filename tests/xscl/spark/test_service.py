@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
+import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.project import ROOT
 from tests.soak.measurements import descendants
+from tests.xscl.commandline import answered
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
 
 @pytest.mark.spark
-def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(tmp_path: Path) -> None:
+def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(
+    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the session of this process, which outlives it."""
+    monkeypatch.setattr("xscl.spark.executors.end_session", lambda session: None)
     home = DataDirectory(tmp_path / "data")
     home.create()
     with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
@@ -34,35 +40,23 @@ def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(tmp_path:
             spool.append([Document("S", f"d{n}", n, b"<a>%d</a>" % (n % 4)) for n in numbers], 0)
             if not first:
                 Consumer(spool, engine.ingest).run_once()
-    command = ("-m", "xscl", "serve", "--once", "--json", "--master", "local[2]", "--data")
-    heard = set[str]()
-    with subprocess.Popen(
-        [sys.executable, *command, home.path],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        while process.poll() is None:
-            heard |= listening(process.pid)
-            time.sleep(0.5)
-        printed, said = process.communicate()
-    assert process.returncode == 0, said
-    found = map(json.loads, printed.splitlines())
+    command = ("serve", "--once", "--json", "--master", "local[2]", "--data", str(home.path))
+    found = map(json.loads, answered(*command).splitlines())
     assert sorted((match["subscription"], *match["documents"]) for match in found) == [
         ("again", "d0", "d4"),
         ("again", "d1", "d5"),
         ("next", "d0", "d4"),  # d5 may have another one at its time
     ]
-    assert heard == {"127.0.0.1"}
+    assert listening(os.getpid()) == {"127.0.0.1"}
 
 
 def listening(pid: int) -> set[str]:
     """Return the addresses on which a process and its descendants listen."""
     found, sockets = set[str](), set[str]()
-    with suppress(OSError):  # one ends meanwhile
-        for one in (pid, *descendants(pid)):
-            sockets |= {str(entry.readlink()) for entry in Path(f"/proc/{one}/fd").iterdir()}
+    for one in (pid, *descendants(pid)):
+        for entry in Path(f"/proc/{one}/fd").glob("*"):
+            with suppress(OSError):  # it is closed meanwhile
+                sockets.add(str(entry.readlink()))
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
             fields = line.split()

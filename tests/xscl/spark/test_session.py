@@ -91,6 +91,7 @@ def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
     assert _Stopped.running == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_settings_take_precedence_and_a_temporary_directory_is_removed() -> None:
     done = subprocess.run(

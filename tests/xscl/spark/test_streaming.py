@@ -104,6 +104,7 @@ def test_matches_are_those_of_one_engine_while_the_catalog_changes(run: StreamRu
     assert run.found() == expected
 
 
+@pytest.mark.slow
 def test_documents_may_come_as_late_as_the_lateness(run: StreamRun) -> None:
     """Each file is in order; a file may be two hours behind an earlier one."""
     batches = [in_order_of_time(one) for one in cut(documents_of(90, late=2 * HOUR), 30)]
@@ -134,6 +135,7 @@ def test_rows_that_are_no_documents_are_told(run: StreamRun) -> None:
     assert found_in(matches) == in_engine(PAIR, [pairs(2)])
 
 
+@pytest.mark.slow
 def test_a_sink_may_fail_and_may_act_several_times(run: StreamRun) -> None:
     """The micro-batch is repeated; a second action does not run the operator again."""
     failures = ["the disk is full"]
@@ -179,6 +181,7 @@ def test_a_worker_drops_join_states_that_nobody_asked_for(monkeypatch: pytest.Mo
     assert list(live) == [("going on", 1)]
 
 
+@pytest.mark.slow
 def test_numbers_that_step_back_end_the_stream(run: StreamRun) -> None:
     run.catalog.subscribe_many(PAIR)
     run.start()
@@ -216,6 +219,7 @@ def test_a_checkpoint_is_bound_to_its_settings(run: StreamRun, tmp_path: Path) -
         run.start()
 
 
+@pytest.mark.slow
 def test_a_catalog_that_is_gone_ends_the_stream(run: StreamRun, tmp_path: Path) -> None:
     run.catalog.subscribe_many(PAIR)
     run.start()
