@@ -5,10 +5,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 VERSION = import sys; print(sys.version_info[:2])
 
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fmt bench golden reliability soak build reference docs dist
+.PHONY: help setup demo test test-slow fmt bench golden soak build reference docs dist
 
 help:
-	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | reference | docs | build | dist | setup   (ONCE=1 make demo ends by itself)"
+	@echo "make demo | test | test-slow | fmt | golden | soak HOURS=... | bench NAME=... ARGS=... | reference | docs | build | dist | setup   (ONCE=1 make demo ends by itself)"
 
 setup: .venv/.installed
 
@@ -64,9 +64,6 @@ bench: setup
 
 golden: setup
 	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden
-
-reliability: setup
-	@echo "reliability: promises without a test in the usual run" && $(BIN)/python -m tests.reliability
 
 soak: setup
 	@echo "soak: the service under load for $(or $(HOURS),1) h; the report goes to $(or $(REPORT),build/soak)" && $(BIN)/python -m tests.soak --hours $(or $(HOURS),1) --report $(or $(REPORT),build/soak) $(ARGS)

@@ -6,7 +6,6 @@ import math
 import operator
 from decimal import Decimal
 from fractions import Fraction
-from math import isinf
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,35 +14,6 @@ from hypothesis import example, given
 
 from cep_core.decimals import CONTEXT, BoundedDecimal
 from cep_core.operators.cayuga.accumulators import Total, result
-
-
-def anew(function: str, rows: list[tuple[Any, Any]]) -> Any:
-    """The aggregate of (argument, by) from its definition; sums are exact and rounded once."""
-    proper = [value for value, _ in rows if value is not None and value == value]
-    if function == "COUNT":
-        return len(proper)
-    if function in ("SUM", "AVG"):
-        if not proper:
-            return None
-        infinite = {value for value in proper if isinf(value)}
-        if infinite:
-            return sum(infinite)
-        exact = sum((Fraction(value) for value in proper), Fraction(0))
-        try:
-            if function == "AVG":
-                return float(exact / len(proper))
-            return int(exact) if all(type(value) is int for value in proper) else float(exact)
-        except OverflowError:
-            return float("inf") if exact > 0 else float("-inf")
-    if function in ("MIN", "MAX"):
-        return {"MIN": min, "MAX": max}[function](proper, default=None)
-    by = [b for _, b in rows if b is not None and b == b]
-    if not by:
-        return None
-    best = min(by) if function == "ARGMIN" else max(by)
-    arguments = [a for a, b in rows if b == best and a is not None and a == a]
-    return min(arguments, default=None)
-
 
 HUGE = 10**400
 DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(

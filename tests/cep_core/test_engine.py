@@ -248,6 +248,24 @@ def test_a_stream_that_others_read_stays() -> None:
         core.register("again", "SELECT * FROM Dear")
 
 
+def test_an_interrupt_leaves_the_rest_of_a_batch_untaken() -> None:
+    """Only accepted events are counted."""
+
+    def odd(value: int) -> bool:
+        if value == 3:
+            raise KeyboardInterrupt
+        return value % 2 == 1
+
+    core = cep_core.Engine(1, functions={"odd": cep_core.Function(odd, (int,), bool)})
+    core.stream("S", {"v": int})
+    core.register("q", "SELECT odd(v) AS o FROM S")
+    with pytest.raises(KeyboardInterrupt):
+        core.push([Event("S", (number,), number) for number in range(6)])
+    assert core.counts["events"] == core.clock.arrivals == 4
+    assert core.clock.now == 2
+    assert len(core.push([])) == 3
+
+
 # -- snapshots, functions ------------------------------------------------------------------
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgpack
 import pytest
 
-from cep_core import ALL_RULES, Engine, Event
+from cep_core import ALL_RULES, Engine, Event, Rule
 from cep_core.state.snapshot import Codec
 from cep_core.state.state_log import StateLog, StateWriter
 
@@ -48,10 +48,18 @@ def by_kind(entries: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
     return {key: sorted(rows) for key, rows in found.items()}
 
 
-def register(core: Engine, entries: StateLog, name: str) -> None:
-    text, language = QUERIES[name]
-    core.register(name, text, language)
-    entries.hold(name, core.query(name).held)
+def started(
+    queries: Mapping[str, tuple[str, str]], lateness: int = 0, rules: tuple[Rule, ...] = ALL_RULES
+) -> tuple[Engine, StateLog]:
+    """Return an engine with some queries, and its log."""
+    core = Engine(1, rules=rules)
+    entries = core.keep_log()
+    for stream in "ABCD":
+        core.stream(stream, {"k": str, "v": int}, lateness=lateness)
+    for name, (text, language) in queries.items():
+        core.register(name, text, language)
+        entries.hold(name, core.query(name).held)
+    return core, entries
 
 
 def test_what_stays_is_not_written_again() -> None:
@@ -60,18 +68,13 @@ def test_what_stays_is_not_written_again() -> None:
     written: dict[int, bytes] = {}
     told = []
     for again in (False, True):
-        core = Engine(1)
-        entries = core.keep_log()
-        for stream in "ABCD":
-            core.stream(stream, {"k": str})
-        for name in QUERIES:
-            register(core, entries, name)
+        core, entries = started(QUERIES)
         if again:
             entries.restore(sorted(written.items()))
         else:
-            core.push([Event("ABC"[time % 3], ("xyz"[time % 2],), time) for time in range(12)])
+            core.push([Event("ABC"[time % 3], ("xyz"[time % 2], 0), time) for time in range(12)])
         for time in (14, 15) if again else (12, 13):
-            core.push([Event("D", ("x",), time)])  # nobody reads it
+            core.push([Event("D", ("x", 0), time)])  # nobody reads it
             new, gone = entries.pop()
             told.append([list(codec.unpacked(entry)) for _, entry in new])
             written = {n: one for n, one in (written | dict(new)).items() if n not in gone}
@@ -86,23 +89,13 @@ def test_what_several_operators_kept_that_are_one_now_is_there_once(
     name: str, logged: bool
 ) -> None:
     """A later release shares more: of operators, or of the rows that these keep."""
-    events = [Event("AB"[time // 2 % 2], ("xyz"[time % 3],), time // 2 * 2) for time in range(30)]
-
-    def made(shares: bool) -> tuple[Engine, StateLog]:
-        core = Engine(1, rules=ALL_RULES if shares else ())
-        entries = core.keep_log()
-        for stream in "ABC":
-            core.stream(stream, {"k": str}, lateness=4)
-        for again in ("", " again"):
-            core.register(name + again, *QUERIES[name])
-            entries.hold(name + again, core.query(name + again).held)
-        return core, entries
-
-    before, written = made(False)
+    events = [Event("AB"[time // 2 % 2], ("xyz"[time % 3], 0), time // 2 * 2) for time in range(30)]
+    twice = {name: QUERIES[name], "again": QUERIES[name]}
+    before, written = started(twice, 4, ())
     before.push(events[:20])
-    steady, _ = made(True)
+    steady, _ = started(twice, 4)
     steady.push(events[:20])
-    after, entries = made(True)
+    after, entries = started(twice, 4)
     if logged:
         entries.restore(written.pop()[0])
         after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
@@ -133,19 +126,11 @@ def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
     """A row that waits for an operator that has left and one that stays is written again."""
     text, language, *constants = PAIRS[pair]
     codec = Codec(())
-    queries = dict(zip(("one", "other"), map(text.format, constants), strict=True))
-
-    def made(names: Iterable[str]) -> tuple[Engine, StateLog]:
-        core = Engine(1)
-        entries = core.keep_log()
-        for stream in "AB":
-            core.stream(stream, {"k": str, "v": int}, lateness=late)
-        for name in names:
-            core.register(name, queries[name], language)
-            entries.hold(name, core.query(name).held)
-        return core, entries
-
-    core, entries = made(queries)
+    queries = {
+        name: (text.format(constant), language)
+        for name, constant in zip(("one", "other"), constants, strict=True)
+    }
+    core, entries = started(queries, late)
     rows = [("A", 1, 10), ("B", 2, 20), ("A", 2, 30), ("A", 3, 31)]
     core.push([Event(stream, ("x", value), time) for stream, value, time in rows])
     written = dict(entries.pop()[0])
@@ -153,7 +138,8 @@ def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
     entries.release(gone)
     new, left = entries.pop()
     written = {number: one for number, one in (written | dict(new)).items() if number not in left}
-    again, restored = made(queries.keys() - {gone})
+    del queries[gone]
+    again, restored = started(queries, late)
     restored.restore(sorted(written.items()))
     assert whole(core) == decoded(codec, written)
     assert by_position(again) == by_position(core)

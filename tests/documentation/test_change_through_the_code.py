@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+from pkgutil import resolve_name
 
 import pytest
 
@@ -16,20 +16,6 @@ DOTTED = sorted({one for one in CODE if re.fullmatch(rf"(?:{'|'.join(PACKAGES)})
 PATHS = sorted({one for one in CODE if re.fullmatch(r"(?:\w+/)+\w+(?:\.\w+)?|\w+/\w+", one)})
 
 
-def loaded(name: str) -> object:
-    """Return the module, class or function of a dotted name."""
-    parts = name.split(".")
-    for end in range(len(parts), 0, -1):
-        try:
-            found: object = importlib.import_module(".".join(parts[:end]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[end:]:
-            found = getattr(found, part)
-        return found
-    raise ModuleNotFoundError(name)
-
-
 def test_the_page_names_code() -> None:
     assert len(DOTTED) > 40
     assert len(PATHS) > 8
@@ -38,7 +24,7 @@ def test_the_page_names_code() -> None:
 
 @pytest.mark.parametrize("name", DOTTED)
 def test_a_name_of_code_exists(name: str) -> None:
-    assert loaded(name) is not None
+    assert resolve_name(name) is not None
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -53,11 +39,11 @@ def test_the_other_pages_name_code_that_exists() -> None:
     named = {name for page in pages for name in code.findall(page.read_text("utf-8"))}
     assert len(named) > 60
     for name in sorted(one for one in named if not one.endswith((".py", ".toml"))):
-        assert loaded(name) is not None
+        assert resolve_name(name) is not None
 
 
 def test_wrong_names_are_seen() -> None:
     with pytest.raises(AttributeError):
-        loaded("xscl.engine.ingest.Ingest.pushes")
+        resolve_name("xscl.engine.ingest.Ingest.pushes")
     with pytest.raises(AttributeError):
-        loaded("xscl.engine.ingests.Ingest")
+        resolve_name("xscl.engine.ingests.Ingest")

@@ -52,17 +52,6 @@ def test_a_part_replaces_what_stands_between_its_marks() -> None:
         assert f"`{code}`" in page
 
 
-def test_each_command_and_setting_is_listed() -> None:
-    listed = PARTS["commands"]()
-    names = [name for name, _ in leaves()]
-    assert len(names) > 40
-    assert re.findall(r"^## xscl (.*)$", listed, re.MULTILINE) == names
-    settings = re.findall(r"^\| `([\w-]+)` \| [^|]+ \| (.*) \|$", PARTS["settings"](), re.MULTILINE)
-    assert settings
-    assert all(meaning for _, meaning in settings)
-    assert "| `XSCL_DATA` | `--data` |" in PARTS["environment"]()
-
-
 def test_each_address_is_listed() -> None:
     listed = PARTS["http"]()
     for path, methods in openapi()["paths"].items():

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_core import Engine
-from tests.examples import examples
+from tests.examples import demand, examples
 from tests.fuzz.events import SCHEMAS, odd_event, usual_event
 
 QUERIES = (
@@ -27,36 +30,62 @@ QUERIES = (
 )  # fmt: skip
 
 
-def engine() -> Engine:
-    core = Engine(1)
-    for name, attributes in SCHEMAS.items():
-        core.stream(name, attributes, lateness=3, channel="c" if name in "SU" else None)
-    for number, (language, text) in enumerate(QUERIES):
-        core.register(f"q{number}", text, language)
-    return core
+class Side:
+    """An engine with the queries, and what it has found."""
+
+    def __init__(self) -> None:
+        self.core = Engine(1)
+        for name, attributes in SCHEMAS.items():
+            channel = "c" if name in "SU" else None
+            self.core.stream(name, attributes, lateness=3, channel=channel)
+        for number, (language, text) in enumerate(QUERIES):
+            self.core.register(f"q{number}", text, language)
+        self.found: list[Any] = []
+
+    def push(self, events: Iterable[Any]) -> None:
+        self.found += self.core.push(events)
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what it has reported, its counts and its state."""
+        core = self.core
+        rejected = [(id(one.event), one.reason) for one in core.rejected]
+        return rejected, repr(core.late), core.stats(), repr(core.rates), core.snapshot()
 
 
-@examples(25)
-@given(st.integers(0, 2**32))
-def test_what_is_rejected_disturbs_nothing(seed: int) -> None:
-    random = Random(seed)
-    both, alone = engine(), engine()
-    now = 0
-    found: list[Any] = []
-    wanted: list[Any] = []
-    for _ in range(random.choice((1, 4, 8))):
-        now += random.choice((0, 1, 3, 20))
-        batch = [
-            (odd_event if random.random() < 0.3 else usual_event)(random, now)
-            for _ in range(random.choice((1, 3, 25)))
-        ]
-        both.rejected.clear()
-        found += both.push(iter(batch))
-        assert all(isinstance(one.reason, str) and one.reason for one in both.rejected)
-        refused = {id(one.event) for one in both.rejected}
-        wanted += alone.push([one for one in batch if id(one) not in refused])
-    found += both.close()
-    wanted += alone.close()
-    assert repr(found) == repr(wanted)
-    assert both.counts["events"] == alone.counts["events"]
-    assert alone.counts["rejected"] == 0
+@pytest.mark.hypothesis
+def test_what_is_rejected_and_how_a_batch_is_cut_disturbs_nothing() -> None:
+    """As if events came one by one, and those that are rejected not at all."""
+    seen: Counter[str] = Counter()
+
+    @examples(25)
+    @given(st.integers(0, 2**32))
+    def same(seed: int) -> None:
+        random = Random(seed)
+        together, each, alone = Side(), Side(), Side()
+        now = 0
+        for _ in range(random.choice((1, 4, 8))):
+            now += random.choice((0, 1, 3, 20))
+            batch = [
+                (odd_event if random.random() < 0.3 else usual_event)(random, now)
+                for _ in range(random.choice((1, 3, 25)))
+            ]
+            reported = len(together.core.rejected)
+            together.push(iter(batch))
+            for event in batch:
+                each.push([event])
+            rejected = [*together.core.rejected][reported:]
+            assert all(isinstance(one.reason, str) and one.reason for one in rejected)
+            refused = {id(one.event) for one in rejected}
+            alone.push([one for one in batch if id(one) not in refused])
+        assert together.state() == each.state()
+        seen.update(late=bool(together.core.late), rejected=bool(together.core.rejected))
+        for side in (together, each, alone):
+            side.found += side.core.close()
+        assert repr(together.found) == repr(alone.found)
+        assert Counter(map(repr, together.found)) == Counter(map(repr, each.found))
+        assert together.core.counts["events"] == alone.core.counts["events"]
+        assert alone.core.counts["rejected"] == 0
+        seen.update(cases=1, found=any(together.found))
+
+    same()
+    demand(lambda: 3 * min(seen["late"], seen["rejected"], seen["found"]) >= seen["cases"], same)

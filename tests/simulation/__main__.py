@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.simulation.runs import Runner
+from tests.simulation.runs import runner
 from tests.simulation.schedule import Schedule
 
 
@@ -33,8 +33,8 @@ def main() -> int:
         lines = given.replay.read_text().splitlines()
         schedules = [Schedule.parse(line) for line in lines if not line.startswith("#")]
     began, failed, done = time.monotonic(), 0, 0
-    with Runner(events=given.events) as runner, ThreadPoolExecutor(given.jobs) as pool:
-        pending = pool.map(runner.run, schedules)
+    with runner(events=given.events) as run, ThreadPoolExecutor(given.jobs) as pool:
+        pending = pool.map(run, schedules)
         for outcome in pending:
             print(outcome.output, end="", flush=True)
             done += 1

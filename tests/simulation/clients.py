@@ -8,17 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 from tests.simulation.host import Host
-from tests.simulation.model import (
-    POSTERS,
-    SHARED,
-    Model,
-    Pushed,
-    Stream,
-)
+from tests.simulation.model import POSTERS, SHARED, Model, Pushed, Stream
 from tests.simulation.service import Refused
 from tests.soak.oracle import QUERY
 
@@ -40,14 +35,20 @@ UNDONE = ("busy", "too_many_requests")
 """Codes of problems that say that nothing was done; after a failed write it may have been."""
 
 
-class Clients:
+@dataclass(eq=False)
+class Part:
+    """A part of a world: what it does to the host, by random numbers of its own."""
+
+    _host: Host
+    _model: Model
+    _draw: random.Random
+
+
+@dataclass(eq=False)
+class Clients(Part):
     """Clients of one service; each act is one request, or some at the same time."""
 
-    def __init__(self, host: Host, model: Model, draw: random.Random) -> None:
-        self._host = host
-        self._model = model
-        self._draw = draw
-        self._registering: set[str] = set()
+    _registering: set[str] = field(default_factory=set)
 
     def acts(self) -> Sequence[Act]:
         """Return the clients."""
@@ -76,7 +77,7 @@ class Clients:
         key = f"{made // 8}-{self._draw.randrange(4)}"
         name = f"{stream.name}-{made}"
         patience = self._draw.uniform(0, 0.01) if self._draw.random() < HANGS_UP else None
-        self.push(stream, Pushed(name, key, time.monotonic()), patience)
+        self.push(stream, Pushed(name=name, key=key, sent=time.monotonic()), patience)
 
     def push(self, stream: Stream, document: Pushed, patience: float | None = None) -> None:
         """Send a document, and record what is known of it: without an answer the store decides."""
@@ -105,7 +106,8 @@ class Clients:
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
             name = f"{SHARED}-{burst}-{number}"
-            self.push(stream, Pushed(name, f"{burst}-{number % 2}", time.monotonic()))
+            key = f"{burst}-{number % 2}"
+            self.push(stream, Pushed(name=name, key=key, sent=time.monotonic()))
 
         def register() -> None:
             time.sleep(self._draw.uniform(0, max(spread, 0.02)))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import errno
-import random
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from feeds.spool import Spool
 from tests.simulation import disk
 from tests.simulation.bounds import exceeded
-from tests.simulation.clients import Act
+from tests.simulation.clients import Act, Part
 from tests.simulation.files import CHECKPOINTED, COMMITTED, Pace
-from tests.simulation.host import Host, LostSegment
-from tests.simulation.model import Model
+from tests.simulation.host import LostSegment
 from tests.simulation.scheduler import NS
 from tests.simulation.service import Listening
 from xscl.engine.facade import Engine
@@ -27,20 +26,12 @@ TEARS = 12
 """Crashes within a commit, and within a checkpoint, after one at any moment."""
 
 
-class Faults:
+@dataclass(eq=False)
+class Faults(Part):
     """Makes faults of the machine; requests may be slow while one lasts."""
 
-    def __init__(self, host: Host, model: Model, pace: Pace, draw: random.Random) -> None:
-        self._host = host
-        self._model = model
-        self._pace = pace
-        self._draw = draw
-        self._kinds: tuple[Callable[[], None], ...] = (
-            *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
-            *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
-            *(self._lose_segment, self._lose_segment, self._lose_power),
-        )
-        self._left: list[Callable[[], None]] = []
+    _pace: Pace
+    _left: list[Callable[[], None]] = field(default_factory=list)
 
     def acts(self) -> Sequence[Act]:
         """Return the faults as a client."""
@@ -48,7 +39,11 @@ class Faults:
 
     def _strike(self) -> None:
         """Make a drawn fault, each kind once, end it, and wait until the service answers."""
-        self._left = self._left or list(self._kinds)
+        self._left = self._left or [
+            *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
+            *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
+            *(self._lose_segment, self._lose_segment, self._lose_power),
+        ]
         fault = self._left.pop(self._draw.randrange(len(self._left)))
         self._model.counts["faults"] += 1
         self._host.journal.note(fault.__name__.strip("_"))

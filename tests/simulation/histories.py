@@ -6,14 +6,12 @@ while it is read, such a subscription has in the end what it would have had from
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import xscl
-from tests.simulation.clients import Act
-from tests.simulation.host import Host
+from tests.simulation.clients import Act, Part
 from tests.simulation.model import POSTERS, Begun, Model
 from tests.soak.oracle import KINDS, composites
 
@@ -21,13 +19,8 @@ RATE = 3.0
 """Subscriptions an hour."""
 
 
-class Histories:
+class Histories(Part):
     """Subscribes to what is there, and to what follows."""
-
-    def __init__(self, host: Host, model: Model, draw: random.Random) -> None:
-        self._host = host
-        self._model = model
-        self._draw = draw
 
     def acts(self) -> Sequence[Act]:
         """Return the client."""
@@ -37,7 +30,7 @@ class Histories:
         known = self._model.begun
         stream = self._model.streams[self._draw.randrange(POSTERS)]
         kind = self._draw.choice(list(KINDS))
-        one = Begun(f"h{len(known)}", kind, stream, time.monotonic())
+        one = Begun(name=f"h{len(known)}", kind=kind, stream=stream, sent=time.monotonic())
         known.append(one)
         self._model.counts["registrations"] += 1
         query = {"query": KINDS[kind].format(stream=stream.name)}

@@ -16,12 +16,11 @@ SHARED = "S"
 """A stream to which requests come at the same time."""
 
 
-@dataclass
-class Pushed:
-    """A document: when it was sent, and when that was acknowledged, in virtual seconds."""
+@dataclass(kw_only=True)
+class Sent:
+    """A request for what has a name: when it was sent, and acknowledged, in virtual seconds."""
 
     name: str
-    key: str
     sent: float
     acknowledged: float = math.inf
 
@@ -29,6 +28,13 @@ class Pushed:
     def is_acknowledged(self) -> bool:
         """Return True if the service has acknowledged it."""
         return self.acknowledged < math.inf
+
+
+@dataclass(kw_only=True)
+class Pushed(Sent):
+    """A document."""
+
+    key: str
 
 
 @dataclass
@@ -60,23 +66,15 @@ class Stream:
         return wrong
 
 
-@dataclass
-class Begun:
-    """A subscription that begins with what is kept: when it was sent, and answered.
+@dataclass(kw_only=True)
+class Begun(Sent):
+    """A subscription that begins with what is kept.
 
     `kind` is that of its query, over the documents of a stream.
     """
 
-    name: str
     kind: str
     stream: Stream
-    sent: float
-    acknowledged: float = math.inf
-
-    @property
-    def is_acknowledged(self) -> bool:
-        """Return True if the service has acknowledged it."""
-        return self.acknowledged < math.inf
 
 
 def _streams() -> list[Stream]:

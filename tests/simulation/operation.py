@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 
-from tests.simulation.clients import Act
-from tests.simulation.host import Host
-from tests.simulation.model import Model
+from tests.simulation.clients import Act, Part
 from tests.simulation.sites import FEED, HOOK
 from tests.soak.oracle import QUERY
 
@@ -16,13 +13,8 @@ ITEMS, ENABLES = 6, 6
 """Items of the feed, and endpoints that are enabled, an hour."""
 
 
-class Operation:
+class Operation(Part):
     """The operator of the service."""
-
-    def __init__(self, host: Host, model: Model, draw: random.Random) -> None:
-        self._host = host
-        self._model = model
-        self._draw = draw
 
     def acts(self) -> Sequence[Act]:
         """Return the operator's clients."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tests.simulation.clients import Act
-from tests.simulation.journal import Journal
-from tests.simulation.model import Model
+from tests.simulation.clients import Act, Part
 from tests.simulation.network import Network
 from tests.simulation.sites import ILL, FeedServer, Receiver
 
@@ -16,36 +14,25 @@ OUTAGES = 2.5
 """An hour."""
 
 
-class Outages:
+@dataclass(eq=False)
+class Outages(Part):
     """Makes one site or the whole network fail for a while."""
 
-    def __init__(
-        self,
-        network: Network,
-        feed: FeedServer,
-        receiver: Receiver,
-        model: Model,
-        journal: Journal,
-        draw: random.Random,
-    ) -> None:
-        self._network = network
-        self._feed = feed
-        self._receiver = receiver
-        self._model = model
-        self._journal = journal
-        self._draw = draw
-        self._kinds: tuple[Callable[[], None], ...] = (
-            *(self._break_feed, self._break_receiver, self._slow_receiver, self._break_network),
-        )
+    _network: Network
+    _feed: FeedServer
+    _receiver: Receiver
 
     def acts(self) -> Sequence[Act]:
         """Return the outages as a client."""
         return [("outages", OUTAGES, self._strike)]
 
     def _strike(self) -> None:
-        fault = self._draw.choice(self._kinds)
+        kinds: tuple[Callable[[], None], ...] = (
+            *(self._break_feed, self._break_receiver, self._slow_receiver, self._break_network),
+        )
+        fault = self._draw.choice(kinds)
         self._model.counts["faults"] += 1
-        self._journal.note(fault.__name__.strip("_"))
+        self._host.journal.note(fault.__name__.strip("_"))
         fault()
 
     def _last(self) -> None:

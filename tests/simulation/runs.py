@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from tempfile import TemporaryDirectory
 
 from tests.simulation import disk
 from tests.simulation.schedule import Schedule
@@ -29,48 +28,31 @@ class Outcome:
         return self.status != 0
 
 
-class Runner:
-    """Runs schedules, below a directory in memory; a context manager."""
+@contextmanager
+def runner(*, events: bool = False) -> Iterator[Callable[[Schedule], Outcome]]:
+    """Yield what runs a schedule to its end, below a directory in memory."""
+    shared = Path("/dev/shm")
+    with TemporaryDirectory(dir=shared if shared.is_dir() else None) as made:
+        library = disk.build(Path(made))
 
-    def __init__(self, *, events: bool = False) -> None:
-        shared = Path("/dev/shm")
-        self._made = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-        self._library = disk.build(self._made)
-        self._options = ["--events"] if events else []
+        def run(schedule: Schedule) -> Outcome:
+            with TemporaryDirectory(dir=made) as root:
+                environment = {
+                    **os.environ,
+                    "PYTHONHASHSEED": "0",
+                    "LD_PRELOAD": str(library),
+                    "DISK_UNDER": f"{root}/life",
+                    "DISK_LOG": f"{root}/log",
+                }
+                command = [sys.executable, "-m", "tests.simulation.child", root]
+                ended = subprocess.run(
+                    [*command, *["--events"] * events],
+                    env=environment,
+                    input=str(schedule),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            return Outcome(ended.returncode, ended.stdout)
 
-    def __enter__(self) -> Self:
-        """Return the runner."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        """Remove the directory."""
-        shutil.rmtree(self._made)
-
-    def run(self, schedule: Schedule) -> Outcome:
-        """Run a schedule to its end."""
-        root = Path(tempfile.mkdtemp(dir=self._made))
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": "0",
-            "LD_PRELOAD": str(self._library),
-            "DISK_UNDER": str(root / "life"),
-            "DISK_LOG": str(root / "log"),
-        }
-        command = [sys.executable, "-m", "tests.simulation.child", str(root), *self._options]
-        try:
-            ended = subprocess.run(
-                command,
-                env=environment,
-                input=str(schedule),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        finally:
-            shutil.rmtree(root)
-        return Outcome(ended.returncode, ended.stdout)
+        yield run

@@ -58,9 +58,8 @@ class World:
         self._histories = Histories(*parts, self._random("histories"))
         self._operation = Operation(*parts, self._random("operation"))
         pace = database.Connection.pace = files.install(scheduler)
-        self._faults = Faults(*parts, pace, self._random("faults"))
-        outage = self._random("outages")
-        self._outages = Outages(network, feed, receiver, self.model, self.journal, outage)
+        self._faults = Faults(*parts, self._random("faults"), pace)
+        self._outages = Outages(*parts, self._random("outages"), network, feed, receiver)
 
     def _random(self, name: str) -> random.Random:
         """Return random numbers of one part, which do not depend on what other parts draw."""
