@@ -63,6 +63,17 @@ def usual_event(random: Random, now: int) -> Event:
     return Event(stream, values, begin, end)
 
 
+def plain_event(random: Random, now: int) -> Event:
+    """Return a usual event whose values have the types of its stream: no null, no int for a float.
+
+    An engine takes such events in without asking what it waits for between them.
+    """
+    while True:
+        event = usual_event(random, now)
+        if [type(one) for one in event.values] == [*SCHEMAS[str(event.stream)].values()]:
+            return event
+
+
 def odd_event(random: Random, now: int) -> Any:
     """Return an event of which something is wrong, or something else instead of an event."""
     event: Any = usual_event(random, now)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core import Engine
+from cep_core import Engine, Event
 from tests.examples import demand, examples
-from tests.fuzz.events import SCHEMAS, odd_event, usual_event
+from tests.fuzz.events import SCHEMAS, odd_event, plain_event, usual_event
 
 QUERIES = (
     ("cel", "SELECT n + 1 AS m, v / n AS d, s FROM FILTER{n % 2 = 1 OR v > 1}(S)"),
@@ -33,11 +33,12 @@ QUERIES = (
 class Side:
     """An engine with the queries, and what it has found."""
 
-    def __init__(self) -> None:
+    def __init__(self, lateness: int) -> None:
         self.core = Engine(1)
         for name, attributes in SCHEMAS.items():
             channel = "c" if name in "SU" else None
-            self.core.stream(name, attributes, lateness=3, channel=channel)
+            self.core.stream(name, attributes, lateness=lateness, channel=channel)
+        self.core.stream("V", {})
         for number, (language, text) in enumerate(QUERIES):
             self.core.register(f"q{number}", text, language)
         self.found: list[Any] = []
@@ -57,18 +58,22 @@ def test_what_is_rejected_and_how_a_batch_is_cut_disturbs_nothing() -> None:
     """As if events came one by one, and those that are rejected not at all."""
     seen: Counter[str] = Counter()
 
-    @examples(25)
+    @examples(80)
     @given(st.integers(0, 2**32))
     def same(seed: int) -> None:
         random = Random(seed)
-        together, each, alone = Side(), Side(), Side()
+        lateness = random.choice((0, 0, 3))
+        together, each, alone = (Side(lateness) for _ in range(3))
         now = 0
-        for _ in range(random.choice((1, 4, 8))):
+        for _ in range(random.choice((1, 2, 4))):
             now += random.choice((0, 1, 3, 20))
-            batch = [
-                (odd_event if random.random() < 0.3 else usual_event)(random, now)
-                for _ in range(random.choice((1, 3, 25)))
-            ]
+            usual = random.choice((plain_event, plain_event, usual_event))
+            odd, batch = random.choice((0.0, 0.05, 0.05, 0.3)), list[Any]()
+            for _ in range(random.choice((1, 10, 40))):
+                now += random.choice((0, 0, 1, 3))
+                batch.append((odd_event if random.random() < odd else usual)(random, now))
+                if random.random() < 0.2:
+                    batch.append(Event("V", (), now + 1))  # which nobody reads
             reported = len(together.core.rejected)
             together.push(iter(batch))
             for event in batch:
