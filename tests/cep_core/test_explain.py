@@ -1,15 +1,12 @@
-"""The text of `explain`, as the user sees it, and the plan as plain data."""
+"""The text of `explain`, as the user sees it."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 import cep_core
 from cep_core.algebra.text import duration_in_words
 from tests.cep_core.engines import engine_of
-from tests.plan_graph import graph
 
 FALL = """SELECT Name, Price_1 AS high, Price AS low
 FROM FILTER{DUR >= 10 min} (
@@ -59,17 +56,6 @@ def test_a_query_that_reads_another() -> None:
         *("select#1.0", "iterate#2.0", "select#3.0", "project#4.0"),
         *("sequence#5.0", "select#6.0"),
     ]
-
-
-def test_the_plan_is_plain_data() -> None:
-    plan = graph(engine().plan)
-    assert json.loads(json.dumps(plan)) == plan
-    assert [source["name"] for source in plan["sources"]] == ["Stock"]
-    assert [mop["label"] for mop in plan["mops"]] == [
-        *("select#1", "iterate#2", "select#3", "project#4", "sequence#5", "select#6")
-    ]
-    assert {"from": "iterate#2", "to": "select#3", "stream": "iterate#2.0"} in plan["edges"]
-    assert len(plan["mops"][2]["operators"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_all_languages_are_drawn() -> None:
 
 
 def test_some_queries_and_documents() -> None:
-    found = tried(7, 100, 300)
+    found = tried(7, 60, 300)
     assert isinstance(found["wrong"], list)
     assert [one for one in found["wrong"] if not of_time(one[0])] == []
     assert found["accepted"]

@@ -13,8 +13,7 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,13 +53,6 @@ class Latencies:
         """Add one."""
         with self._mutex:
             self._seconds[kind].append(seconds)
-
-    @contextmanager
-    def timed(self, kind: str) -> Iterator[None]:
-        """Add the duration of the block, unless it fails."""
-        began = time.monotonic()
-        yield
-        self.add(kind, time.monotonic() - began)
 
     def drain(self) -> dict[str, float]:
         """Return number, p50, p95 and maximum (ms) of each kind since the last call."""

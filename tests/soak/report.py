@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -66,6 +66,7 @@ def machine() -> str:
 
 def markdown(run: Run) -> str:
     """Return the report as people read it."""
+    done = [(name, f"{value:,}") for name, value in run.done.items()]
     lines = [
         "# Soak",
         "",
@@ -75,26 +76,30 @@ def markdown(run: Run) -> str:
         "",
         *(f"- {'holds' if one.holds else '**fails**'}: {one.what}" for one in run.judged),
         "",
-        "| done | |",
-        "|---|---|",
-        *(f"| {name} | {value:,} |" for name, value in run.done.items()),
-        "",
-        *_latencies(run.samples),
-        "",
-        *_figures(run.samples),
-        "",
+        *_table("done | ", done),
+        *_table(
+            "latency, ms | number | p50 | p95 | largest p95 | maximum", _latencies(run.samples)
+        ),
+        *_table(
+            "figure | first third | second | last | growth in the second half",
+            _figures(run.samples),
+        ),
     ]
     if run.notes:
         lines += ["Warnings of the service:", "", *(f"    {one[:300]}" for one in run.notes), ""]
     return "\n".join(lines)
 
 
-def _latencies(samples: Sequence[Sample]) -> list[str]:
-    """Return the table of latencies: medians of the intervals' p50 and p95, and the maximum."""
-    rows = [
-        "| latency, ms | number | p50 | p95 | largest p95 | maximum |",
-        "|---|---|---|---|---|---|",
-    ]
+def _table(head: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table, and an empty one."""
+    yield f"| {head} |"
+    yield "|---" * (head.count("|") + 1) + "|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def _latencies(samples: Sequence[Sample]) -> Iterator[Sequence[str]]:
+    """Yield the rows of latencies: medians of the intervals' p50 and p95, and the maximum."""
     for kind in KINDS:
         of = {
             name: [y for _, y in series(samples, f"{kind}_{name}")]
@@ -103,16 +108,11 @@ def _latencies(samples: Sequence[Sample]) -> list[str]:
         if of["count"]:
             middle = [statistics.median(of[name]) for name in ("p50", "p95")]
             values = (sum(of["count"]), *middle, max(of["p95"]), max(of["max"]))
-            rows.append(f"| {kind} | " + " | ".join(f"{value:,.0f}" for value in values) + " |")
-    return rows
+            yield kind, *(f"{value:,.0f}" for value in values)
 
 
-def _figures(samples: Sequence[Sample]) -> list[str]:
-    """Return the table of figures: medians of the thirds of the run, growth in its second half."""
-    rows = [
-        "| figure | first third | second | last | growth in the second half |",
-        "|---|---|---|---|---|",
-    ]
+def _figures(samples: Sequence[Sample]) -> Iterator[Sequence[str]]:
+    """Yield the rows of figures: medians of the thirds of the run, growth in its second half."""
     half = second_half(samples)
     names = (
         *(limit.figure for limit in LIMITS),
@@ -123,6 +123,5 @@ def _figures(samples: Sequence[Sample]) -> list[str]:
         third = max(1, len(values) // 3)
         if len(values) >= 3:
             parts = [statistics.median(values[n * third : (n + 1) * third]) for n in range(3)]
-            shown = " | ".join(f"{value:,.1f}" for value in parts)
-            rows.append(f"| {name} | {shown} | {growth(series(half, name)):+,.1f} |")
-    return rows
+            shown = (f"{value:,.1f}" for value in parts)
+            yield name, *shown, f"{growth(series(half, name)):+,.1f}"

@@ -19,7 +19,7 @@ STEADY = {
     **{limit.figure: 50_000.0 for limit in LIMITS},
     **dict.fromkeys(("rss", "children_rss", "disk_store"), 400.0),
     **dict.fromkeys(("handles", "threads", "waiting"), 60.0),
-    **{bound.figure: bound.most / 2 for bound in BOUNDS},
+    **{figure: most / 2 for figure, most in BOUNDS.items()},
 }
 
 

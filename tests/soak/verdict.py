@@ -10,7 +10,7 @@ windows hold more of them.  Memory and what is kept may grow by the same share.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -31,14 +31,6 @@ class Limit:
     share: float
     least: float
     shortest: float = SHORTEST
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The largest value that a figure may have at any time."""
-
-    figure: str
-    most: float
 
 
 LIMITS = (
@@ -67,12 +59,13 @@ KEPT = frozenset(
 )
 """Figures that are proportional to the rate of documents."""
 
-BOUNDS = (
-    Bound("disk_wal", 2 * 134.3),  # twice the size at which a checkpoint is made
-    Bound("disk_spool", 1.1 * 268.5),  # consumed segments are kept up to 256 MiB
-    Bound("late", 1.2 * 10_000),
-    Bound("rejected", 1.2 * 10_000),
-)
+BOUNDS = {
+    "disk_wal": 2 * 134.3,  # twice the size at which a checkpoint is made
+    "disk_spool": 1.1 * 268.5,  # consumed segments are kept up to 256 MiB
+    "late": 1.2 * 10_000,
+    "rejected": 1.2 * 10_000,
+}
+"""The largest values that figures may have at any time."""
 
 MOST_GROWTH = 200.0
 """MB by which a hostile client may raise the resident memory."""
@@ -99,20 +92,20 @@ def verdict(samples: Sequence[Sample]) -> list[Judged]:
             found.append(_grown(half, limit, faster if limit.figure in KEPT else 0.0))
         else:
             found.append(Judged(f"{limit.figure} was not judged: the run was too short", True))
-    for bound in BOUNDS:
-        found.append(_bounded(samples, bound))
+    for figure, most in BOUNDS.items():
+        found.append(_at_most(samples, figure, most))
     return found
 
 
-def bounded(samples: Sequence[Sample], slower: float = 1.0) -> list[Judged]:
-    """Return the conditions on others while a client does its worst; `slower` is the machine's."""
+def bounded(samples: Sequence[Sample]) -> list[Judged]:
+    """Return the conditions on others while a client does its worst."""
     resident = [value for _, value in series(samples, "rss")]
     grown = resident[-1] - statistics.median(resident[:3]) if resident else 0.0
     rows = [("MB of growth of memory", grown, MOST_GROWTH)]
     for kind in OTHERS:
         worst = [value / 1_000 for _, value in series(samples, f"{kind}_p95")]
         if worst:
-            rows.append((f"s, median of the p95 of {kind}", statistics.median(worst), slower))
+            rows.append((f"s, median of the p95 of {kind}", statistics.median(worst), 1.0))
     return [
         Judged(f"{value:,.1f} {what}, at most {most:g}", value <= most)
         for what, value, most in rows
@@ -129,7 +122,9 @@ def second_half(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 def growth(points: Sequence[tuple[float, float]]) -> float:
     """Return by how much a figure rises from the first to the last of its points (time, value)."""
-    bins = _bins(points, statistics.median)
+    size = max(1, len(points) // BINS)
+    parts = [points[n : n + size] for n in range(0, len(points) - size + 1, size)]
+    bins = [tuple(map(statistics.median, zip(*part, strict=True))) for part in parts]
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(bins, 2) if b[0] > a[0]]
     return statistics.median(slopes) * (points[-1][0] - points[0][0]) if slopes else 0.0
 
@@ -147,14 +142,6 @@ def series(samples: Sequence[Sample], figure: str) -> list[tuple[float, float]]:
     return [(one.at, one.figures[figure]) for one in samples if figure in one.figures]
 
 
-def _bins(
-    points: Sequence[tuple[float, float]], of: Callable[[list[float]], float]
-) -> list[tuple[float, float]]:
-    size = max(1, len(points) // BINS)
-    parts = [points[n : n + size] for n in range(0, len(points) - size + 1, size)]
-    return [(of([x for x, _ in part]), of([y for _, y in part])) for part in parts]
-
-
 def _grown(half: Sequence[Sample], limit: Limit, faster: float) -> Judged:
     points = series(half, limit.figure)
     if not points:
@@ -165,8 +152,6 @@ def _grown(half: Sequence[Sample], limit: Limit, faster: float) -> Judged:
     return Judged(what, grown <= allowed)
 
 
-def _bounded(samples: Sequence[Sample], bound: Bound) -> Judged:
-    most = max((value for _, value in series(samples, bound.figure)), default=0.0)
-    return Judged(
-        f"{bound.figure} is {most:,.1f} at most, {bound.most:,.1f} allowed", most <= bound.most
-    )
+def _at_most(samples: Sequence[Sample], figure: str, allowed: float) -> Judged:
+    most = max((value for _, value in series(samples, figure)), default=0.0)
+    return Judged(f"{figure} is {most:,.1f} at most, {allowed:,.1f} allowed", most <= allowed)

@@ -34,7 +34,7 @@ class Position(NamedTuple):
 def positions_in(source: str) -> list[Position]:
     """Return the uses of positions in a module of the product."""
     tree = ast.parse(source)
-    found = list(_of_rows(tree))
+    found = list(_of_rows(tree)) if any(name in source for name in _FETCHES) else []
     for line, text in _texts(tree):
         stars = [one for one in _STAR.finditer(text) if not _OF_USERS.match(text, one.end())]
         if stars:
