@@ -96,103 +96,90 @@ def _repeated(random: Random, language: str) -> str:
 
 # -- Expressions ---------------------------------------------------------------------------
 
+_LEAVES: Mapping[str, Sequence[str]] = {
+    "xpath": (
+        *(".", "..", "//k", "@*", "k", "()", "*", "position()", "last()", "/", "ancestor::*"),
+        *("(1 to 999999999)", "1 to 10"),
+    ),
+    "operand": ("x/*",),
+    "event": ("NULL",),
+}
+_NAMES: Mapping[str, Sequence[str]] = {
+    "xpath": (*_XPATH, *_OWN),
+    "operand": _OWN,
+    "event": _EVENTS,
+}
+_FORMS: Mapping[str, Sequence[str]] = {
+    "xpath": (
+        *("{0} + {1}", "{0} * {1}", "{0} - {1}", "{0} div {1}", "{0} mod {1}", "{0} idiv {1}"),
+        *("{0} = {1}", "{0} || {1}", "{0} to {1}", "({0}, {1})", "{0} | {1}", "{0}[{1}]"),
+        *("{0} and {1}", "not({0} < {1})", "if ({0}) then {1} else {0}", "-{0}", "{0} eq {1}"),
+        *("for $i in {0} return {1}", "some $i in {0} satisfies {1}", "{0} ! {1}", "{0} => {1}"),
+        *("{0} cast as xs:integer", "{0} instance of xs:double", "let $x := {0} return {1}"),
+    ),
+    "operand": ("({0} + {1})", "({0} - {1})", "({0} * {1})"),
+    "event": (
+        *("{0} + {1}", "{0} + {0}", "{0} * {1}", "{0} - {1}", "{0} / {1}", "{0} % {1}", "-{0}"),
+        *("({0} + {1})", "CASE WHEN {0} = {1} THEN {0} ELSE {1} END", "COALESCE({0}, {1})"),
+        *("{0} = {1}", "NOT {0} < {1}", "{0} LIKE {1}", "{0} IN ({1}, {0})", "{0} IS NULL"),
+    ),
+}
 
-def _quoted(text: str, quote: str = "'") -> str:
-    return quote + text.replace(quote, quote * 2) + quote
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _number(random: Random) -> str:
     return random.choice(_SIGNS) + random.choice(_NUMBERS)
 
 
-def _text(random: Random) -> str:
-    pool: Sequence[str] = random.choice((_TEXTS, _PATTERNS, _PICTURES))
-    return random.choice(pool)
+def _constant(random: Random, of: type = object) -> str:
+    if of is str or (of is object and random.random() < 0.5):
+        pool: Sequence[str] = random.choice((_TEXTS, _PATTERNS, _PICTURES))
+        return _quoted(random.choice(pool))
+    return _number(random)
+
+
+def _drawn(random: Random, kind: str, depth: int, names: Sequence[str] = ()) -> str:
+    """Return an expression of XPath, an operand of XSCL between documents, or one over events."""
+    drawn = random.random()
+    if depth <= 0 or drawn < 0.2:
+        return random.choice((*names, *names, _constant(random), *_LEAVES[kind]))
+    if drawn < 0.75:
+        return _call(random, kind, depth, names)
+    one, other = (_drawn(random, kind, depth - 1, names) for _ in range(2))
+    return random.choice(_FORMS[kind]).format(one, other)
+
+
+def _call(random: Random, kind: str, depth: int, names: Sequence[str]) -> str:
+    """Return the call of a function, mostly with the arguments that it has."""
+    name = random.choice(_NAMES[kind])
+    known = OPERANDS.get(name) or EVENT_FUNCTIONS.get(name) or TYPED.get(name)
+    kinds: Sequence[type] = (object,) * random.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 4))
+    constants = 0
+    if known is not None and random.random() < 0.8:
+        kinds, constants = known.arguments[:3], known.constants
+    arguments = [
+        _constant(random, one)
+        if at and at >= len(kinds) - constants
+        else _drawn(random, kind, depth - 1, names)
+        for at, one in enumerate(kinds)
+    ]
+    prefix = random.choice(("", "", "", "fn:", "xs:", "math:")) if kind == "xpath" else ""
+    return f"{prefix}{name}({', '.join(arguments)})"
 
 
 def _xpath(random: Random, depth: int) -> str:
-    """Return an expression of XPath."""
-    kind = random.random()
-    if depth <= 0 or kind < 0.2:
-        return random.choice(
-            (
-                *(_number(random), _quoted(_text(random)), ".", "..", "//k", "@*", "k", "()", "*"),
-                *("position()", "last()", "/", "ancestor::*", "(1 to 999999999)", "1 to 10"),
-            )
-        )
-    if kind < 0.75:
-        names = _XPATH if random.random() < 0.6 else _OWN
-        count = random.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 4))
-        arguments = ", ".join(_xpath(random, depth - 1) for _ in range(count))
-        prefix = random.choice(("", "", "", "fn:", "xs:", "math:"))
-        return f"{prefix}{random.choice(names)}({arguments})"
-    one, other = _xpath(random, depth - 1), _xpath(random, depth - 1)
-    form = random.choice(
-        (
-            *("{0} + {1}", "{0} * {1}", "{0} - {1}", "{0} div {1}", "{0} mod {1}", "{0} idiv {1}"),
-            *("{0} = {1}", "{0} || {1}", "{0} to {1}", "({0}, {1})", "{0} | {1}", "{0}[{1}]"),
-            *("{0} and {1}", "not({0} < {1})", "if ({0}) then {1} else {0}", "-{0}", "{0} eq {1}"),
-            *(
-                "for $i in {0} return {1}",
-                "some $i in {0} satisfies {1}",
-                "{0} ! {1}",
-                "{0} => {1}",
-            ),
-            *("{0} cast as xs:integer", "{0} instance of xs:double", "let $x := {0} return {1}"),
-        )
-    )
-    return form.format(one, other)
+    return _drawn(random, "xpath", depth)
 
 
 def _operand(random: Random, depth: int, variables: Sequence[str]) -> str:
-    """Return an operand of XSCL between documents."""
-    if depth <= 0 or random.random() < 0.25:
-        return random.choice(
-            (*variables, _number(random), _quoted(_text(random)), f"{random.choice(variables)}/*")
-        )
-    name = random.choice(_OWN)
-    function = OPERANDS[name]
-    fixed = len(function.arguments) - function.constants
-    arguments = [_operand(random, depth - 1, variables)]
-    for at, kind in enumerate(function.arguments[1:3], 1):
-        if at < fixed:
-            arguments.append(_operand(random, depth - 1, variables))
-        else:
-            arguments.append(_quoted(_text(random)) if kind is str else _number(random))
-    if random.random() < 0.3:
-        arguments = arguments[: random.randrange(len(arguments) + 1)]
-    if random.random() < 0.1:
-        return f"({', '.join(arguments)} {random.choice('+-*')} {_number(random)})"
-    return f"{name}({', '.join(arguments)})"
+    return _drawn(random, "operand", depth, variables)
 
 
 def _event(random: Random, depth: int, columns: Sequence[str]) -> str:
-    """Return an expression of an event language."""
-    kind = random.random()
-    if depth <= 0 or kind < 0.2:
-        return random.choice((*columns, *columns, _number(random), _quoted(_text(random)), "NULL"))
-    if kind < 0.65:
-        name = random.choice(_EVENTS)
-        function = EVENT_FUNCTIONS.get(name) or TYPED.get(name)
-        kinds = (str, str) if function is None else function.arguments
-        arguments = [
-            _number(random)
-            if one is float and random.random() < 0.5
-            else _quoted(_text(random))
-            if at and random.random() < 0.7
-            else _event(random, depth - 1, columns)
-            for at, one in enumerate(kinds[:4])
-        ]
-        return f"{name}({', '.join(arguments)})"
-    one, other = _event(random, depth - 1, columns), _event(random, depth - 1, columns)
-    form = random.choice(
-        (
-            *("{0} + {1}", "{0} + {0}", "{0} * {1}", "{0} - {1}", "{0} / {1}", "{0} % {1}", "-{0}"),
-            *("({0} + {1})", "CASE WHEN {0} = {1} THEN {0} ELSE {1} END", "COALESCE({0}, {1})"),
-            *("{0} = {1}", "NOT {0} < {1}", "{0} LIKE {1}", "{0} IN ({1}, {0})", "{0} IS NULL"),
-        )
-    )
-    return form.format(one, other)
+    return _drawn(random, "event", depth, columns)
 
 
 _VARIABLES = ("x", "y")
