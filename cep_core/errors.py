@@ -80,7 +80,7 @@ class QueryError(CepError):
 
     @classmethod
     def of(cls, error: AlgebraError, source: str) -> QueryError:
-        """Return an error of the algebra as one at its place: the whole text if it has none."""
+        """Return an error of the algebra with its place in a query: all of it without a span."""
         kind = error.kind or cls
         return kind(error.message, source, error.span or Extent(0, len(source)), hint=error.hint)
 

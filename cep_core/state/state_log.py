@@ -55,7 +55,7 @@ class DumpedRow(NamedTuple):
 
 
 class LoadedRow(NamedTuple):
-    """A row that is read back: into what part of the plan, and for which operators."""
+    """A stored row that is loaded: its place in the plan, and the operators that hold it."""
 
     place: tuple[Any, ...]
     row: Row
@@ -317,7 +317,7 @@ class StateLog:
         return lane.changes != self._changes.get(lane, 0)
 
     def _compare(self) -> None:
-        """Journal what has changed in the m-ops that do not do so themselves."""
+        """Journal the changes of m-ops without a journal, by comparison with their last state."""
         replanned, self._replanned = self._replanned, False
         if replanned:
             for mop in self._compared.keys() - self._plan.mops.keys():

@@ -240,11 +240,11 @@ class BatchView:
 
     @property
     def docs(self) -> Column:
-        """Each document, twice."""
+        """The document of each binding, packed with itself, as `Views.docs` has two."""
         return pack(self.bindings["doc"], self.bindings["doc"])
 
     def relations(self) -> dict[str, Columns]:
-        """Return the only relation."""
+        """Return the bindings under the name of their relation in the query."""
         return {BATCH: self.bindings}
 
     def of(self, mask: Column) -> BatchView:
@@ -323,7 +323,9 @@ PartViews: TypeAlias = BatchView | Views
 
 
 def _have(column: Column, row: Columns, kind: str, places: int) -> Column:
-    """Return a mask of the values that one row of R_T has at some place of a kind."""
+    """Return a mask of the values in a column that a row of R_T has in one of its pairs or joins.
+
+    `kind` is the first letter of these columns of R_T: `p` or `e`, followed by the place."""
     return np.isin(column, [row[f"{kind}{place}"][0] for place in range(places)])
 
 

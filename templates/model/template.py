@@ -147,7 +147,7 @@ def adjacency(graph: JoinGraph) -> Adjacency:
 
 
 class ColourRefinement(NamedTuple):
-    """A colour for each node, which isomorphisms keep, and what isomorphic graphs share."""
+    """A colour for each node, which isomorphisms keep; isomorphic graphs have equal signatures."""
 
     colours: Colours
     signature: tuple[object, ...]

@@ -195,7 +195,7 @@ class JoinState:
             self._dropped.change(*np.unique(links["key"][links["valued"]], return_counts=True))
 
     def _first_that_fits(self, storage: Storage) -> int | None:
-        """Return the first document of the newest that fit; None if all fit."""
+        """Return the oldest document that fits if newer ones come first; None if all fit."""
         if self._budget is None:
             return None
         rows = sum(part.num_rows for part in storage.parts("binding", ("doc",)))
@@ -232,7 +232,7 @@ class JoinState:
         self._dropped.remove(asked)
 
     def bring(self, docs: Column) -> None:
-        """Load some documents; they are sorted."""
+        """Load those of some documents that are not in memory; the numbers are sorted."""
         if self._storage is None or self.whole:
             return
         docs = docs[~self.has_documents(docs)]
@@ -328,7 +328,7 @@ class JoinState:
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
-        """Return the rows of some documents; `docs` has no duplicates."""
+        """Return the places of all rows of documents, which are distinct."""
         _, slots = self._by_doc.rows(docs)
         return _within(self._documents["end"], slots)[1]
 
@@ -354,16 +354,16 @@ class JoinState:
         return found
 
     def ages(self) -> tuple[Column, Column]:
-        """Return of all rows the pairs of variables, and the times."""
+        """Return the pair of variables of each row, and the time of its document."""
         times = self._documents["ts"][self._links["slot"]]
         return self._rows["pair"], times[self._rows["link"]]
 
     def documents(self) -> Column:
-        """Return the documents, sorted."""
+        """Return the numbers of the documents with rows in memory, sorted."""
         return np.sort(self._documents["doc"])
 
     def values(self) -> Column:
-        """Return the values, sorted."""
+        """Return the keys of the values in memory, sorted."""
         return distinct(self._links["key"][self._links["valued"]])
 
     def has_documents(self, docs: Column) -> Column:
@@ -471,7 +471,7 @@ Title joins within a day, batches of 1,000 items, which are most of a day: 42 µ
 
 
 class Expiry:
-    """When a deletion of expired rows pays, of the rows that were counted.
+    """Tells when a deletion of expired rows pays, from the times at which the rows expire.
 
     A deletion reads the whole state, so it waits until an eighth of it has expired: the amortised
     cost of a deleted row does not depend on how many stay.  Large pushes beside a small state would
@@ -486,7 +486,7 @@ class Expiry:
         self._kept = len(keeps)
 
     def has_grown(self, uncounted: int) -> bool:
-        """Return True if so many rows more have to be counted."""
+        """Return True if rows are to be counted again: the `uncounted` ones are an eighth."""
         return SHARE * uncounted > self._kept
 
     def due(self, clock: int, added: int) -> bool:

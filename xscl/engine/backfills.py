@@ -98,9 +98,11 @@ SHARED = 0
 
 
 def bound_to(known: Iterable[Subscription], first: int) -> int:
-    """Return the binding of the operators over time of a subscription that begins with `first`.
+    """Return the number that tells apart the operators over time of a subscription from others'.
 
-    It shares those of earlier histories, unless one of these began later than it does.
+    Its documents arrived from the number `first` on.
+
+    It shares the operators of earlier histories, unless one of these began after `first`.
     """
     shorter = any(one.bound_to == SHARED and one.since > first for one in known)
     return first if shorter else SHARED
@@ -130,7 +132,7 @@ class Backfills:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of the engine while no backfill runs, for one that may not be cut."""
+        """Hold the lock of the engine while no backfill runs: for changes between two of them."""
         with self._running, self._transactions.lock:
             yield
 
@@ -249,7 +251,9 @@ class Backfills:
 
 
 class _Run:
-    """One attempt to complete a backfill."""
+    """One attempt to complete a backfill: kept documents are pushed to an engine beside this one.
+
+    That engine, the twin, has the subscription alone, and hands its results and state over."""
 
     def __init__(
         self,
@@ -274,7 +278,7 @@ class _Run:
         self._pushed = -math.inf  # when something was pushed last
 
     def close(self) -> None:
-        """Free the twins."""
+        """Close the engines that replay the history."""
         self._twin.close()
         if self._own is not None:
             self._own.close()
@@ -338,7 +342,9 @@ class _Run:
 
     @property
     def _twins(self) -> Sequence[Twin]:
-        """The twin, and that in own time if there is one."""
+        """The engines that replay the history: one as the documents arrived, perhaps one by time.
+
+        The latter reads what feeds held when they were first polled, by the times of documents."""
         return [self._twin] if self._own is None else [self._twin, self._own]
 
     def _replay(
@@ -407,7 +413,7 @@ class _Run:
     def _cut_over(
         self, state: EngineState, one: Subscription, first: int, past: int, most: int | None
     ) -> None:
-        """Replay what has arrived, and take over what the twin has."""
+        """Replay documents that have arrived meanwhile; move results and state to the engine."""
         end = state.documents.next
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
@@ -475,7 +481,9 @@ class _Run:
 
 
 def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
-    """Return the results of history, except those that others would receive with it."""
+    """Return the results among what feeds held when first polled.
+
+    Those that other subscriptions of the same stream of results would receive are left out."""
     sharers = state.subscriptions.by_qid[subscription.qid]
     others = min(
         (sharer.since for sharer in sharers if sharer is not subscription), default=INFINITE
@@ -513,7 +521,7 @@ def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -
 
 
 class _Numbers(dict[int, int]):
-    """Numbers of documents and composites here by those of a twin."""
+    """The engine's numbers of documents and composites, by those that the twin gave them."""
 
     def __missing__(self, number: int) -> int:
         return number

@@ -408,7 +408,7 @@ class EngineCatalog:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
     def begin_without_past(self, number: int) -> None:
-        """Begin a subscription whose backfill fails now, as its next version."""
+        """Begin a subscription whose history could not be read without it, as a new version."""
         with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is None:

@@ -367,7 +367,7 @@ class EngineQueries:
             return state.flow.rated(graph, dataflow.passed())
 
     def plan_users(self, node: PlanNode, most: int) -> PlanUsers:
-        """Return the subscriptions that share a node of the plan, with at most some names."""
+        """Return how many subscriptions share a node of the plan, and at most `most` names."""
         with self._transactions.lock:
             state = self._state
             return plan_users(

@@ -46,7 +46,7 @@ class SharedValue:
 
     @property
     def key(self) -> str:
-        """Name the pair of leaves for a form."""
+        """The paths of both leaves as one text: the name of a choice in a form of the page."""
         return f"{'/'.join(self.left)} = {'/'.join(self.right)}"
 
 
@@ -117,7 +117,7 @@ def query_of(
     bound: tuple[list[str], list[str]] = [], []
 
     def variable(side: int, leaf: Leaf) -> str:
-        """Return a new variable, as another pair may need another node of that path."""
+        """Return a new variable for a leaf: another pair may need another node of the same path."""
         if len(leaf) == 1:
             return blocks[side]
         name = names.new(leaf[-1])
@@ -260,7 +260,7 @@ def _usefulness(leaf: Leaf) -> int:
 
 
 def _below(block: Block, leaf: Leaf) -> str | None:
-    """Return the path of a leaf from the node of a block; None for one that is not below it."""
+    """Return the path from the last step of a block to a leaf; None for a leaf not below it."""
     test = block.steps[-1].test
     if block.steps[-1].attribute:
         return None
@@ -306,7 +306,7 @@ def _with(text: str, query: Query, component: int, condition: str) -> str:
 
 
 def _exchangeable(query: Query, block: Block) -> list[Block]:
-    """Return a block, with the other one of its symmetric join."""
+    """Return the blocks that get the condition of a block: both of a symmetric join."""
     for node in walk(query):
         if (
             isinstance(node, Join)

@@ -64,7 +64,7 @@ class JoinForm:
 
 @dataclass(frozen=True, slots=True)
 class NextForm:
-    """NEXT."""
+    """The normal form of `A NEXT{predicate} B`."""
 
     left: NormalForm
     right: NormalForm
@@ -73,7 +73,7 @@ class NextForm:
 
 @dataclass(frozen=True, slots=True)
 class FoldForm:
-    """FOLD."""
+    """The normal form of `A FOLD{...} B`."""
 
     left: NormalForm
     right: NormalForm

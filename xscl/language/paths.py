@@ -208,14 +208,17 @@ class Formulas:
         attribute = is_token(children[0], "AT")
         named = tree_of(children[attribute])
         test = self.name_test(named, variable=variable)
-        step = syntax.Step(test, descendant, attribute, span=span_of(named))
         conditions: list[syntax.Condition] = []
+        variables: list[Token] = []
         for suffix in children[attribute + 1 :]:
             if isinstance(suffix, Tree):
-                step = self.bound(step, cast(Token, suffix.children[0]))
+                variables.append(cast(Token, suffix.children[0]))
             else:
                 conditions.append(self.bracket(inside(suffix)))
-        return replace(step, conditions=tuple(conditions))
+        step = syntax.Step(test, descendant, attribute, tuple(conditions), span=span_of(named))
+        for name in variables:
+            step = self.bound(step, name)
+        return step
 
     def bracket(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""

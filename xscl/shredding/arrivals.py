@@ -43,7 +43,7 @@ class Arrivals:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Arrivals:
-        """Return documents of the table of these with their texts (`xml`)."""
+        """Return the documents of a table: columns of `state.document`, and texts as `xml`."""
 
         def numbers(name: str) -> Numbers:
             column: Numbers = rows[name].to_numpy().astype(np.int64)
@@ -65,7 +65,7 @@ class Arrivals:
         return len(self.docs)
 
     def behind(self) -> list[int]:
-        """Return the documents that are older than the clock at their arrival."""
+        """Return the numbers of the late documents, whose time is before the clock on arrival."""
         behind: list[int] = self.docs[self.clocks > self.ts].tolist()
         return behind
 
@@ -83,7 +83,7 @@ class Arrivals:
 
 
 class Arrival(NamedTuple):
-    """One of the documents of a batch."""
+    """A document of a batch: its number, and where its columns are."""
 
     batch: Arrivals
     place: int

@@ -28,7 +28,7 @@ _CONSTRAINTS = (["start", "end"], ["start", "current_end"])
 
 @dataclass(slots=True)
 class Scopes:
-    """The variables, conditions and items of a query while its groups are lowered."""
+    """The variables, conditions and result items of a query while its groups become algebra."""
 
     variables: Variables
     functions: Mapping[str, ex.Function]

@@ -168,7 +168,9 @@ class _Parser:
         return self.variables.lenient(found)
 
     def _own(self, reader: TokenReader) -> Expression | None:
-        """Read what only SASE has; raise QueryError at a word of the language."""
+        """Read a value of SASE's own, such as `a.x` or `[x]`; None if none stands here.
+
+        Raises QueryError at a keyword."""
         token = reader.token
         if token.kind == "name" and token.word not in ("TRUE", "FALSE", "NULL"):
             self._refuse_strategy()

@@ -52,14 +52,14 @@ class PatternVariable:
     computed: dict[str, ex.Expression] = field(default_factory=dict)
 
     def name_of(self, value: ex.Expression) -> str:
-        """Return the name of what is computed of each event."""
+        """Return the name of an expression that is computed of each event, perhaps a new one."""
         known = next((name for name, one in self.computed.items() if one == value), None)
         name = known or f"#{len(self.computed)}"
         self.computed[name] = value
         return name
 
     def source(self, functions: Mapping[str, ex.Function]) -> Node:
-        """Return its events, with what is computed of each."""
+        """Return the stream of its events, with the computed expressions as further attributes."""
         if not self.computed:
             return self.node
         known = [(name, ex.Column(2, at)) for at, name in enumerate(self.node.schema.names)]
@@ -67,7 +67,7 @@ class PatternVariable:
 
     @property
     def names(self) -> list[str]:
-        """The names of its attributes, and of what is computed of each event."""
+        """The names of its attributes, and of the expressions that are computed of each event."""
         return [*self.node.schema.names, *self.computed]
 
     def part(
@@ -116,7 +116,7 @@ class Variables:
         return {one.position for one in self.all if one.group == variable.group}
 
     def shown(self) -> list[str]:
-        """Return the components that have to occur as a strategy names them."""
+        """Return the names of the components that have to occur: `a`, or `b[]` of a run."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
     def column(self, part: Part, span: Extent | None = None) -> ex.Column:
@@ -387,7 +387,7 @@ class Variables:
     def _role(
         self, variable: PatternVariable, index: str | None, name: str, span: Extent
     ) -> tuple[Role, int]:
-        """Return the role of an event of a variable, and how far it is from its end of the run."""
+        """Return the role of the event that an index names, and its distance from that end."""
         if not variable.repeated:
             if index is None:
                 return "value", 0

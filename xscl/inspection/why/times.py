@@ -214,7 +214,7 @@ def _earliest(form: NormalForm) -> int:
 
 
 def _deadlines(form: NormalForm) -> int:
-    """Return the longest wait of a match after its documents."""
+    """Return the longest time that a match waits for deadlines after its documents, in ticks."""
     return sum(one.window for one in forms(form) if isinstance(one, AbsenceForm))
 
 

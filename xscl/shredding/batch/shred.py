@@ -154,7 +154,7 @@ class WitnessColumns:
         self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
 
     def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
-        """Return the numbers of the values of nodes that are asked for, else -1."""
+        """Return the number of each node's value; -1 for a node that is not asked for."""
         numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
             count, nodes = len(together.docs), together.shape.wanted
