@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 
 from tests.plain_http import NO_CERTIFICATES
+from tests.thread_server import Request, answering, listening
+from tests.xscl.polling.scripted import reply, rss
 
 PUBLIC = "http://push.example/xscl"
 """The public address of a service; its hub knows where that is."""
-
-
-def rss(*titles: str, head: str = "") -> bytes:
-    """A feed whose items have the first word of their titles as guid."""
-    items = "".join(f"<item><guid>{t.split()[0]}</guid><title>{t}</title></item>" for t in titles)
-    channel = f"<title>Sample</title>{head}{items}"
-    return f'<rss version="2.0"><channel>{channel}</channel></rss>'.encode()
 
 
 @dataclass
@@ -88,44 +81,25 @@ class Hub:
             verify=NO_CERTIFICATES,
         )
 
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes | None:
+        """Return the feed, or take a request for a lease, and then confirm it."""
+        if request.method == "GET":
+            self.polls += 1
+            links = (f'Link: <{self.address}/hub>; rel="hub"', f"Link: <{self.feed}>; rel=self")
+            return reply(rss(*self.titles), *(links if self.names_hub else ()))
+        form = parse_qs(request.body.decode(), strict_parsing=True)
+        self.asked.append({name: values[0] for name, values in form.items()})
+        writer.write(reply(status=f"{self.status} X"))
+        await writer.drain()
+        if self.confirms and self.status == 202:
+            await asyncio.to_thread(self.confirm)
+        return None
+
 
 @contextmanager
 def hub_running() -> Iterator[Hub]:
     """A running hub."""
     hub = Hub()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            hub.polls += 1
-            links = [f'<{hub.address}/hub>; rel="hub"', f"<{hub.feed}>; rel=self"]
-            body = rss(*hub.titles)
-            self.send_response(200)
-            for link in links if hub.names_hub else ():
-                self.send_header("Link", link)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            form = parse_qs(self.rfile.read(size).decode(), strict_parsing=True)
-            hub.asked.append({name: values[0] for name, values in form.items()})
-            self.send_response(hub.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            if hub.confirms and hub.status == 202:
-                hub.confirm()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Tests have no log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        hub.address = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(answering(hub.answer), ["127.0.0.1"]) as [(host, port)]:
+        hub.address = f"http://{host}:{port}"
+        yield hub

@@ -1,4 +1,4 @@
-"""A TCP server on loopback in a thread of its own."""
+"""A server on loopback in a thread of its own, and requests of HTTP that a function answers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,51 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tests.waiting import PATIENCE
 
 Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came; names of headers are in lower case."""
+
+    head: bytes
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer: TypeAlias = Callable[[Request, asyncio.StreamWriter], Awaitable[bytes | None]]
+"""Returns an answer, head included, or None if it has written it, or done something else."""
+
+
+def answering(answer: Answer) -> Handler:
+    """Return what reads one request of a connection, and answers it."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            parts = (line.partition(": ") for line in lines if line)
+            headers = {name.lower(): value for name, _, value in parts}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            method, path, *_ = first.split()
+            made = await answer(Request(head, method, path, headers, body), writer)
+            if made is not None:
+                writer.write(made)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            writer.transport.abort()  # a task ends with its server
+        finally:
+            writer.close()
+
+    return handle
 
 
 @contextmanager

@@ -44,6 +44,8 @@ from feeds.http.fetch import (
 )
 from feeds.http.schedule import PollHints
 from tests.corpus import OWN
+from tests.thread_server import Request
+from tests.thread_server import answering as one_by_one
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,22 +69,16 @@ class Server:
         self.outcomes: list[Outcome] = []
         self.address = ""
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            self.requests.append(head)
-            await self.script(head, writer)
-            await writer.drain()
-        except ConnectionError:
-            writer.transport.abort()
-        finally:
-            writer.close()
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes:
+        self.requests.append(request.head)
+        await self.script(request.head, writer)
+        return b""
 
 
 @asynccontextmanager
 async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     server = Server(script)
-    listener = await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(one_by_one(server.answer), "127.0.0.1", 0, ssl=tls)
     server.address = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:
         yield server

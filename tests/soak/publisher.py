@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-from tests.thread_server import listening
+from tests.thread_server import Request, answering, listening
 
 FEEDS = 201
 HOSTS = tuple(f"127.0.1.{number}" for number in range(1, 33))
@@ -101,31 +101,20 @@ class Publisher:
             ("500", "503", "404", "loop", "cut", "reset", "page", "empty", "slow", "noise")
         )
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request."""
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            asked = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            path = head[0].split()[1]
-            does = self.does(path)
-            if does == "slow":
-                await asyncio.sleep(3)
-            body = self.body(path)
-            tag = '"' + hashlib.sha256(body).hexdigest()[:16] + '"'
-            if does == "feed" and asked.get("if-none-match") == tag:
-                does = "unchanged"
-            self.answers[does] += 1
-            if does == "reset":
-                writer.transport.abort()
-                return
-            writer.write(_answer(does, path, body, tag))
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes | None:
+        """Return the answer to a request, None if the connection is reset."""
+        does = self.does(request.path)
+        if does == "slow":
+            await asyncio.sleep(3)
+        body = self.body(request.path)
+        tag = '"' + hashlib.sha256(body).hexdigest()[:16] + '"'
+        if does == "feed" and request.headers.get("if-none-match") == tag:
+            does = "unchanged"
+        self.answers[does] += 1
+        if does == "reset":
             writer.transport.abort()
-        except asyncio.CancelledError:  # the server ends, and so does this task
-            writer.transport.abort()
-        finally:
-            writer.close()
+            return None
+        return _answer(does, request.path, body, tag)
 
 
 def _titled(name: str, title: str, more: str = "") -> str:
@@ -170,5 +159,5 @@ def _bytes(status: str, body: bytes, *headers: str) -> bytes:
 def publishing(now: Callable[[], float], feeds: int) -> Iterator[Publisher]:
     """A running server of feeds, in a thread of its own."""
     publisher = Publisher(now, feeds)
-    with listening(publisher.handle, HOSTS) as publisher.ports:
+    with listening(answering(publisher.answer), HOSTS) as publisher.ports:
         yield publisher

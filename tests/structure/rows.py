@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 def positions_in(source: str) -> list[Position]:
     """Return the uses of positions in a module of the product."""
     tree = ast.parse(source)
-    found = list(_of_rows(tree)) if any(name in source for name in _FETCHES) else []
+    found = list(_of_rows(tree)) if "fetch" in source else []
     for line, text in _texts(tree):
         stars = [one for one in _STAR.finditer(text) if not _OF_USERS.match(text, one.end())]
         if stars:
@@ -73,60 +73,24 @@ def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _of_rows(tree: ast.AST) -> Iterator[Position]:
-    """Yield the uses of rows of an answer of the database as whole lists of arguments."""
+    """Yield what may be rows as whole lists of arguments: a function that fetches rows has none."""
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
-            yield from _in_function(function)
+            nodes = list(ast.walk(function))
+            if any(isinstance(one, ast.Attribute) and one.attr in _FETCHES for one in nodes):
+                yield from _in_function(nodes)
 
 
-def _in_function(function: ast.FunctionDef) -> Iterator[Position]:
-    answers: set[str] = set()  # names that hold rows
-    rows: set[str] = set()  # names that hold one row
-
-    def is_answer(node: ast.expr) -> bool:
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name)):
-                return name in _FETCHES
-            case ast.Call(func=ast.Name(id="list" | "sorted" | "reversed"), args=[inner, *_]):
-                return is_answer(inner)
-            case ast.Name(id=name):
-                return name in answers
-            case ast.NamedExpr(value=inner):
-                return is_answer(inner)
-            case _:
-                return False
-
-    def is_row(node: ast.expr) -> bool:
-        match node:
-            case ast.Name(id=name):
-                return name in rows
-            case ast.Subscript(value=of, slice=ast.Constant()):
-                return is_answer(of)
-            case _:
-                return False
-
-    for node in ast.walk(function):
-        if isinstance(node, ast.NamedExpr) and is_answer(node.value):
-            answers.add(node.target.id)
-        elif isinstance(node, ast.Assign) and is_answer(node.value):
-            answers.update(one.id for one in node.targets if isinstance(one, ast.Name))
-    loops = [
-        one
-        for one in ast.walk(function)
-        if isinstance(one, ast.For | ast.AsyncFor | ast.comprehension)
-    ]
-    for loop in loops:
-        if not is_answer(loop.iter):
-            continue
-        if isinstance(loop.target, ast.Name):
-            rows.add(loop.target.id)
-        elif any(isinstance(one, ast.Starred) for one in ast.walk(loop.target)):
-            yield Position(loop.target.lineno, "a part of a row: name its columns")
-    for node in ast.walk(function):
+def _in_function(nodes: Iterable[ast.AST]) -> Iterator[Position]:
+    for node in nodes:
         if isinstance(node, ast.Call):
             for one in node.args:
-                if isinstance(one, ast.Starred) and is_row(one.value):
+                if isinstance(one, ast.Starred) and isinstance(one.value, ast.Name | ast.Subscript):
                     yield Position(one.lineno, "a whole row as arguments: name its columns")
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension) and any(
+            isinstance(one, ast.Starred) for one in ast.walk(node.target)
+        ):
+            yield Position(node.target.lineno, "a part of a row: name its columns")
 
 
 def product_modules(package: Path) -> Iterator[Path]:

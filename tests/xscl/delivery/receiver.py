@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import xscl
 from feeds.http.addresses import resolve
 from feeds.http.connection import RequestSettings
-from tests.thread_server import listening
+from tests.thread_server import Request, answering, listening
 from tests.waiting import PATIENCE
 from tests.waiting import eventually as eventually  # for the tests of deliveries
 from xscl.delivery.channels.mail import MailServer
@@ -77,33 +77,16 @@ class Receiver:
     def ids(self, path: str) -> list[str]:
         return [got.id for got in self.at(path)]
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {
-                name.lower(): value
-                for name, _, value in (line.partition(": ") for line in head[1:] if line)
-            }
-            body = await reader.readexactly(int(headers["content-length"]))
-            got = Got(head[0].split()[1], headers, body, time.monotonic())
-            self.got.append(got)
-            await self._do(got, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            writer.transport.abort()
-        except asyncio.CancelledError:  # the receiver ends, and so does this task
-            writer.transport.abort()
-        finally:
-            writer.close()
-
-    async def _do(self, got: Got, writer: asyncio.StreamWriter) -> None:
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes | None:
+        got = Got(request.path, request.headers, request.body, time.monotonic())
+        self.got.append(got)
         script = self.scripts.get(got.path, [OK])
         chosen = self.choose.get(got.path)
         does = chosen(got) if chosen else script.pop(0) if len(script) > 1 else script[0]
         match does:
             case "slow":
                 await asyncio.sleep(0.5)
-                writer.write(OK)
-                await writer.drain()
+                return OK
             case "hang":
                 await asyncio.sleep(PATIENCE)
             case "reset":
@@ -115,15 +98,15 @@ class Receiver:
                     await writer.drain()
                     self.sent += 4096
             case bytes():
-                writer.write(does)
-                await writer.drain()
+                return does
+        return None
 
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     """A running receiver, in a thread of its own."""
     receiver = Receiver()
-    with listening(receiver.handle, ["127.0.0.1"]) as addresses:
+    with listening(answering(receiver.answer), ["127.0.0.1"]) as addresses:
         receiver.port = addresses[0][1]
         yield receiver
 

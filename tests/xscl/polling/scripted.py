@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.thread_server import listening
+from tests.thread_server import Request, answering, listening
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import follow
@@ -75,43 +75,30 @@ class Server:
     def count(self, path: str) -> int:
         return sum(asked == path for asked, _ in self.asked)
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = ""
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes | None:
+        path, host = request.path, request.headers["host"].partition(":")[0]
+        self.asked.append((path, request.headers))
+        self.at_once[host] += 1
+        self.most_at_once[host] = max(self.most_at_once[host], self.at_once[host])
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            path = head[0].split()[1]
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            host = headers["host"].partition(":")[0]
-            self.asked.append((path, headers))
-            self.at_once[host] += 1
-            self.most_at_once[host] = max(self.most_at_once[host], self.at_once[host])
-            await self._answer(path, headers, writer)
-        except ConnectionError:
-            writer.transport.abort()
+            script = self.scripts[path]
+            answer = script.pop(0) if len(script) > 1 else script[0]
+            if callable(answer):
+                await answer(writer)
+                return None
+            tag = request.headers.get("if-none-match", "").lower()
+            if tag and f"\r\netag: {tag}\r\n".encode("latin-1") in answer.lower():
+                return b"HTTP/1.1 304 Not Modified\r\n\r\n"
+            return answer
         finally:
             self.at_once[host] -= 1
-            writer.close()
-
-    async def _answer(
-        self, path: str, headers: dict[str, str], writer: asyncio.StreamWriter
-    ) -> None:
-        script = self.scripts[path]
-        answer = script.pop(0) if len(script) > 1 else script[0]
-        if callable(answer):
-            await answer(writer)
-            return
-        tag = headers.get("if-none-match")
-        if tag and f"\r\netag: {tag}\r\n".encode("latin-1") in answer.lower():
-            answer = b"HTTP/1.1 304 Not Modified\r\n\r\n"
-        writer.write(answer)
-        await writer.drain()
 
 
 @contextmanager
 def serving(server: Server | None = None) -> Iterator[Server]:
     """A running server, in a thread of its own."""
     server = server or Server()
-    with listening(server.handle, ["127.0.0.1"]) as addresses:
+    with listening(answering(server.answer), ["127.0.0.1"]) as addresses:
         server.port = addresses[0][1]
         yield server
 

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.hub import PUBLIC, Hub, hub_running, rss
+from tests.hub import PUBLIC, Hub, hub_running
 from tests.plain_http import NO_CERTIFICATES
+from tests.xscl.polling.scripted import rss
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
