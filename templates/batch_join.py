@@ -71,16 +71,21 @@ class Pushed:
         return {number: pa.table(dict(columns)) for number, columns in found.items()}
 
     def joins(self, name: str) -> pa.Table:
-        """Return R_vj of one pass."""
+        """Return R_vj of one pass, by the name of its relation."""
         made = self.made.get(name)
         return arrow_table(together(list(made)), R_VJ) if made else R_VJ.empty_table()
 
 
 class ValuePart(Protocol):
-    """A part of all values: documents that have none of them in common are joined elsewhere."""
+    """The part of all values that is joined here; results that need only others are found
+    elsewhere.
+    """
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
-        """Return the value joins that drive, given the pairs of variables of a batch."""
+        """Return the value joins that are made first, one for each row of R_T.
+
+        `weights` has the number of bindings of the batch for each pair of variables.
+        """
 
     def is_here(self, keys: Column) -> Column:
         """Return a mask of the values of the part."""
@@ -119,7 +124,7 @@ class BatchJoin:
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
     def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
-        """Add rows to the R_out of their templates, whose queries are evaluated meanwhile."""
+        """Add rows to the R_out of templates; queries are evaluated as their rows are yielded."""
         before = perf_counter()
         for members, columns in found:
             now = perf_counter()
@@ -132,7 +137,9 @@ class BatchJoin:
                 self.out.setdefault(members.template.number, []).append(columns)
 
     def found(self) -> tuple[pa.Table, list[Cut]]:
-        """Return the results within the bound (`FOUND`), and what exceeds it."""
+        """Return the results within the bound (`FOUND`), and the joins and documents that exceed
+        it.
+        """
         parts = [
             _project(together(found), self._registry.members[number].template.graph)
             for number, found in self.out.items()
@@ -146,7 +153,7 @@ class BatchJoin:
     # -- One side --------------------------------------------------------------------------
 
     def filter(self) -> None:
-        """Evaluate the templates with one side, which see the batch only."""
+        """Evaluate the templates with one side, which read the documents of the batch only."""
         if not self._registry.firing.filters:
             return
         arrived = distinct(self.columns["pair"])
@@ -258,9 +265,9 @@ class BatchJoin:
                 self._bounded.exceed(Cut(qid, rank))
 
     def exceeding(self, rank: int, edges: Column) -> Column:
-        """Return a mask of value joins of which all rows of R_T exceed the bound with a newcomer.
+        """Return a mask of value joins that matter no more: all rows of R_T that need them are cut.
 
-        It is given by its rank.
+        These exceed the bound with the newcomer of a `rank`.
         """
         over = self._bounded.exceeding(rank)
         found = np.full(len(edges), len(over) > 0)

@@ -252,7 +252,7 @@ class StateLog:
 
     @property
     def held(self) -> dict[str, Sequence[Operator]]:
-        """The operators that queries hold, by holder."""
+        """The operators that each query holds, by the name of its holder."""
         return {one.holder: one.operators for one in self._held.values()}
 
     def hold(self, holder: str, operators: Iterable[Operator]) -> None:

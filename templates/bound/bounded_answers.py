@@ -45,10 +45,10 @@ many in memory: to count them takes longer than to make them."""
 
 @dataclass(slots=True)
 class BoundedAnswers:
-    """Evaluator of one push under the bound of results.
+    """Evaluates the queries of one push under the bound of results.
 
-    `over` are the groups that exceed the bound, of results or of work (`WORK`): nothing more is
-    asked of them.  Answers that were computed before remain.
+    A group (`Cut`) is a row of R_T with one newcomer.  `over` are the groups that exceed the bound,
+    of results or of work (`WORK`): nothing more is evaluated for them.  Answers found before stay.
     """
 
     documents: BatchDocuments
@@ -61,9 +61,9 @@ class BoundedAnswers:
     _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by newcomer
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
-        """Count the answers of a part; return those of groups that are within the bound so far.
+        """Count some answers by group; return those of the groups that are within the bound so far.
 
-        All answers of two documents are in the same part.
+        All answers of two documents must be given in the same call.
         """
         rank, own = newcomers(made["doc1"], made["doc2"], self.documents.ranks)
         keys, _, place = groups_of({"qid": made["qid"], "rank": rank, "own": own})
@@ -92,9 +92,9 @@ class BoundedAnswers:
     def answers(
         self, templates: Sequence[TemplateRows], present: Column, views: PartViews
     ) -> Iterator[tuple[TemplateRows, Columns]]:
-        """Yield (members, R_out) in parts, of the rows of R_T that may be satisfied.
+        """Yield the answers of templates in parts: a template's rows of R_T, and rows of its R_out.
 
-        `present` are the value joins of the views (`TemplateRows.touched`).
+        `present` are the value joins of the views (`TemplateRows.touched`), which choose the rows.
         """
         for members in templates:
             rows = members.touched(present)
@@ -133,9 +133,10 @@ class BoundedAnswers:
     def dense(
         self, members: TemplateRows, rows: Columns, docs: tuple[int, int], times: Columns
     ) -> Iterator[tuple[TemplateRows, Columns]]:
-        """Yield the answers of rows of R_T over a dense pair of documents, without R_vj.
+        """Yield the answers of rows of R_T over two documents with very many value joins, without
+        R_vj.
 
-        `docs` are the left and the right document, `times` what `in_time` reads of them.
+        `docs` are the left and the right document, `times` their measures for `in_time`.
         """
         graph = members.template.graph
         ones, others = np.array(docs[:1]), np.array(docs[1:])

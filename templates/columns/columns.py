@@ -94,7 +94,11 @@ class TooManyRows(Exception):
 
 
 def spread(first: Column, last: Column) -> tuple[Column, Column]:
-    """Return the numbers of all ranges one after the other, each with the place of its range."""
+    """Return the numbers in ranges, one range after the other, and for each the range that it is
+    in.
+
+    The first column has the indexes of the ranges, the second one the numbers.
+    """
     counts = last - first
     which = np.arange(len(counts)).repeat(counts)
     before = counts.cumsum() - counts
@@ -102,7 +106,7 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
 
 
 def steps(*columns: Column) -> Column:
-    """Return the rows that differ from the one before in some column; the first row does."""
+    """Return the indexes of the rows that differ from the row before in some column; 0 is one."""
     differ = np.zeros(len(columns[0]), dtype=np.bool_)
     differ[:1] = True
     for column in columns:
@@ -118,23 +122,24 @@ def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
 
 
 def numbered(first: Column, size: int) -> Column:
-    """Return for each of `size` rows the number of its group, given the first row of each."""
+    """Return for each of `size` rows the index of its group, given the first row of each group."""
     opens = np.zeros(size, np.int64)
     opens[first[1:]] = 1
     return opens.cumsum()
 
 
 def ends(first: Column, size: int) -> Column:
-    """Return the row after the last one of each group, given the first row of each."""
+    """Return the end of each group (the row after its last one), given the first row of each."""
     found = np.empty(len(first), np.int64)
     found[:-1], found[-1:] = first[1:], size
     return found
 
 
 def portions(sizes: Column, most: int) -> list[Column]:
-    """Return places in order, in portions whose sizes sum up to less than twice `most`.
+    """Return the indexes of `sizes`, in order, in portions whose sizes add up to below twice
+    `most`.
 
-    One that is larger than `most` is a portion of its own.
+    A size above `most` makes a portion of its own.
     """
     if not len(sizes):
         return []

@@ -81,10 +81,11 @@ FORWARD, BACKWARD = "vj1", "vj2"
 
 @dataclass(frozen=True, slots=True)
 class RelationAtom:
-    """A relation of the body.
+    """An atom of the body: a relation under an alias.
 
-    `binds` are columns with their variables.  `key` are a column and the column of R_T that it
-    equals.  Of a `valued` atom only rows with a value count: NULL differs from nothing.
+    `binds` are its columns with the variables that they bind.  `key` is a column and the column of
+    R_T that it must equal.  Of a `valued` atom only rows with a value count, as NULL would satisfy
+    `!=`.
     """
 
     alias: str

@@ -207,11 +207,12 @@ OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN", "SYMMETRIC JOIN"]
 
 @dataclass(frozen=True, slots=True)
 class TemporalOperator:
-    """An operator between two sides, with its number in R_T.
+    """FOLLOWED BY, JOIN or SYMMETRIC JOIN, with its number in R_T.
 
-    The right side is later if it `follows` the left one.  `lowest` is the measure that the lower
-    bound is one of.  Without a lower bound in the query it is `least`, or the upper bound in the
-    other direction if that is None.  `meaning` is what that means for two documents, in words.
+    With `follows` the right side is later than the left one.  The lower bound of a window is one of
+    the measure `lowest`.  A query that states none has the bound `least`; if that is None, the
+    window reaches as far to the other side.  `meaning` describes the order of two documents in
+    words.
     """
 
     name: OperatorName
@@ -227,7 +228,7 @@ class TemporalOperator:
         return TemporalRelation(self, self._default(upper) if lower is None else lower, upper)
 
     def _default(self, upper: int) -> int:
-        """Return the lower bound of a window that has no other."""
+        """Return the lower bound of a window that states none, in ticks."""
         return -upper if self.least is None else self.least
 
 

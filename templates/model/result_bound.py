@@ -31,10 +31,10 @@ GROUP = ("qid", "rank", "own")
 
 
 class Cut(NamedTuple):
-    """A join that had more answers with a document than the bound: none of them is a result.
+    """A group of results that is cut: a row of R_T (`qid`) with more of a newcomer than the bound.
 
-    `rank` is the place of the document in the order of arrival, `own` a partner that is a group of
-    its own, else 0.
+    `rank` is the newcomer's place in the order of arrival.  A partner of rank 0, which is a row
+    over time, makes a group of its own: `own` is its number, else 0.
     """
 
     qid: int
@@ -56,7 +56,7 @@ def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, Column]
 
 
 def grouped(found: pa.Table, ranks: Ranks) -> pa.Table:
-    """Return results with the columns of their groups, to be counted with others'.
+    """Return results with the columns `rank` and `own` of their groups (`Cut`).
 
     `ranks` returns the places of documents in the order of arrival.
     """
@@ -67,9 +67,9 @@ def grouped(found: pa.Table, ranks: Ranks) -> pa.Table:
 def bounded(
     found: pa.Table, most: int = RESULTS, cuts: Collection[Cut] = ()
 ) -> tuple[pa.Table, list[Cut]]:
-    """Return the results of groups within the bound, in their order, and all cuts.
+    """Return the results of the groups that are within the bound, in their order, and all cuts.
 
-    `found` has the columns of groups; `cuts` are groups that were found to exceed it elsewhere.
+    `found` has the columns of groups; `cuts` are groups that exceed the bound by results elsewhere.
     """
     groups, sizes, place = groups_of({name: found[name].to_numpy() for name in GROUP})
     every, above = dict.fromkeys(cuts), sizes > most
@@ -82,7 +82,8 @@ def bounded(
 
 
 def groups_of(rows: Mapping[str, Column]) -> tuple[list[list[int]], Column, Column]:
-    """Return the groups of some rows, the number of rows of each, and the place of each row's.
+    """Return the groups of some rows, the number of rows of each, and for each row its group's
+    index.
 
     The groups are columns: the fields of `Cut`.
     """

@@ -375,9 +375,11 @@ def within(row: str, name: str) -> str:
 
 
 def repeated_elements(tree: DocumentTree) -> list[int | None]:
-    """Return of each node the outermost element with it that is repeated, such as a line.
+    """Return for each node the number of its repeated element, such as a line of an order; else
+    None.
 
-    It has others of its name beside it, and more than a text; None if there is none.
+    That is the outermost element around the node that has siblings of its name, and children or
+    attributes.
     """
     names = [(at, name_of(item)) for at, item in zip(tree.parents, tree.items, strict=True)]
     counts = Counter(names)

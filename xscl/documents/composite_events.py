@@ -54,7 +54,7 @@ class Composite(NamedTuple):
 
     @property
     def row(self) -> tuple[int, int, int, Composite]:
-        """Its row in the plan."""
+        """The row of the plan: begin and end in ticks, `first`, the composite itself."""
         return (self.start, self.ts, self.first, self)
 
 

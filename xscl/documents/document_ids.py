@@ -104,9 +104,11 @@ class Versions:
         return any(_meet(one, streams) for one in self._contents.get(digest, ()))
 
     def earlier(self, streams: Sequence[str]) -> tuple[int, int | None]:
-        """Return the last version on one of some streams, 0 for none, and the base of these.
+        """Return the last version that shares one of some streams, and the number of its first
+        version.
 
-        So the next version is later than all that it shares a stream with.
+        These are 0 and None without one.  So a new version is later than all that it shares a
+        stream with.
         """
         found = [row for one, row in self._streams.items() if _meet(one, streams)]
         last = max((last for last, _ in found), default=0)
@@ -124,7 +126,7 @@ class DocumentIds:
         self._store = store
 
     def known(self, ids: Collection[str], hashes: Hashes) -> dict[str, Versions]:
-        """Return the documents with some ids, whose `hashes_of` are given."""
+        """Return the versions of each known id among some ids, whose `hashes_of` are given."""
         found: dict[str, Versions] = {}
         if not self._numbers.counts(hashes).any():
             return found

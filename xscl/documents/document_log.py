@@ -47,7 +47,9 @@ RECENT = 4096  # documents of small batches that matches are read of without ask
 
 
 class DocumentOrigin(NamedTuple):
-    """The place of a published document in the order of arrival; its parts' highest version."""
+    """The clock, rank, `first` and version of a published document, from the parts that it is made
+    of.
+    """
 
     clock: int
     rank: int

@@ -113,9 +113,10 @@ class EngineQueries:
     def lent(
         self, name: str, values: pa.Table | None = None, pushed: Pushed | None = None
     ) -> pa.Table:
-        """Return the table in memory that relations read under a name.
+        """Return the table in memory that a relation of SQL reads under a name.
 
-        `values` are those of matches, None if none are read; `pushed` is the last push.
+        `values` are the rows of `match_values`, None if none are read; `pushed` is stage 2 of a
+        push, by default of the last one.
         """
         state = self._state
         pushed = pushed or state.processor.pushed

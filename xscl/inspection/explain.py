@@ -374,7 +374,7 @@ def places_of(
     qids: Sequence[int],
     reason_here: ReasonHere,
 ) -> list[JoinEvaluator]:
-    """Return the places of joins, which have these rows of R_T; executors are there."""
+    """Return the evaluator of each join, given the numbers of their rows of R_T."""
     if len(joins) != len(qids):  # its query is refused
         return [JoinEvaluator() for _ in joins]
     return [

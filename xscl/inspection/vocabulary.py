@@ -97,7 +97,10 @@ class Vocabularies:
 
 
 def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
-    """Return the cached vocabulary of a key, or what else is read of one, or read it."""
+    """Return what is known under a key, such as a stream's vocabulary, or `read` it and keep it.
+
+    It is read again if documents have arrived since, but if that was slow, only after a while.
+    """
     one = known.get(key)
     if one is not None and (
         one.arrived == arrived or (one.cost > QUICK and time.monotonic() - one.read_at < REUSED)

@@ -157,7 +157,9 @@ class Formulas:
     def beyond(
         self, where: LarkNode | syntax.Span, message: str, hint: str | None = None
     ) -> NotSupported:
-        """Return the error for what XPath may have (`xscl.language.blocks`), unlike the grammar."""
+        """Return the error for what the grammar lacks; full XPath (`xscl.language.blocks`) may have
+        it.
+        """
         return NotSupported.at(_place(where).start, message, self.source, hint)
 
     # -- Blocks and paths ------------------------------------------------------------------

@@ -64,7 +64,9 @@ class LatenessBounds:
     _table: pa.Table = field(default_factory=_SCHEMA.empty_table, init=False)
 
     def table(self) -> pa.Table:
-        """Return the table; it is rebuilt when subscriptions have changed."""
+        """Return the bounds of all subscriptions as a table, made anew when subscriptions have
+        changed.
+        """
         state = self._subscriptions.state
         if state != self._made_for:
             rows = [row for subscription in self._subscriptions for row in self._rows(subscription)]

@@ -95,7 +95,9 @@ class Registration:
         return query
 
     def group(self, name: str, stories: bool) -> bool:
-        """Group the matches of a subscription into stories, or no longer; return if that is new."""
+        """Set whether the matches of a subscription are grouped into stories; return True if it
+        changes.
+        """
         one = self._subscriptions[name]
         if one.stories == stories:
             return False

@@ -75,7 +75,7 @@ class RetiredVersions:
         rename_retired(self._store, name, new)
 
     def group(self, name: str, stories: bool) -> None:
-        """Group the matches of the versions of a name into stories, or none of them."""
+        """Set whether the matches of the versions of a name are grouped into stories."""
         for one in self.by_name.pop(name, ()):
             _remove(self.by_qid, one.qid, one)
             self._index(replace(one, stories=stories))

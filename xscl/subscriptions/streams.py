@@ -124,10 +124,12 @@ class StreamDefinitions:
     def raised(
         self, needed: Mapping[str, int], schema: Schema | None
     ) -> tuple[list[StreamDeclaration], list[str]]:
-        """Return the declarations that make streams live, with latenesses that they need.
+        """Return the declarations that give streams the latenesses that they need, and make them
+        live.
 
-        Those without attributes that no event query reads get a schema, if there is one.  With them
-        come the streams that would have to be later, but are read: their lateness is fixed.
+        A stream without attributes that no event query reads gets the `schema`, if there is one.
+        The second value has the streams that need a larger lateness but are read already, so that
+        it is fixed.
         """
         made, fixed = [], []
         for name, ticks in needed.items():
@@ -159,9 +161,9 @@ class StreamDefinitions:
         return self._declared.copy()
 
     def forget(self, made: Mapping[str, StreamDeclaration]) -> list[str]:
-        """Delete declarations, these very ones, of streams that nobody reads; return the streams.
+        """Delete those of some declarations whose streams nobody reads; return these streams.
 
-        One that was made again is another one, even if it says the same.
+        A declaration that was made anew since stays, even if it says the same.
         """
         unread = [
             name

@@ -145,9 +145,9 @@ class Subscriptions:
         return current if earlier is None else (*current, *earlier)
 
     def key_of(self, name: str, replaces: Subscription | None = None) -> str:
-        """Return the key of a new subscription: one that no other and no kept match has.
+        """Return the key of a new subscription: a name that no other and no kept match has.
 
-        The next version of a subscription has its key.
+        The next version of a subscription keeps its key.
         """
         if replaces is not None:
             return replaces.key
@@ -207,7 +207,9 @@ class Subscriptions:
         return self._exchange(self[name], replace(self[name], after=position, until=None))
 
     def group(self, name: str, stories: bool) -> Subscription:
-        """Group the matches of all versions into stories, or none of them."""
+        """Set whether the matches of all versions are grouped into stories; return the current
+        version.
+        """
         self.retired.group(name, stories)
         return self._exchange(self[name], replace(self[name], stories=stories))
 

@@ -60,10 +60,10 @@ _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
-    """A question to a node: the values of a path (of its `first` node), or the names below.
+    """A question that an index asks a node: the values of a path from it, or the names below it.
 
-    With `through` they are what functions make of the values.  `flags` are those of expressions.
-    Questions have an order by `rank`.
+    With `first` only the first node of the path counts.  `through` are functions that are applied
+    to the values, `flags` those of regular expressions.  Questions are ordered by `rank`.
     """
 
     kind: QuestionKind
@@ -89,23 +89,23 @@ class NodeQuestion:
 
 
 class Atom(NamedTuple):
-    """A question and the constant that the answer has to suit."""
+    """A question, and the constant that its answer must satisfy."""
 
     question: NodeQuestion
     constant: Constant
 
 
 class Demand(NamedTuple):
-    """Atoms without which a condition does not hold; with `proof`, it holds if they do."""
+    """Atoms that all hold if a condition does; with `proof`, it holds if all of them do."""
 
     atoms: tuple[Atom, ...]
     proof: bool
 
 
 class Lookup(NamedTuple):
-    """Atoms one of which holds if some conditions do; `proves` are those that any of them proves.
+    """Atoms of which at least one holds if some conditions do, which are given by their numbers.
 
-    Conditions are represented by their numbers.
+    `proves` are the conditions that hold if any of the atoms does.
     """
 
     atoms: tuple[Atom, ...]

@@ -26,9 +26,10 @@ from xscl.shredding.nodes.names import steps_of
 
 
 class ConstantSet:
-    """The constants of one question; those of equality and order need not be known.
+    """The constants that conditions compare with the answers to one question.
 
-    With `unconditional` some of them may suit an answer without nodes.
+    Those of equality and order are not stored.  With `unconditional` some constants may be
+    satisfied by an answer without nodes.
     """
 
     __slots__ = (
@@ -90,7 +91,7 @@ class ConstantSet:
         return texts[:1] or ("",) if self.question.first else texts
 
     def finder(self) -> Callable[[str], Set[Constant]]:
-        """Return a function from a text to constants, a superset of the satisfied ones."""
+        """Return a function from a text to a superset of the constants that it satisfies."""
         match self.question.kind:
             case "=":
                 return lambda text: {text}

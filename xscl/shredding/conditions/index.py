@@ -23,7 +23,7 @@ FEW = 8
 
 
 class Owner(Protocol):
-    """The owner of conditions, which a look-up finds; neither a list nor an index."""
+    """An owner of conditions, which a look-up finds. It is no list and no index: these hold owners."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
@@ -41,7 +41,7 @@ Branch: TypeAlias = "O | list[Candidate[O]] | ConditionIndex[O]"  # alone, it is
 
 
 class BoundIndex(Generic[O]):
-    """Owners found by bounds: one on either side, in their order, or intervals."""
+    """Owners by the bounds that they need: lower ones or upper ones, sorted, or intervals."""
 
     __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
 
@@ -95,7 +95,7 @@ Level: TypeAlias = "dict[Constant, Branch[O]] | BoundIndex[O]"
 
 
 class ConditionIndex(Generic[O]):
-    """A node of the tree: owners without further questions, and the next questions."""
+    """A node of the tree: the owners that ask no more questions, and the next questions."""
 
     __slots__ = ("here", "levels")
 
@@ -115,10 +115,11 @@ class ConditionIndex(Generic[O]):
         self._delete(questions, owner, owner.plan, 0)
 
     def find(self, names: Callable[[QuestionKind], Set[Constant]]) -> Iterator[Candidate[O]]:
-        """Yield the owners at a node, each with the untested conditions; for name questions only.
+        """Yield the owners that may hold at a node, each with the conditions that are not tested
+        yet.
 
-        `names` returns those at the node.  An owner may be repeated, found by another alternative
-        of an OR.  (Where conditions ask for values see `xscl.shredding.batch.shape_batch`.)
+        Only questions for names are answered, by `names`.  An owner comes twice if two alternatives
+        of an OR find it.  `xscl.shredding.batch.shape_batch` answers questions for values.
         """
         yield from self.here
         for constants, level in self.levels.items():

@@ -17,9 +17,9 @@ FARTHEST = 1e200  # numbers beyond are in no cell
 
 
 class Interval(NamedTuple):
-    """Numbers between two bounds, which are outside where they are `open`.
+    """A condition on numbers: one above `low` and one below `high`, without these where `open`.
 
-    Where the bounds are not in order two numbers may satisfy them, one each.
+    One number may do both.  If `low` is above `high`, only two numbers of a node can satisfy it.
     """
 
     low: float

@@ -157,7 +157,7 @@ class ExpressionIndex:
                 self._factors.remove(factor)
 
     def within(self, text: str) -> set[str]:
-        """Return the expressions that match a text."""
+        """Return the expressions that match somewhere in a text."""
         factors = self._factors.within(text.casefold()) if len(self._factors) else set()
         if "" in self._by_factor:
             factors = {*factors, ""}
