@@ -61,10 +61,9 @@ class Schema:
         return "(" + ", ".join(f"{name} {kind.__name__}" for name, kind in pairs) + ")"
 
     def fault(self, values: Iterable[Any]) -> str | None:
-        """Return why values do not fit, or None.
+        """Return why values do not fit the schema; None if they do.
 
-        An int is welcome where a float is declared, a number of Python's `decimal` or an int where
-        a decimal is.
+        An int fits where a float is declared; a `decimal.Decimal` or an int where a decimal is.
         """
         values = tuple(values)
         if len(values) != len(self.names):

@@ -81,10 +81,10 @@ class Storage(Protocol):
         ...
 
     def keep(self, relation: str, stays: Mask) -> pa.Table:
-        """Delete rows that need not stay, and return those that were deleted: their `KEYS`.
+        """Delete the rows for which `stays` is False, and return the `KEYS` of the deleted ones.
 
-        `stays` reads the columns `KEYS` of some rows.  Rows that need not stay may do so where
-        they are few of those that are stored together.
+        `stays` takes the columns `KEYS` of some rows and returns a mask.  A row may be kept all the
+        same, if few of those that are stored together with it are to be deleted.
         """
         ...
 

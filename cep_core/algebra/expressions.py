@@ -277,7 +277,7 @@ def require_condition(
 
 
 def require_compilable(node: Expression) -> bool:
-    """Raise AlgebraError unless an expression is one, not nested too deeply and not too large.
+    """Raise AlgebraError if an expression is malformed, nested too deeply, or too large.
 
     Return True if it has literals in decimal form (`with_literals`).
     """

@@ -70,13 +70,13 @@ def current_budget() -> Budget:
 
 
 def read(text: str) -> None:
-    """Count the reading of a text."""
+    """Spend steps of the current budget for reading a text."""
     if len(text) > SHARE:
         current_budget().spend(len(text) // SHARE)
 
 
 def expect_length(length: int, longest: int) -> None:
-    """Raise BeyondBounds for a text of a length made of arguments, the longest of some length."""
+    """Raise BeyondBounds for a text above `LONGEST` that is longer than the `longest` argument."""
     if length > LONGEST and length > longest:
         raise BeyondBounds(f"a text of over {LONGEST:,} characters")
 
@@ -107,7 +107,7 @@ _MOST_GIVEN_UP = 10_000
 
 
 def report(what: str, error: BeyondBounds) -> None:
-    """Log that something was not evaluated: the first, the tenth, the hundredth time, and so on."""
+    """Log that something was not evaluated, if it is the first, tenth, hundredth (...) time."""
     if len(_given_up) > _MOST_GIVEN_UP:
         _given_up.clear()
     count = _given_up[what] = _given_up.get(what, 0) + 1

@@ -72,7 +72,9 @@ def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int)
 
 
 def handles_null(node: ex.Expression, reads: Callable[[int], bool]) -> bool:
-    """Return True if a condition says what holds where some columns are null."""
+    """Return True if a condition has IS NULL, COALESCE or CASE of one of the columns that `reads`
+    names.
+    """
     return any(
         isinstance(one, ex.IsNull | ex.Coalesce | ex.Case)
         and any(isinstance(part, ex.Column) and reads(part.index) for part in ex.walk(one))

@@ -35,10 +35,11 @@ def iterated_schema(
     kinds: Ordered[type],
     span: Extent | None = None,
 ) -> tuple[Schema, tuple[int | None, ...]]:
-    """Return the layout of μ's instances and where its later part comes from at first.
+    """Return the layout of μ's instances, and the column of a first row for each later attribute.
 
-    First the left stream's attributes (with "_1" if the later part has the name too), then the
-    right stream's, then the aggregates' ``names`` with their ``kinds``.
+    The layout has the left stream's attributes (with "_1" if a later one has the name too), then
+    the right stream's, then the aggregates' ``names`` with their ``kinds``.  The second value is by
+    attribute from the right stream's first one on; None: the first row has no such column.
     """
     for name, kind in zip(right.names, right.types, strict=True):
         if name not in left.names or left.types[left.names.index(name)] is not kind:

@@ -80,9 +80,9 @@ def operand_of(text: str) -> DecimalOrDouble | None:
 
 
 def compared_number(text: str) -> DecimalOrDouble | None:
-    """Return a number in the place of that which a text is, in the order of all; None if none.
+    """Return a number by which the number that a text is can be ordered; None if it is none.
 
-    It is a double unless that would be in another place.
+    It is a double if that suffices, else the exact value.
     """
     text = text.strip(WHITE_SPACE)
     if len(text) > LONGEST or not _DOUBLE.fullmatch(text):

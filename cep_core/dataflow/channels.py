@@ -55,10 +55,10 @@ def paired(a: Row, b: Row) -> Row:
 
 
 class Port:
-    """One input of an m-op: what is called with rows, and the slots it listens to.
+    """An input of an m-op: the function that is called with rows, and the slots that it listens to.
 
-    ``mop`` is the m-op that it feeds, and ``seconds`` the time in which rows were handed over from
-    a lane, for those who look at the plan.
+    ``mop`` is the m-op; ``seconds`` is the time that was spent in rows from a lane, for the plan's
+    figures.
     """
 
     __slots__ = ("mask", "mop", "receive", "seconds", "slots")
@@ -90,9 +90,9 @@ class Channel:
         self._next = 0
 
     def slot(self, allocated: int | None = None) -> int:
-        """Return a slot that is in use now: one that another channel has allocated, or the lowest.
+        """Take a slot into use and return it: the lowest free one, or one given by `allocated`.
 
-        A channel that has slots of another one allocates none itself.
+        A channel that takes slots of another channel's allocates none itself.
         """
         self.live += 1
         self.sole = None

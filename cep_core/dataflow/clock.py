@@ -165,7 +165,7 @@ class Lane:
     # -- what m-ops ask for ----------------------------------------------------------------
 
     def before(self, channel: Channel, port: Port) -> Port:
-        """Return the port that makes rows of a monotone channel wait for their epoch."""
+        """Return a port in front of one, where rows of a monotone channel wait for their epoch."""
         if channel.ordered:
             return port
         return LanePort(self, port)

@@ -200,7 +200,7 @@ def _is_number(node: ex.Expression) -> bool:
 
 
 def either(quick: Any, careful: Any) -> Any:
-    """Return a function of three arguments: the careful one, where the quick one raises."""
+    """Return a function that calls the quick one, and the careful one if that raises."""
 
     def evaluated(one: Any, two: Any, three: Any) -> Any:
         try:
@@ -214,9 +214,9 @@ def either(quick: Any, careful: Any) -> Any:
 def guarded(
     node: ex.Expression, writer: Writer, body: str = "return {}", arguments: str = _ARGUMENTS
 ) -> Any:
-    """Return a function whose body is written around a condition.
+    """Return a compiled function: `body` is its source, with the source of a condition in it.
 
-    It never raises: where the quick way does, an atom that fails is false.
+    It never raises: where evaluation fails, the atom that fails is false.
     """
     head = f"def made({arguments}):\n    "
     quick = function_of(head + body.format(writer.condition(node)), writer.names)

@@ -29,9 +29,10 @@ _MOST_SUMS = 1_000
 
 
 class ConstantTest(NamedTuple):
-    """A condition of (cells, row, constants) that never raises, and the constants that it reads.
+    """A condition as a function of (cells, row, constants) that never raises.
 
-    It is monotone in each of ``monotone`` if the others are fixed.
+    `reads` are the numbers of the constants that it reads; it is monotone in each of ``monotone``
+    if the others are fixed.
     """
 
     holds: Holds

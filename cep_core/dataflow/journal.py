@@ -63,7 +63,11 @@ class Journal(Unwritten):
         return fresh, gone
 
     def begin_anew(self, written: Sequence[int], kept: Iterable[Note]) -> None:
-        """Drop what was written under some ascending numbers; keep some things under new ones."""
+        """Report what has the numbers `written` as dropped, and the things `kept` under new
+        numbers.
+
+        The numbers are ascending.
+        """
         self._last = max([self._last, *written[-1:]])
         self._gone += written
         for keeper, thing in kept:

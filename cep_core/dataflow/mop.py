@@ -154,11 +154,11 @@ class MOp(ABC):
         return 0
 
     def kept(self) -> Iterable[Any]:
-        """Return the kept objects: the m-op journals them, or its state is compared."""
+        """Return the things that are kept: the m-op journals them, or its state is compared."""
         return ()
 
     def saved(self, kept: Any, number: OperatorNumber) -> list[Any]:
-        """Return the row of a thing that is kept, the numbers of its operators, and its side."""
+        """Return a kept thing as plain data: its row, the numbers of its operators, its side."""
         raise AssertionError(f"{self.label} keeps nothing")
 
     def dump(self, number: OperatorNumber) -> SavedRows:
@@ -174,7 +174,7 @@ class MOp(ABC):
         return ""
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        """Return the ports that rows of monotone streams wait for, by input."""
+        """Return by input the ports at which rows of monotone streams wait."""
         return tuple([wire.port for wire in self._wires])
 
 
@@ -231,13 +231,13 @@ class KeptGroups(Generic[Kept]):
             yield from group
 
     def add(self, key: Any, kept: Kept) -> None:
-        """Keep one thing more."""
+        """Keep one more thing in the group of a key."""
         self.groups.setdefault(key, []).append(kept)
         self.count += 1
         self._journal.keep(self._keeper, kept)
 
     def clear(self) -> None:
-        """Forget all; the journal is not told."""
+        """Forget all groups, without telling the journal."""
         self.groups.clear()
         self.count = 0
 
@@ -248,7 +248,10 @@ class KeptGroups(Generic[Kept]):
         self._journal.drop(group)
 
     def change(self, changed: Callable[[Kept], Kept | None], *keys: Any) -> None:
-        """Replace what is kept, of all groups without keys; None drops it."""
+        """Replace what is kept by what `changed` returns, None to drop it.
+
+        Only the groups of some keys are changed, or all if none are given.
+        """
         for key in keys or list(self.groups):
             before, kept = self.groups[key], []
             for one in before:

@@ -127,9 +127,10 @@ def _no_value(row: Row) -> None:
 
 
 def places_of(definition: BoundPredicate, target: object) -> list[EntryPlace]:
-    """Return where the disjuncts of a target belong; one that can never hold belongs nowhere.
+    """Return the places of a target's disjuncts in an index; one that can never hold has none.
 
-    Whatever has to be compiled is compiled here: entering and dropping only change tables.
+    All that must be compiled is compiled here, so that adding and removing targets change tables
+    only.
     """
     found: list[EntryPlace] = []
     shape, constants = definition

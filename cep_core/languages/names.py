@@ -25,7 +25,7 @@ class ResultItem(NamedTuple):
 
 
 def repeated(items: Iterable[ResultItem]) -> Extent | None:
-    """Return the place of the first name that is there for the second time."""
+    """Return the span of the first item whose name another item has before it; None without one."""
     known: set[str] = set()
     for name, _, span in items:
         if name in known:

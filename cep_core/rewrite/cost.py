@@ -34,9 +34,9 @@ StreamRates: TypeAlias = Mapping[str, float]  # events in a second, by stream
 
 
 class Estimate(NamedTuple):
-    """The rate μ of an operator, the time DT between its events, its bursts, its cost.
+    """The estimate of an operator: rate μ, time DT between its events, bursts, and cost.
 
-    The cost is that of the operator and all below it.
+    The cost includes that of all operators below it.
     """
 
     rate: float

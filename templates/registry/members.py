@@ -114,20 +114,23 @@ class TemplateRows:
         return {name: self._rows[name][rows] for name in self.names}
 
     def any_of(self, present: Column) -> Columns:
-        """Return the rows with a value join among some sorted, distinct ones."""
+        """Return the rows that have one of some value joins, which are sorted and distinct."""
         rows = distinct(np.concatenate([self.having(name, present)[1] for name in self._asked]))
         return {name: self._rows[name][rows] for name in self.names}
 
     def having(self, name: str, present: Column) -> tuple[Column, Column]:
-        """Return the places of `present`, each with a row that has that value in a column."""
+        """Return pairs as two columns: an index in `present`, and a row with that value in a
+        column.
+        """
         which, rows = self._index(name).rows(present)
         alive = self._rows["alive"][rows] > 0
         return which[alive], rows[alive]
 
     def rarest(self, names: Iterable[str], present: Column) -> Column:
-        """Return the rows with a value of `present` in that column where the fewest have one.
+        """Return the rows with a value of `present` in one of some columns: that where fewest have
+        one.
 
-        Of few rows all are returned: looking them up costs more than they do.
+        If there are few rows all are returned, since looking them up costs more.
         """
         if self._rows.size <= FEW:
             return np.flatnonzero(self._rows["alive"])
@@ -178,11 +181,12 @@ class TemplateRows:
 
 @dataclass(frozen=True)
 class JoinDriver:
-    """The value joins that drive the rows of some templates in a pass.
+    """The driving value joins of some templates in a pass: those that are made first.
 
-    Of each row it is that with the lightest pair of variables on the side of the batch: `weights`
-    has the numbers of kept links by pair, HEAVIEST for a pair that has none, and at its end.  Rows
-    with such a pair are joined with nothing.  With `back` the batch is on the left side.
+    For each row of R_T it is the value join with the fewest kept links at its pair of variables on
+    the side of the batch.  `weights` has the numbers of kept links by pair, HEAVIEST for a pair
+    without any, and as its last item.  Rows with such a pair are joined with nothing.  With `back`
+    the batch is on the left side.
     """
 
     members: Sequence[TemplateRows]
@@ -191,14 +195,15 @@ class JoinDriver:
 
     @cached_property
     def edges(self) -> Column:
-        """The driving value joins, packed, sorted, distinct."""
+        """The driving value joins as packed pairs of variables, sorted and distinct."""
         found = [np.take_along_axis(joins, lead[None], 0)[0] for joins, lead in self._driven]
         return distinct(np.concatenate([np.empty(0, np.int64), *found]))
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows that some value joins drive.
+        """Return the other value joins of the rows of R_T that some driving ones drive.
 
-        As places in `present`, and numbers.
+        They are two columns: an index in `present`, the driving ones, and a packed pair of
+        variables.
         """
         places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for joins, lead in self._driven:
@@ -293,7 +298,7 @@ class TemplateIndex:
         return [found[number] for number in sorted(found)]
 
     def driving(self, weights: Mapping[int, int], back: bool) -> JoinDriver:
-        """Return the value joins that drive, by the weights of the pairs of a side."""
+        """Return the driving value joins, given the number of links of each pair of a side."""
         by_pair = np.full(max(weights, default=0) + 2, HEAVIEST)
         by_pair[list(weights)] = list(weights.values())
         return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)

@@ -55,13 +55,13 @@ class RowOfRT(NamedTuple):
 
 
 class DesignatedRows(NamedTuple):
-    """The rows of R_T that are evaluated elsewhere, in order, and their longest retention."""
+    """The rows of R_T that other processes evaluate, by number, and their longest retention."""
 
     rows: Column
     keep: int
 
     def oldest(self, clock: int) -> int:
-        """Return the time from which on documents may be joined there; INFINITE if none is."""
+        """Return the time of the oldest documents that they still join; INFINITE without rows."""
         return INFINITE if self.keep < 0 else clock - self.keep
 
 
@@ -162,7 +162,7 @@ class Registry:
         return qid in self._rows
 
     def places(self) -> tuple[int, int]:
-        """Return the numbers of rows evaluated elsewhere and here; thread-safe."""
+        """Return how many rows other processes evaluate, and how many this one; thread-safe."""
         elsewhere = len(self._leads)
         return elsewhere, max(0, len(self._rows) - elsewhere)
 
@@ -196,7 +196,7 @@ class Registry:
 
     @property
     def elsewhere(self) -> DesignatedRows:
-        """The rows that have a designated equality: documents are divided by it."""
+        """The rows that have a designated equality, which other processes evaluate."""
         if self._elsewhere is None:
             keep = max((self._rows[qid].keep for qid in self._leads), default=-1)
             self._elsewhere = DesignatedRows(np.array(sorted(self._leads), np.int64), keep)
@@ -465,9 +465,10 @@ class VariablePairs:
         return changed
 
     def count(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
-        """Add `by` for each row of R_T, given the rows of each pair in one place of the template.
+        """Add `by` to the uses of pairs for each row of R_T; `counts` has the rows of each pair.
 
-        `compared` is True if the value of the second variable joins there.
+        These are the pairs at one place of a template.  `compared`: the value of the second
+        variable joins there.
         """
         rows_of, valued = self._rows, self._valued
         for number, rows in counts.items():
@@ -563,7 +564,7 @@ class WitnessRetention:
                 np.add.at(joined, list(places[place]), by)
 
     def shorten(self, keeps: Mapping[int, int]) -> None:
-        """Set the retention that the other rows of R_T ask for, by pair of a removed row."""
+        """Set the retention of pairs, whose rows of R_T have become fewer, by number of pair."""
         pairs = list(keeps)
         before = self.keeps[pairs]
         self.keeps[pairs] = list(keeps.values())

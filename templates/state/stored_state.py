@@ -99,7 +99,7 @@ class StoredState:
         return self._texts
 
     def text(self, key: int) -> str:
-        """Return a text of the batch, if some row of R_T compares texts."""
+        """Return a text of the batch by its key; only known if some row of R_T compares texts."""
         return self._batch_texts[key]
 
     # -- Adding ----------------------------------------------------------------------------
@@ -131,10 +131,11 @@ class StoredState:
     def add(
         self, bindings: pa.Table, times: pa.Table, columns: Columns, documents: Columns
     ) -> Column:
-        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept.
+        """Add the bindings of a batch to the join state (Algorithm 2), without those of filters
+        alone.
 
-        `columns` are those of the bindings (`with_valued`), `documents` those of the times.
-        Return the documents of which bindings are kept, ascending.
+        `columns` are those of the bindings (`with_valued`), `documents` those of the times.  Return
+        the numbers of the documents that have bindings in the state, ascending.
         """
         kept = self._registry.retention.keeps[columns["pair"]] >= 0
         if not kept.all():

@@ -69,16 +69,17 @@ Exceeding: TypeAlias = Callable[[int, Column], Column]
 
 
 class Driven(Protocol):
-    """The value joins that drive the rows of R_T in a pass."""
+    """The driving value joins of a pass, which are made first."""
 
     @property
     def edges(self) -> Column:
-        """The value joins: packed pairs of variables, sorted and distinct."""
+        """The driving value joins: packed pairs of variables, sorted and distinct."""
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows that some value joins drive.
+        """Return the other value joins of the rows of R_T that some driving ones drive.
 
-        As places in `present`, and packed.
+        They are two columns: an index in `present`, the driving ones, and a packed pair of
+        variables.
         """
 
 
@@ -211,9 +212,10 @@ class Pass:
             yield from self._part(ours, before[slices], rows[wanted], driven)
 
     def unneeded(self, doc: int, ranks: Column, edges: Column) -> Column:
-        """Return a mask of the value joins with a document that no row of R_T needs any more.
+        """Return a mask of the value joins of a document with partners that no row of R_T needs any
+        more.
 
-        `ranks` are those of the partners: of two documents the later one is the newcomer.
+        `ranks` are those of the partners, one for each value join.
         """
         rank = int(self.times["rank"][np.searchsorted(self.times["doc"], doc)])
         newest, found = np.maximum(ranks, rank), np.zeros(len(edges), np.bool_)

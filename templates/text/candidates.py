@@ -47,7 +47,11 @@ ENTRY_BYTES, POSTING_BYTES, LIST_BYTES = 70, 100, 300
 
 
 class InvertedIndex:
-    """Texts by number, in lists by their keys; of `words` these are all of them."""
+    """Texts by number, in lists by keys: with `words` each text is in the lists of all of its
+    words.
+
+    Without, it is in the list of one part of it, and found as a part of other texts.
+    """
 
     def __init__(self, *, words: bool) -> None:
         self._words = words

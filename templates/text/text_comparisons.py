@@ -48,7 +48,9 @@ class TextOperator:
     bound: float = 0.0
 
     def role(self, *, left: bool) -> TextRole:
-        """Return the role of the texts of one side."""
+        """Return the role of the texts of a side: `words`, or `whole` and `part` for one in
+        another.
+        """
         if self.sign:
             return "words"
         return "whole" if left is not self.exchanged else "part"
@@ -75,7 +77,7 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 class TextEdges:
-    """The comparisons of texts of all rows of R_T, with the roles of their pairs of variables."""
+    """The pairs of variables whose texts rows of R_T compare, and the roles of their texts."""
 
     def __init__(self) -> None:
         self._rows: dict[int, int] = {}
@@ -105,9 +107,8 @@ class TextEdges:
                 del self._far[side][near][far]
 
     def far(self, near: int, side: int) -> Mapping[int, str]:
-        """Return the pairs that a pair on one side (`LEFT` or `RIGHT`) is compared with, and how.
-
-        By pair the operator of the edge.
+        """Return the pairs that a pair on a side (`LEFT`, `RIGHT`) is compared with, and the
+        operators.
         """
         return self._far[side].get(near, _NONE)
 

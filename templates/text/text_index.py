@@ -25,9 +25,9 @@ from templates.text.text_comparisons import BOUNDS, PARTS, TextOperator, TextRol
 
 
 class Similar(NamedTuple):
-    """The keys of the texts that one text compares with, and the characters that were compared.
+    """The keys of the texts that satisfy a comparison with one text, and the characters compared.
 
-    `cut`: none was compared, because that had been more characters than allowed.
+    With `cut` no text was compared, as that would have taken more characters than allowed.
     """
 
     keys: Column

@@ -27,7 +27,10 @@ FOUND = 2_000_000
 
 @dataclass(frozen=True)
 class TextPass:
-    """The comparisons of texts in one pass; `cut` is called with a document and its value joins."""
+    """The comparisons of texts in one pass.
+
+    `cut` is called with a document and those of its value joins that were not looked for.
+    """
 
     half: Pass
     state: StoredState

@@ -112,7 +112,7 @@ class NumberedDocuments(NamedTuple):
         return NumberedDocuments(self.numbers[mask], self.docs[mask], self.ts[mask])
 
     def documents(self, numbers: Column) -> Column:
-        """Return the engine's numbers of documents, given those on executors; -1 for unknown ones."""
+        """Return the engine's numbers of documents by those on executors; -1 for unknown ones."""
         if not len(self.numbers):
             return np.full(len(numbers), -1)
         at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)

@@ -121,12 +121,12 @@ class PatternPlace:
             place = place.parent
 
     def deepen(self, by: int) -> None:
-        """Count a spot here, and so below all places above."""
+        """Add `by` to the number of spots from here down, here and at all places above."""
         for place in self.upward():
             place.deeper += by
 
     def change(self) -> None:
-        """Count a change of structural results, at the place of the stream."""
+        """Count a change of what structures match, at the place of the stream."""
         *_, root = self.upward()
         root.changes += 1
 

@@ -23,7 +23,7 @@ FEW = 8
 
 
 class Owner(Protocol):
-    """An owner of conditions, which a look-up finds. It is no list and no index: these hold owners."""
+    """An owner of conditions, which a look-up finds; no list and no index, which hold owners."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
