@@ -48,7 +48,7 @@ class FaultSpec:
 
 
 def read(text: str) -> FaultSpec:
-    """Return the fault that a text describes; the name of the point alone is its first passage."""
+    """Return the fault that a text describes; a name alone means the first passage of the point."""
     found = _FAULT.fullmatch(text if ":" in text else f"{text}:1")
     action = found["action"] or "KILL" if found else ""
     if found is None or action not in get_args(Action):
@@ -88,7 +88,7 @@ reached: Callable[[str], object] = (
 
 
 def write(file: BinaryIO, data: memoryview, point: str) -> None:
-    """Write data; where there is a fault, the point comes when half of them are in the file."""
+    """Write data; with a fault configured, the point is passed when half of them are written."""
     if reached is _NO_FAULT:
         file.write(data)
         return

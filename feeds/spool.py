@@ -142,9 +142,10 @@ class Spool:
             return number
 
     def beat(self, time: int) -> int:
-        """The number of a new segment without documents, which says that it is so late by now.
+        """Append a segment without documents, a beat, and return its number.
 
-        `time` is in microseconds since the epoch.  It is durable when this returns.
+        It says that time has come to `time`, in microseconds since the epoch.  It is durable when
+        this returns.
         """
         return self.append_in_turn(lambda: ((), time))
 
@@ -311,7 +312,7 @@ class Spool:
         return list(self.columns(number))
 
     def columns(self, number: int) -> DocumentColumns:
-        """The same as columns: many documents at once."""
+        """Return the documents of a segment as columns, like `read`; for many documents."""
         return columns_of(read_batch(self._image(number)))
 
     def check(self, number: int) -> None:

@@ -70,21 +70,26 @@ class CandidateNames:
 
     @property
     def shared(self) -> str:
-        """The name that the places of entries with this guid and link are counted for, if any."""
+        """The name, by guid or by guid and link, whose entries are numbered by place; '' without a
+        guid.
+        """
         guids = [name for name, rule in self.called.items() if rule in ("guid", "guid+link")]
         return guids[-1] if guids else ""
 
     def rule_of(self, identity: str) -> IdentityRule:
-        """The rule that gives the identity, "guid" if the guid was another then."""
+        """The rule that made an identity; that of the guid if no name of the entry is the identity
+        now.
+        """
         return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownItem:
-    """A remembered item; the three numbers are those of its latest entry, if known.
+    """A remembered item; the three numbers are those of its latest entry (`CandidateNames`), if
+    known.
 
-    `rule` is that of its identity; `missing_since` is when the item was missing from the feed's
-    answer first, None while it is there.
+    `rule` made its identity.  `missing_since` is when an answer lacked the item first; None if it
+    is in the last one.
     """
 
     rule: str | None = field(default=None, compare=False)

@@ -43,7 +43,9 @@ _EXACT = frozenset({*WELL_KNOWN.values(), ATOM_03, RSS_10, *ITUNES_NAMES, *MEDIA
 
 
 def known_name(written: str) -> str | None:
-    """The name that is meant by another scheme, other capitals or another end of it."""
+    """The namespace that is meant, whatever the scheme, capitals and end of the name; None if
+    unknown.
+    """
     return written if written in _EXACT else _BY_CORE.get(_core(written))
 
 

@@ -15,9 +15,9 @@ from feeds.formats.entries import FeedChannel
 
 
 class TextFormat(NamedTuple):
-    """A format of its own: `read` takes (bytes, address), if they begin so that it `claims` them.
+    """A format that is not XML: `read` takes the bytes that the format `claims`, and the address.
 
-    It reads web pages, too, if it claims them.
+    A web page may be claimed, too.
     """
 
     media_types: tuple[str, ...]

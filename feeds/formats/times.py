@@ -100,7 +100,7 @@ def parse_time(text: str | None) -> int | None:
 
 
 def parse_clock(text: str) -> int | None:
-    """Microseconds from the epoch to a time as its own clock and calendar show it, or None."""
+    """The local time of a text as microseconds since the epoch, without its zone, or None."""
     found = _parsed(text)
     return None if found is None else found[0] + found[1] * 60 * SECOND
 

@@ -144,10 +144,10 @@ codecs.register_error(_LENIENT, _larger_or_replaced)
 
 
 def is_utf8(data: bytes, *, declared: bool = False) -> bool:
-    """Return True for UTF-8, also for damaged UTF-8.
+    """Return True for UTF-8, also if it is damaged.
 
-    In declared UTF-8 one character is proof: no damage makes the others those of another encoding.
-    In a text that declares nothing there are as many characters as sequences that are none.
+    If UTF-8 is `declared`, one sound character beyond ASCII suffices: damage does not make text of
+    other encodings such.  Otherwise at least as many must be sound as are not.
     """
     if data.isascii():
         return True
@@ -209,7 +209,7 @@ _WIDE = (
 
 
 def as_ascii_compatible(xml: bytes) -> bytes:
-    """The document in an encoding in which markup is ASCII; mostly the very same object.
+    """Return the document in an encoding in which markup is ASCII: mostly the given bytes.
 
     Raises `MalformedDocument` (`xml_encoding`).
     """

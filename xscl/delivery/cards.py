@@ -210,7 +210,7 @@ def built_values(xml: bytes) -> list[CardValue]:
 
 
 def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:
-    """Return the documents of matches, each once; several of a story have others."""
+    """Return the documents of matches, each once; the matches of a story have different ones."""
     found: dict[str, MatchDocument] = {}
     for match in matches:
         if not found.keys() >= set(match.names) or not found:
@@ -219,7 +219,9 @@ def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:
 
 
 def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
-    """Return a card with the reader's names; a document that is no item begins with its own."""
+    """Return a card with the reader's names; the origin of one that is no item begins with its
+    name.
+    """
     document, origin = called(shown.document), shown.origin
     if origin is not None and origin.name == ROOT:
         origin = replace(origin, text=f"{document}{DOT}{origin.text}")
@@ -370,7 +372,7 @@ def rows_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[Card
 
 
 def within(row: str, name: str) -> str:
-    """Return the name of a leaf of a repeated element: `sku` for `line sku`, none for its text."""
+    """Return the name of a leaf in a repeated element: `sku` for `line sku`, '' for its text."""
     return name.removeprefix(row).strip() if name == row or name.startswith(f"{row} ") else name
 
 

@@ -303,7 +303,7 @@ class Endpoint:
         return replace(self, state="paused")
 
     def completed(self, lacking: str) -> Endpoint:
-        """Wait while a secret is lacking, which the text says; go on when none is."""
+        """Make the endpoint wait while a secret is `lacking`, named by the text; '' resumes it."""
         if lacking and self.state in ("active", "incomplete"):
             return replace(self, state="incomplete", failures=0, next_try=0, note=lacking)
         return self.resumed() if self.state == "incomplete" else self

@@ -250,7 +250,8 @@ def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
-    """Return matches without a last group that may continue on the next page.
+    """Return matches without the last group, on the same documents, as the next page may go on with
+    it.
 
     Full messages of that group are kept; the rest starts the next page.
     """
@@ -265,9 +266,9 @@ def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
 
 
 def message_of(matches: Sequence[Match]) -> Message:
-    """Return matches on the same documents as one message; one that is large is cut as it is made.
+    """Return matches on the same documents as one message, with the first lines of their text.
 
-    It has their first lines of text.
+    Texts of a large message are cut as it is made.
     """
     first = matches[0]
     rows: list[dict[str, Any]] = []

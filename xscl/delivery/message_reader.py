@@ -35,7 +35,8 @@ class MessagePage:
 
 @dataclass(frozen=True, slots=True)
 class LatestMatches:
-    """The matches of each message, newest first; `older`: there are others before this position.
+    """The matches of each message, newest first; `older` is the position before which others
+    follow.
 
     `clock` is the engine's event-time clock at the moment of reading.
     """
@@ -111,7 +112,7 @@ def with_stories(pages: MatchLog, found: LatestMatches) -> LatestMatches:
 
 
 def story_or_match(pages: MatchLog, group: Sequence[Match]) -> Sequence[Match] | None:
-    """Return the story whose head is the first one of some matches, or else these matches."""
+    """Return some matches, or the story that ended with the first; None if it has grown since."""
     if not group[0].found_by.stories:
         return group
     story = StoryLog(pages).ending_with(group[0])
@@ -128,5 +129,5 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def result_of(match: Match) -> tuple[str, ...]:
-    """Return the key of matches between which no page ends."""
+    """Return the key of a match; a page never ends between matches of one key."""
     return match.names or (str(match.position),)

@@ -25,7 +25,10 @@ _BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class StoreEpochs:
-    """The generation of a store (32 bits), and the last positions common with former ones."""
+    """The generation of a store (32 bits), and the last positions that it shares with former ones.
+
+    A restore begins a new generation.
+    """
 
     now: int = 0
     forks: Mapping[int, int] = field(default_factory=dict)

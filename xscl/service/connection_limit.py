@@ -57,7 +57,7 @@ class ConnectionPlace:
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
-        """Release the slot while the block runs; then take it again, over the limit if need be."""
+        """Release the slot during the block, then take it again, even if the limit is reached."""
         self._uncount()
         try:
             yield

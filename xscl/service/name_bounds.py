@@ -29,7 +29,7 @@ NAMES: Mapping[str, Mapping[str, int]] = {
 
 
 def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Yield what is wrong with names in rows of tables."""
+    """Yield the faults of names in rows of tables: too long, not printable, no text."""
     for table, columns in NAMES.items():
         for row in rows.get(table, ()):
             for column, most in columns.items():

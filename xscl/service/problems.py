@@ -205,7 +205,7 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
 
 
 def reason(wrong: Mapping[str, Any]) -> str:
-    """Return the validator's message, in words of the API where its own are about its models."""
+    """Return the message of a validator, in terms of the API and not of its models."""
     return "unknown field" if wrong["type"] == "extra_forbidden" else str(wrong["msg"])
 
 

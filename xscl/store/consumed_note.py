@@ -13,7 +13,7 @@ from xscl.store.store_errors import DATABASE, StoreWentBack
 
 
 def remaining(database: Path) -> str | None:
-    """Return the trace of a lost store in its data directory, None if there is none.
+    """Return what shows that a data directory had a store, which is lost; None if nothing does.
 
     Documents enter a spool only after the store exists.
     """

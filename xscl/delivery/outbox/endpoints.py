@@ -58,7 +58,7 @@ class TooManyEndpoints(XsclError):
 class Letter:
     """A message on which an endpoint was disabled.
 
-    `next_try` is 0 for one that is sent again; with None it is a dead letter.
+    `next_try` is None for a dead letter, and 0 if it is to be sent again.
     """
 
     endpoint: str

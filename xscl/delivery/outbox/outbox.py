@@ -316,7 +316,7 @@ class Outbox:
         return self._unsubscribing.digest_of(id)
 
     def mailed(self, id: str, token: str) -> Endpoint | None:
-        """Return the endpoint whose mails lead to an address with a token, None if none do."""
+        """Return a mail endpoint if a token is that of its address to end mails; else None."""
         found = self.endpoints.get(id)
         is_mailed = found is not None and isinstance(found.channel, Mail)
         return found if is_mailed and hmac.compare_digest(token, self._token(id)) else None

@@ -39,7 +39,7 @@ def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str
 
 
 def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
-    """Return the numbers of the relational rows whose first part is of some documents."""
+    """Return the numbers of relational rows, given the first version of their first document."""
     listed, parameters = among(bases)
     rows = store.fetch(
         f"SELECT doc FROM state.composite WHERE {is_empty('docs')}"
@@ -50,7 +50,7 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
 
 
 def documents_of_composites(store: Store, *, bases: bool = False) -> RowNumbers:
-    """Return the documents of all composites, or their `bases`."""
+    """Return the numbers of the documents of all composites, or their `bases`: first versions."""
     column = "bases" if bases else "docs"
     return found_numbers(store, f"SELECT value FROM state.composite, json_each({column})")
 

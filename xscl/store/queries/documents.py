@@ -67,9 +67,10 @@ def documents_from(store: Store, time: int) -> RowNumbers:
 def expired_documents(
     store: Store, before: int, *, kept: RowNumbers, firsts: Collection[int]
 ) -> RowNumbers:
-    """Return the documents before a number of which no version is needed.
+    """Return the numbers of the documents before a number, of ids that no longer have to be known.
 
-    Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
+    An id is needed by a version from the number on, by one that is `kept`, and by one whose `first`
+    is among `firsts`.
     """
     kept_too, numbers = among(kept)
     listed, parameters = among(firsts)
@@ -101,7 +102,7 @@ def first_arrived_since(store: Store, time: int, *, doc: int) -> int | None:
 
 
 def clock_from(store: Store, doc: int) -> int | None:
-    """Return the clock before the first document from a number on, None without one."""
+    """Return the clock before the first document with at least a number; None if there is none."""
     query = "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1"
     return found_number(store, query, [doc])
 
@@ -109,7 +110,10 @@ def clock_from(store: Store, doc: int) -> int | None:
 def earliest_time(
     store: Store, streams: Sequence[str], *, since: int = 0, until: int = INFINITE
 ) -> int | None:
-    """Return the least timestamp of streams' documents, up to `until` and `first` from `since`."""
+    """Return the least timestamp of documents of streams, at most `until`; None if there is none.
+
+    Their `first` is at least `since`.
+    """
     return found_number(
         store,
         f"SELECT min(ts) FROM state.document WHERE {has_any('streams')} AND first >= ? AND ts <= ?",
@@ -169,7 +173,7 @@ def newest_documents(
 
 
 def count_documents(store: Store, stream: str, *, begin: int, updates: bool) -> int:
-    """Return the number of those documents, with texts or without."""
+    """Return the number of documents that `newest_documents` is about, with texts or without."""
     ((count,),) = store.fetch(
         "SELECT count(*) FROM state.document"
         f" WHERE {contains('streams')} AND ts >= ? AND (version = 1 OR ?)",
@@ -227,7 +231,7 @@ def text_named(store: Store, name: str) -> bytes | None:
 
 
 class CountedTexts(NamedTuple):
-    """The number of texts, that of known documents, and the arrival of the first one in age."""
+    """The number of texts, of known documents, and the arrival of the oldest text in age."""
 
     texts: int
     documents: int
