@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import tomllib
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import xscl
 from benchmarks.catalog import BENCHMARKS
 from tests.project import PACKAGES, ROOT, project_files
 from xscl.delivery.channels.signature import headers, new_secret
 from xscl.delivery.endpoint import SCHEDULE
+from xscl.delivery.message import row_of
 
 DOCS = ROOT / "docs"
 DELIVERIES = (DOCS / "deliveries.md").read_text("utf-8")
@@ -45,6 +48,19 @@ def test_the_schedule_is_the_one_that_is_told() -> None:
     assert told is not None
     waits = [one.split() for one in told[1].split(", ")]
     assert tuple(int(number) * units[unit] for number, unit in waits) == SCHEDULE
+
+
+def test_a_match_in_json_has_the_fields_that_are_told() -> None:
+    engine = xscl.Engine()
+    engine.subscribe("news", "news//item[./title->t]")
+    text = b"<item><title>Ferry stops</title></item>"
+    (match,) = engine.push([xscl.Document("news", "a#1", 1, text)])
+    found = re.search(r"## A match in JSON.*?```json\n(.*?)```", DELIVERIES, re.DOTALL)
+    assert found is not None
+    told, sent = json.loads(found[1]), row_of(match)
+    assert told.keys() == sent.keys()
+    assert told["sources"][0].keys() == sent["sources"][0].keys()
+    assert told["bindings"]["t"][0].keys() == sent["bindings"]["t"][0].keys()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
