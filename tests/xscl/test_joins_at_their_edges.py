@@ -16,6 +16,7 @@ import pytest
 
 import xscl
 from templates.state import value_joins
+from tests.examples import MORE
 from tests.joining import in_database
 from tests.oracle import queries as lang
 from tests.oracle.evaluation import replay
@@ -208,15 +209,18 @@ def test_why_agrees_at_every_edge(expected: dict[str, Counter[Found]], name: str
         pairs += [(one, "-") for one in ids if query.otherwise in ("both", "left")]
         pairs += [("-", one) for one in ids if query.otherwise in ("both", "right")]
     matched = {documents for documents, _, _ in expected[name]}
+
+    def is_match(pair: tuple[str, str]) -> bool:
+        given = tuple(one for one in pair if one != "-")
+        return given in matched or (name.startswith("symmetric") and given[::-1] in matched)
+
+    pairs = sorted((one for one in pairs if one[0] != one[1]), key=is_match)
+    others = sum(not is_match(one) for one in pairs)
     with subscribed(None, [name], retention=xscl.Retention.of(history="1 d")) as engine:
         engine.push([pushed(one) for one in DOCUMENTS])
         engine.flush()
-        for pair in pairs:
-            if pair[0] == pair[1]:
-                continue
-            given = tuple(one for one in pair if one != "-")
-            is_match = given in matched or (name.startswith("symmetric") and given[::-1] in matched)
-            assert engine.why(name, *pair).matched == is_match, pair
+        for pair in pairs[: others : 1 if MORE > 1 else 3] + pairs[others:]:
+            assert engine.why(name, *pair).matched == is_match(pair), pair
 
 
 @pytest.mark.parametrize("reopened", [False, True])

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from xscl.store.queries.analysis import DAY, analysed, days_ago
 from xscl.store.store import Store
 
@@ -66,8 +70,24 @@ def match_among(
 
     It is one of the subscription with a number, after a position and up to `until`, if any.
     """
-    rows = analysed(store, _AMONG, [list(docs), number, after, until, list(docs)])
+    with store.reading():
+        if not _may_have_result(store, docs):
+            return None
+        rows = analysed(store, _AMONG, [list(docs), number, after, until, list(docs)])
     return next((tuple(row["docs"]) for row in rows), None)
+
+
+def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
+    """Return False if no result is of these documents alone; to analyse them all takes 17 ms."""
+    composites = store.mirror("composite")
+    lists = composites["docs"].combine_chunks()
+    is_other = pc.invert(pc.is_in(lists.flatten(), value_set=pa.array([0, *docs])))
+    has_other = np.zeros(composites.num_rows, bool)
+    has_other[lists.value_parent_indices().filter(is_other)] = True
+    parts = pa.array([0, *docs, *composites["doc"].filter(~has_other).to_pylist()], pa.int64())
+    results = store.mirror("result")
+    sides = (pc.is_in(results[side], value_set=parts) for side in ("doc1", "doc2"))
+    return bool(pc.any(pc.and_(*sides)).as_py())
 
 
 def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
