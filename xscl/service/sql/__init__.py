@@ -6,10 +6,5 @@ DuckDB cannot limit a hostile query within the process that has the store.  Each
 runs in a process of its own.  That process has only a snapshot: Arrow tables with the rows that the
 user may see (`snapshot`).  `fork_server` has imported everything and forks the children.  A `child`
 sets its own limits, verifies that the query is one SELECT over public relations, and writes rows
-by `formats`.  `sql_service` is the service's side.
+by `formats`.  `sql_service` is the service's side: children do without it, and without the engine.
 """
-
-from xscl.service.sql.limits import Form, Limits, QueryResult
-from xscl.service.sql.sql_service import UserSql
-
-__all__ = ["Form", "Limits", "QueryResult", "UserSql"]

@@ -31,7 +31,7 @@ from templates.registry.registry import graph_of
 from xscl.service.sql import errors
 from xscl.service.sql.formats import written
 from xscl.service.sql.limits import Form, Limits
-from xscl.service.sql.snapshot import read
+from xscl.service.sql.snapshot_file import read
 from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.relations import (
     LENT,

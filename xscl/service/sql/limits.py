@@ -1,13 +1,9 @@
-"""Limits of a query, and the type of its result."""
+"""Limits of a query, and the forms of its result."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
-
-from xscl.client.service_answers import SnapshotDate, SqlColumn
 
 
 class Form(StrEnum):
@@ -38,24 +34,3 @@ class Limits:
     text: int = 50_000
     together: int = 4
     waiting: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """Rows, written in a form; `truncated` says that there are more.
-
-    As JSON the body is an array of rows, and a row an array of values.
-    """
-
-    columns: tuple[SqlColumn, ...]
-    count: int
-    truncated: bool
-    seconds: float
-    as_of: SnapshotDate
-    form: Form
-    body: bytes
-
-    def rows(self) -> list[list[Any]]:
-        """Return the rows of an answer as JSON."""
-        rows: list[list[Any]] = json.loads(self.body)
-        return rows

@@ -1,9 +1,7 @@
 """Snapshots: the rows that a user may see at a boundary between two batches, as Arrow tables.
 
 The file is unlinked: it exists as long as a descriptor is open, and no path leads to it.  Children
-of the fork server map it into memory.
-
-    table   table   ...   (Arrow IPC streams; the metadata of a schema has the table's name)
+of the fork server map it into memory (`snapshot_file`).
 
 The tables are those that the views of `xscl.store.queries.relations` read.  A user's tables contain
 the documents on visible streams, the own subscriptions, and the rows that belong to these.
@@ -37,13 +35,11 @@ from xscl.inspection.rebuilt_relations import (
     rebuilt,
 )
 from xscl.service.accounts import Account
+from xscl.service.sql.snapshot_file import Tables, write
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import VALUES, values_table
-
-Tables = dict[str, pa.Table]
-_NAME = b"name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def publish(
     tables["match_values"] = _values(engine, viewer) if has_values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
-        _write(descriptor, tables)
+        write(descriptor, tables)
         readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(descriptor)
@@ -274,30 +270,9 @@ def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Tabl
     return table.set_column(table.column_names.index(column), column, shown)
 
 
-# -- The file ------------------------------------------------------------------------------
-
-
 def _anonymous(directory: Path | None) -> int:
     """Return the descriptor of a new unlinked file."""
     if directory is None:
         return os.memfd_create("snapshot", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
         return os.dup(file.fileno())
-
-
-def _write(descriptor: int, tables: Tables) -> None:
-    """Write tables one after another."""
-    with open(descriptor, "wb", closefd=False) as file:
-        for name, table in tables.items():
-            named = table.replace_schema_metadata({_NAME: name})
-            with pa.ipc.new_stream(file, named.schema) as writer:
-                writer.write_table(named)
-
-
-def read(memory: pa.Buffer) -> Tables:
-    """Return the tables of a snapshot's file by name, without a copy of its bytes."""
-    source, tables = pa.BufferReader(memory), Tables()
-    while source.tell() < source.size():
-        table = pa.ipc.open_stream(source).read_all()
-        tables[table.schema.metadata[_NAME].decode()] = table
-    return tables

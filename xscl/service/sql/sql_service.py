@@ -17,11 +17,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from xscl.client.service_answers import SqlColumn
+from xscl.client.service_answers import SnapshotDate, SqlColumn
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.polling.feed_repository import ticks
@@ -29,13 +29,34 @@ from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.sql import errors
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import Form, Limits, QueryResult
+from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import Snapshot, publish
 
 _log = logging.getLogger(__name__)
 
 _START = 60.0  # seconds for the imports of the fork server on a busy machine
 _PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows, written in a form; `truncated` says that there are more.
+
+    As JSON the body is an array of rows, and a row an array of values.
+    """
+
+    columns: tuple[SqlColumn, ...]
+    count: int
+    truncated: bool
+    seconds: float
+    as_of: SnapshotDate
+    form: Form
+    body: bytes
+
+    def rows(self) -> list[list[Any]]:
+        """Return the rows of an answer as JSON."""
+        rows: list[list[Any]] = json.loads(self.body)
+        return rows
 
 
 class UserSql:

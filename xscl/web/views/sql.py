@@ -13,7 +13,7 @@ from xscl.drawing.charts import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.service.marks import LONGEST_NAME, delete_statement, save_statement, saved_statements
 from xscl.service.routes.sql import EXAMPLES, SqlQuestion, ask
-from xscl.service.sql import Form as SqlForm
+from xscl.service.sql.limits import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets
 from xscl.web.pages import Asked, Lines, PageRequest, router

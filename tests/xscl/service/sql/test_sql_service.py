@@ -24,9 +24,10 @@ from xscl.engine.read_snapshot import read_snapshot
 from xscl.errors import SqlError
 from xscl.inspection import rebuilt_relations
 from xscl.service.accounts import THE_OPERATOR, Account
-from xscl.service.sql import UserSql, sql_service
+from xscl.service.sql import sql_service
 from xscl.service.sql.errors import QueryRefused, Unavailable
 from xscl.service.sql.snapshot import publish
+from xscl.service.sql.sql_service import UserSql
 from xscl.store.queries.relations import PUBLIC
 from xscl.store.queries.tables import RELATIONS
 
