@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from tests.plain_http import NO_CERTIFICATES
+from tests.plain_http import plain_client
 from tests.thread_server import Request, answering, listening
 from tests.xscl.polling.scripted import reply, rss
 
@@ -53,9 +53,8 @@ class Hub:
     def tell(self, mode: str = "subscribe", **more: str) -> httpx.Response:
         """Ask the callback whether a lease is intended, or tell it something else."""
         query = {"hub.mode": mode, "hub.topic": self.form["hub.topic"], **more}
-        return httpx.get(
-            self.callback(), params=query, timeout=30, trust_env=False, verify=NO_CERTIFICATES
-        )
+        with plain_client() as client:
+            return client.get(self.callback(), params=query)
 
     def confirm(self) -> httpx.Response:
         seconds = {"hub.challenge": "a<b", "hub.lease_seconds": str(self.lease_seconds)}
@@ -72,14 +71,8 @@ class Hub:
             "X-Hub-Signature": f"{method}={signature}",
             "Content-Type": "application/rss+xml",
         }
-        return httpx.post(
-            self.callback(),
-            content=body,
-            headers=headers,
-            timeout=60,
-            trust_env=False,
-            verify=NO_CERTIFICATES,
-        )
+        with plain_client() as client:
+            return client.post(self.callback(), content=body, headers=headers)
 
     async def answer(self, request: Request, writer: asyncio.StreamWriter) -> bytes | None:
         """Return the feed, or take a request for a lease, and then confirm it."""

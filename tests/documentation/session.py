@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
 from lxml import etree
 
 from tests.documentation.blocks import Block, blocks
+from tests.plain_http import plain_client
 from tests.waiting import eventually
 from tests.xscl.commandline import called
 from tests.xscl.delivery.test_files_and_mails import Post, post_office
@@ -251,7 +251,7 @@ class Session:
         if body is not None:
             headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
         method = method or ("GET" if body is None else "POST")
-        with httpx.Client(trust_env=False, timeout=30) as client:
+        with plain_client() as client:
             answer = client.request(method, url, headers=headers, content=body)
         assert answer.is_success, answer.text
         return answer.text + "\n" if answer.text else ""

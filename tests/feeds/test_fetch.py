@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -44,11 +43,11 @@ from feeds.http.fetch import (
 )
 from feeds.http.schedule import PollHints
 from tests.corpus import OWN
+from tests.project import ROOT
 from tests.thread_server import Request
 from tests.thread_server import answering as one_by_one
 from tests.waiting import PATIENCE
 
-ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests/data/tls/self-signed.pem"
 NOW = 1_363_700_000_000_000
 FEED = b"<rss version='2.0'><channel><title>T</title><item><guid>1</guid></item></channel></rss>"

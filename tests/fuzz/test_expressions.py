@@ -9,14 +9,13 @@ import json
 import resource
 import subprocess
 import sys
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.fuzz.expressions import LANGUAGES, case
+from tests.project import ROOT
 
-ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
 
 

@@ -17,15 +17,14 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from cep_core import Event
 from tests.cep_core.engines import engine_of
+from tests.project import ROOT
 
-ROOT = Path(__file__).parents[2]
 ATTRIBUTES = {"kind": str, "label": str, "v": int, "k": str}
 NAMES = {
     "first": "AFTER MATCH FIRST ONLY",

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import usually
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.project import ROOT
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("gcc") is None,

@@ -26,7 +26,7 @@ from typing import Any
 
 import httpx
 
-from tests.plain_http import NO_CERTIFICATES
+from tests.plain_http import NO_CERTIFICATES, plain_client
 from tests.soak.measurements import Latencies
 from tests.soak.oracle import HITS, KINDS, QUERY, Seen, Sent
 from tests.soak.population import ITEMS
@@ -117,9 +117,7 @@ class Client:
         self.findings = around.findings
         self.random = random.Random(f"{around.seed}-{number}")
         transport = httpx.HTTPTransport(verify=NO_CERTIFICATES, local_address=source)
-        self.http = httpx.Client(
-            base_url=around.address, timeout=PATIENCE, trust_env=False, transport=transport
-        )
+        self.http = plain_client(around.address, transport=transport)
         self._done = 0
 
     def begin(self) -> None:
@@ -260,7 +258,7 @@ class Listener:
         around = self._poster.around
         url = f"{around.address}/v1/subscriptions/{self._poster.sent.subscription}/events"
         patience = httpx.Timeout(PATIENCE, read=2)
-        with httpx.Client(timeout=patience, trust_env=False, verify=NO_CERTIFICATES) as client:
+        with plain_client(timeout=patience) as client:
             while not around.findings.stop.is_set():
                 headers = {"Last-Event-ID": self._last}
                 try:

@@ -17,8 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
+from tests.plain_http import plain_client
 from tests.soak.service import Host
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store_file import log_path
@@ -80,7 +79,7 @@ class Sampler:
         self._host = host
         self._home = home
         self._latencies = latencies
-        self._http = httpx.Client(base_url=host.address, timeout=60, trust_env=False)
+        self._http = plain_client(host.address)
         self._began = time.monotonic()
         self._worked = 0.0
 

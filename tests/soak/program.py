@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 
 import xscl
+from tests.plain_http import plain_client
 from tests.soak.clients import (
     LOAD,
     Client,
@@ -214,7 +215,7 @@ class Soak:
 
     def _set_up(self) -> None:
         """Follow the feeds, declare streams, subscribe."""
-        with httpx.Client(base_url=self._host.address, timeout=600, trust_env=False) as client:
+        with plain_client(self._host.address, timeout=600) as client:
             for number, url in enumerate(self._publisher.urls()):
                 tags = [TAGS[number % len(TAGS)]]
                 new = {"url": url, "stream": f"feed{number}", "tags": tags, "keep": True}
@@ -277,7 +278,7 @@ class Soak:
         """Wait until everything is consumed, printed and delivered; return what is lost."""
         until, lost = time.monotonic() + DRAINS, ["the service has ended"]
         apart = float("inf") if self._settings.keeps_all else APART
-        with httpx.Client(base_url=self._host.address, timeout=60, trust_env=False) as client:
+        with plain_client(self._host.address) as client:
             while time.monotonic() < until and self._host.exit_code is None:
                 figures = client.get("/v1/status").json()["service"]
                 if figures["waiting"] == 0 and figures["position"] == figures["spool"]:

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 
 from feeds.faultpoints import VARIABLE, FaultSpec
-from tests.plain_http import NO_CERTIFICATES
+from tests.plain_http import plain_client
 from tests.project import ROOT
 from tests.soak.fast_clock import FastClock
 from tests.soak.oracle import SKIPPED
@@ -89,10 +89,8 @@ class Host:
 
     def health(self) -> dict[str, str]:
         """Return the status of the service; raises httpx.TransportError."""
-        answer = httpx.get(
-            f"{self.address}/v1/health", timeout=STARTS, trust_env=False, verify=NO_CERTIFICATES
-        )
-        return dict(answer.json())
+        with plain_client(self.address, timeout=STARTS) as client:
+            return dict(client.get("/v1/health").json())
 
     @property
     def pid(self) -> int:

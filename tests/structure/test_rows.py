@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.project import ROOT
 from tests.structure.rows import positions_in, positions_in_template, product_modules
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "xscl" / "web" / "templates"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from pathlib import Path
 
 import pytest
 
 from cep_core.events import Event
 from tests.cep_core.engines import engine_of
+from tests.project import ROOT
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "eql.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "languages" / "eql.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", GUIDE, re.DOTALL)
 EVENTS = [
     Event("s", (key, int(value)), second)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from cep_core.algebra.functions import FUNCTIONS, like
 from cep_core.errors import QueryError
 from cep_core.languages.tokens import UNITS
 from tests.cep_core.engines import engine_of
+from tests.project import ROOT
 
-PAGES = Path(__file__).parents[3] / "docs" / "languages"
+PAGES = ROOT / "docs" / "languages"
 GUIDE = (PAGES / "expressions.md").read_text("utf-8")
 EVENTS = re.findall(r"^k=(\S+) +v=(\S+) +n=(\S+)$", GUIDE, re.MULTILINE)
 QUERIES = re.findall(r"^\| `((?:SELECT|EVENT) .+)` \| (.*) \|$", GUIDE, re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -139,41 +138,25 @@ def test_queries_read_what_others_publish() -> None:
     assert found == [("pairs", 1, 3), ("pairs", 2, 4), ("cel", 2, 4), ("more", 2, 6)]
 
 
-def narrow(number: int) -> str:
-    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number} WITHIN 9"
+BOTH = "EVENT SEQ(A a, B b) WHERE [id] AND a.v >= {0} AND b.v > 9 - {0} WITHIN 9"
+SELECTING = [
+    ("EVENT SEQ(A a, B b) WHERE [id] AND b.v > a.v + {0} AND b.v > {0} WITHIN 9", 1, 4),
+    ("EVENT SEQ(A a, B b) WHERE [id] AND a.v = {0} WITHIN 9", 1, 3),
+    (BOTH, 1, 3),
+    ("EVENT SEQ(A a, B b) WHERE [id] AND a.v = {0} AND b.v > a.v + {0} WITHIN 9", 1, 3),
+    # what others keep would be searched in vain
+    ("EVENT SEQ(A a, B b) WHERE a.v = {0} AND b.v > {0} - 1 AND b.v < {0} + 1", 6, 3),
+]
 
 
-def both_narrow(number: int) -> str:
-    return f"EVENT SEQ(A a, B b) WHERE a.v = {number} AND b.v > {number - 1} AND b.v < {number + 1}"
-
-
-def last(number: int) -> str:
-    return f"EVENT SEQ(A a, B b) WHERE [id] AND b.v > a.v + {number} AND b.v > {number} WITHIN 9"
-
-
-def both(number: int) -> str:
-    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v >= {number} AND b.v > {9 - number} WITHIN 9"
-
-
-def constant(number: int) -> str:
-    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number} AND b.v > a.v + {number} WITHIN 9"
-
-
-@pytest.mark.parametrize(
-    ("query", "scans", "kept"),
-    [
-        *((last, 1, 4), (narrow, 1, 3), (both, 1, 3)),
-        (constant, 1, 3),
-        (both_narrow, 6, 3),  # what others keep would be searched in vain
-    ],
-)
+@pytest.mark.parametrize(("query", "scans", "kept"), SELECTING)
 def test_sequences_that_select_different_events_share_a_scan(
-    query: Callable[[int], str], scans: int, kept: int
+    query: str, scans: int, kept: int
 ) -> None:
     """Each row is kept once, for whoever selects it."""
     core = engine()
     for number in range(6):
-        core.register(f"q{number}", query(number), "sase")
+        core.register(f"q{number}", query.format(number), "sase")
     assert kinds(core).count("pattern_match") == scans
     rows = [Event("A", (1, v), t) for t, v in enumerate((3.0, 5.0, 0.0, -1.0))]
     core.push([*rows, Event("B", (1, 4.0), 4), Event("D", (0,), 5)])
@@ -183,8 +166,8 @@ def test_sequences_that_select_different_events_share_a_scan(
 def test_explain_says_what_is_shared() -> None:
     core = engine()
     for number in range(3):
-        core.register(f"q{number}", both(number), "sase")
-    core.register("other", both(0).replace("b.v > 9", "b.v > a.v"), "sase")
+        core.register(f"q{number}", BOTH.format(number), "sase")
+    core.register("other", BOTH.format(0).replace("b.v > 9 - 0", "b.v > a.v"), "sase")
     said = core.explain("q1")
     assert "active instance stacks, partitioned by 1 equivalence test; shared by 3 queries" in said
     assert "used by this query only, 2 other operators in pattern_match#" in said

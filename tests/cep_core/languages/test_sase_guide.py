@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from cep_core import Engine, Event
+from tests.project import ROOT
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "sase.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "languages" / "sase.md").read_text("utf-8")
 EVENTS = re.findall(r"^(\d+) (\w+) +id=(\d)(?: shelf=(\d))?$", GUIDE, re.MULTILINE)
 QUERIES = re.findall(r"^\| ([^|`]+) \| `(EVENT .+)` \| (.*) \|$", GUIDE, re.MULTILINE)
 
