@@ -74,10 +74,9 @@ def match_view(
             if match.id == id and match.position == position:
                 story = StoryLog(app.engine.log).having(match) if stories else None
                 return _views(app, account, [story or [match]])[0]
-        last = page.matches[-1] if page.matches else None
-        if number is not None or last is None or last.position < position or not page.more:
+        if number is not None or page.place <= (position, 0):
             raise not_found("match", id)
-        before = last.position, last.number
+        before = page.place
 
 
 PAGE_BYTES = 16_000_000
