@@ -88,7 +88,7 @@ _COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID
 
 
 def pytest_collection() -> None:
-    """Let the first process of a run collect before the others, which then find its bytecode.
+    """Make other processes wait until the first one has collected: they find its bytecode.
 
     In a new clone each would make all of it, in 10 s.
     """

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def measured(work: Callable[[], T]) -> tuple[T, int]:
-    """Return what some work returns, and the calls of functions, in Python and in C, it makes."""
+    """Return the result of some work, and the number of its calls, of Python and of C."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:

@@ -162,7 +162,7 @@ class Registry:
         return qid in self._rows
 
     def places(self) -> tuple[int, int]:
-        """Return how many rows other processes evaluate, and how many this one; thread-safe."""
+        """Return the numbers of rows evaluated by other processes, and by this one; thread-safe."""
         elsewhere = len(self._leads)
         return elsewhere, max(0, len(self._rows) - elsewhere)
 

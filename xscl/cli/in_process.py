@@ -170,7 +170,10 @@ class LocalService(OpenedService):
     def begin_following(
         self, url: str, *, every: int, headers: Sequence[str], keep: bool, **options: Any
     ) -> Feed:
-        """Follow a feed, and ask it; return it."""
+        """Follow a feed and return it; its first poll must succeed unless `keep`.
+
+        Raises FeedsError.
+        """
         request = FeedRequest(url, every=every, headers=tuple(map(read_header, headers)), **options)
         with self.app.feeds() as feeds:
             feed, fixed = follow(self.engine, feeds, request)

@@ -368,7 +368,7 @@ class EngineQueries:
             return state.flow.rated(graph, dataflow.passed())
 
     def plan_users(self, node: PlanNode, most: int) -> PlanUsers:
-        """Return how many subscriptions share a node of the plan, and at most `most` names."""
+        """Return the number of subscriptions that share a node, and the names of at most `most`."""
         with self._transactions.lock:
             state = self._state
             return plan_users(

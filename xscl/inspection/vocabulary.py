@@ -97,7 +97,7 @@ class Vocabularies:
 
 
 def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
-    """Return what is known under a key, such as a stream's vocabulary, or `read` it and keep it.
+    """Return the reading kept under a key, such as a stream's vocabulary, or `read` it and keep it.
 
     It is read again if documents have arrived since, but if that was slow, only after a while.
     """

@@ -25,7 +25,7 @@ KEPT = 1_000
 
 
 class Truncation(NamedTuple):
-    """How many recent documents had too many results with a subscription, and the id of the last.
+    """The number of recent documents with too many results for a subscription, and the last id.
 
     `results` is the bound; `incomplete` is True if a temporal operator lacks their rows.
     """
@@ -101,7 +101,8 @@ class Cuts:
             delete_cuts(self._store, gone)
 
     def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Truncation | None:
-        """Return how many documents a subscription lost and the last of them, None if it lost none.
+        """Return the number of documents cut for a subscription, and the last of them; None without
+        any.
 
         `qids` are the rows of R_T that it uses, `since` is the number of its first document;
         `ordered`: an operator over time reads them.

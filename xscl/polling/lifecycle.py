@@ -185,7 +185,7 @@ def _moved(feed: Feed, moved_to: str | None) -> Feed:
 
 
 def settled(feed: Feed) -> Feed:
-    """Return the feed, at the target of its permanent redirects after `MOVES` polls that had it."""
+    """Return the feed, at its new address if `MOVES` polls in a row were redirected there."""
     if feed.moved_to is None or feed.moved_polls < MOVES:
         return feed
     return replace(feed, url=feed.moved_to, moved_to=None, moved_polls=0)

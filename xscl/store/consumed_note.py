@@ -13,7 +13,7 @@ from xscl.store.store_errors import DATABASE, StoreWentBack
 
 
 def remaining(database: Path) -> str | None:
-    """Return what shows that a data directory had a store, which is lost; None if nothing does.
+    """Return the evidence in a data directory that it had a store, which is lost; None without any.
 
     Documents enter a spool only after the store exists.
     """

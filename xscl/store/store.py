@@ -361,7 +361,7 @@ class Store:
         self._database.expect_open()
 
     def expect_reading(self) -> None:
-        """Raise InterruptError if the reading was ended; within `connected`, between its steps."""
+        """Raise InterruptError if this reading was ended; call it between the steps of a copy."""
         self._reader_here().expect_time()
 
     def close(self) -> None:

@@ -179,7 +179,7 @@ class PatternMatchMOp(SharedRuns):
         return receive
 
     def flush(self, now: int) -> None:
-        """Go on with the events of the epoch, and report what is whole."""
+        """Extend the runs by the events of the epoch, and emit the matches that are certain."""
         rows, self._rows = self._rows, []
         self._read.clear()
         self._absences.begin()

@@ -111,7 +111,7 @@ class DiscardedRuns(NamedTuple):
     inclusive: bool
 
     def holds(self, key: Any, place: RunPlace) -> bool:
-        """Return True if what begins with an event of a partition is discarded."""
+        """Return True if a run that begins at a place, in a partition, is discarded."""
         within = self.low <= place < self.high or (self.inclusive and place == self.high)
         return within and key == self.key
 

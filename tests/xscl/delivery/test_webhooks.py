@@ -353,7 +353,7 @@ def test_slack_and_ntfy_have_their_own_bodies(
 
 
 def test_a_path_of_slack_is_in_no_table() -> None:
-    """Who knows it may write to the channel."""
+    """Anybody who knows it may write to the channel."""
     address = "https://me:pw@hooks.example.org/services/T0/B0/KEY?a=b"
     with xscl.Engine() as engine, closing(Endpoints(engine.connect(), Credentials())) as known:
         engine.subscribe("q", EACH)

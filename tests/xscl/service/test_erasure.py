@@ -95,7 +95,7 @@ MINE = "S//a->x FOLLOWED BY{x = y, 9 d} S//a->y"
 
 
 class Own(NamedTuple):
-    """What a user has, each with a text that stands nowhere else."""
+    """The things that a user has, each with a text that stands nowhere else."""
 
     user: str
     stream: str

@@ -64,7 +64,7 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
 
 
 class Quoted(NamedTuple):
-    """What a quota bounds: its name in `used`, a request for one more, and its address then."""
+    """A thing that a quota bounds: its name in `used`, a request for one more, its address then."""
 
     used: str
     ask: Callable[[httpx.Client, int], httpx.Response]

@@ -110,7 +110,7 @@ def test_results_of_several_buckets_are_bounded_together(buckets: int) -> None:
 
 
 def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:
-    """Return what an engine delivers."""
+    """Return the matches that an engine delivers."""
     player = Player(case)
     with engine:
         player.prepare(engine)

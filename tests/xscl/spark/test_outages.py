@@ -109,7 +109,7 @@ def give(folder: Path, session: SparkSession | None = None) -> list[Step]:
 
 
 def written(folder: Path) -> list[Found]:
-    """Return what the sink has, each row."""
+    """Return the rows of the sink."""
     rows = []
     for file in (folder / "out").glob("batch=*/*.parquet"):
         table = pq.read_table(file, partitioning=None, coerce_int96_timestamp_unit="us")

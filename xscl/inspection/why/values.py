@@ -315,7 +315,7 @@ def _far(left: str, right: str) -> tuple[int, float]:
 
 
 def _but(left: str, right: str) -> str:
-    """Return what two unequal texts differ in, if that is little; else ''."""
+    """Return the difference of two unequal texts, if it is only case or white space; else ''."""
     level, _ = _far(left, right)
     return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
 

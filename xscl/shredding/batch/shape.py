@@ -53,7 +53,7 @@ class DocumentShape:
         self.learn(automaton, streams)
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
-        """Compute where the patterns of the automaton, as it is now, match by structure alone."""
+        """Compute the nodes that the present patterns of the automaton match by structure alone."""
         self.changes = automaton.changes
         self.now = automaton.now(streams)
         self._packed: Packed | None = None

@@ -64,7 +64,7 @@ def test_the_relations_for_a_query_are_those_that_it_needs() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.Table], set[str]]]:
-    """What answers a query in a store in SQLite, and the tables that were read for queries."""
+    """The answers of queries in a store in SQLite, and the tables that were read for them."""
     read: set[str] = set()
     here, mirror = threading.get_ident(), Store.mirror
 
