@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 LEFT, RIGHT = 0, 1
@@ -142,17 +143,20 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
     A side without a wanted node keeps its top node.
     """
     wanted = _wanted(graph)
-    forks = _forks(graph, wanted)
-    kept = tuple(i for i in range(len(graph.nodes)) if i in wanted or i in forks)
-    renumbered = {old: new for new, old in enumerate(kept)}
-    nodes = tuple(
-        Node(graph.nodes[i].side, _kept_parent(graph, i, renumbered), graph.nodes[i].output)
-        for i in kept
-    )
-    edges = sorted(
-        {(renumbered[e.left], renumbered[e.right], e.operator) for e in graph.edges},
-    )
-    return JoinGraph(nodes, tuple(Edge(*edge) for edge in edges)), kept
+    kept = wanted | _forks(graph, wanted)
+    numbers: dict[int, int] = {}  # those that the kept nodes get, parents before children
+    nodes: list[Node] = []
+    for number, node in enumerate(graph.nodes):
+        if number in kept:
+            above = node.parent
+            while above is not None and above not in kept:
+                above = graph.nodes[above].parent
+            parent = None if above is None else numbers[above]
+            numbers[number] = len(nodes)
+            nodes.append(Node(node.side, parent, node.output))
+    edges = {Edge(numbers[e.left], numbers[e.right], e.operator) for e in graph.edges}
+    in_order = sorted(edges, key=attrgetter("left", "right", "operator"))
+    return JoinGraph(tuple(nodes), tuple(in_order)), tuple(numbers)
 
 
 def _wanted(graph: JoinGraph) -> set[int]:
@@ -171,13 +175,6 @@ def _forks(graph: JoinGraph, wanted: set[int]) -> set[int]:
         if parent is not None and (number in wanted or branches[number]):
             branches[parent] += 1
     return {number for number, count in enumerate(branches) if count > 1}
-
-
-def _kept_parent(graph: JoinGraph, number: int, kept: dict[int, int]) -> int | None:
-    parent = graph.nodes[number].parent
-    while parent is not None and parent not in kept:
-        parent = graph.nodes[parent].parent
-    return None if parent is None else kept[parent]
 
 
 # -- Time ------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class EngineState:
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = PlanThroughput()
-        shapes = QueryPlans()
+        shapes = QueryPlans(compiled)
         self.composite_ids = CompositeIds(store)
         self.streams = StreamDefinitions(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)

@@ -155,7 +155,8 @@ class ShapeMemo(Generic[T, F]):
     shape is computed by itself.  This happens at the second text of a shape: many shapes have one
     text.  It is read once, since no reader orders anything, which takes most of the time.
 
-    `form` converts a result with marks to the function from constants to results.
+    `form` converts a result with marks to the function from constants to results.  `function`
+    returns the result of a text without marks, perhaps a cached one.
     """
 
     def __init__(
@@ -164,9 +165,11 @@ class ShapeMemo(Generic[T, F]):
         compute: Callable[[Any, str], T],
         most: int,
         form: Callable[[T, Sequence[Constant]], F],
+        function: Callable[[str], T] | None = None,
     ) -> None:
         self._read = read
         self._compute = compute
+        self._function = function or (lambda text: compute(read(text), text))
         self._most = most
         self._form = form
         # The oldest first; of one text its constants and form.
@@ -202,7 +205,7 @@ class ShapeMemo(Generic[T, F]):
         return form, constants
 
     def _alone(self, text: str) -> F:
-        return self._form(self._compute(self._read(text), text), ())
+        return self._form(self._function(text), ())
 
     def _keep(self, shape: TextShape, known: tuple[Sequence[Constant], F]) -> None:
         """Keep what is known of a new shape; the oldest leaves."""

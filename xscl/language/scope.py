@@ -72,7 +72,9 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
 
 def bound_steps(node: object) -> Iterator[syntax.Step]:
     """Yield the steps of a tree that bind a variable, in the order of the text."""
-    return (one for one in walk(node) if isinstance(one, syntax.Step) and one.variable is not None)
+    for one in walk(node):
+        if isinstance(one, syntax.Step) and one.variable is not None:
+            yield one
 
 
 def binds(node: object) -> bool:
@@ -82,11 +84,9 @@ def binds(node: object) -> bool:
 
 def leaves(node: object) -> Iterator[syntax.VariablePath | syntax.DecoratedName | syntax.Constant]:
     """Yield the names and constants of predicates and operands, from left to right."""
-    return (
-        one
-        for one in walk(node)
-        if isinstance(one, syntax.VariablePath | syntax.DecoratedName | syntax.Constant)
-    )
+    for one in walk(node):
+        if isinstance(one, syntax.VariablePath | syntax.DecoratedName | syntax.Constant):
+            yield one
 
 
 def variables(node: syntax.Predicate | syntax.Operand) -> list[str]:

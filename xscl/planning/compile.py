@@ -139,8 +139,8 @@ class CompiledJoin:
 class CompiledQuery:
     """A query: its components' tree patterns, and its join graphs by the numbers of the form.
 
-    A match has documents of `components`, and `values`: instants and aggregates, in their order.
-    `prefixes` are the namespaces that the query declares, by prefix.
+    A match has documents of `components`, whose patterns are `covered`, and `values`: instants and
+    aggregates, in their order.  `prefixes` are the namespaces that the query declares, by prefix.
     """
 
     source: str
@@ -148,13 +148,9 @@ class CompiledQuery:
     patterns: tuple[Pattern, ...]
     joins: tuple[CompiledJoin, ...]
     components: tuple[int, ...]
+    covered: tuple[Pattern, ...]
     values: tuple[str, ...]
     prefixes: Mapping[str, str]
-
-    @cached_property
-    def covered(self) -> tuple[Pattern, ...]:
-        """The tree patterns of the documents of a match."""
-        return tuple(map(self.patterns.__getitem__, self.components))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -193,9 +189,17 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
         else _join(join, normal.outputs, source, known)
         for join in normal.joins
     )
-    covered = nf.components(normal.form)
-    values = nf.aggregates(normal.form)
-    return CompiledQuery(source, normal, patterns, joins, covered, values, query.prefixes)
+    components = nf.components(normal.form)
+    return CompiledQuery(
+        source,
+        normal,
+        patterns,
+        joins,
+        components,
+        covered=tuple(map(patterns.__getitem__, components)),
+        values=nf.aggregates(normal.form),
+        prefixes=query.prefixes,
+    )
 
 
 def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
@@ -380,14 +384,20 @@ class QueryPlan:
 
 
 class QueryPlans:
-    """Plans of queries, compiled once for each shape; for any thread."""
+    """Plans of queries, compiled once for each shape; for any thread.
 
-    def __init__(self, read: Callable[[str], Query] = parse, most: int = MOST) -> None:
+    `compiled` compiles the first query of a shape, whose matches may need it again.
+    """
+
+    def __init__(
+        self, compiled: Callable[[str], CompiledQuery] = compile_query, most: int = MOST
+    ) -> None:
         self._parts = ShapeMemo(
-            read,
+            parse,
             lambda query, source: _shape_and_definitions(_compiled(query, source)),
             most,
             filler,
+            lambda source: _shape_and_definitions(compiled(source)),
         )
 
     def prepare(self, source: str) -> QueryPlan:
