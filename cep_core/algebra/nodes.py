@@ -71,13 +71,14 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Iterate:
-    """μ: an instance has the first row's values, the last right row's, and the aggregates'.
+    """μ: a left row, and right rows that are added to it one after the other, as an instance.
 
-    Its layout is the output schema.  ``filter`` (θ), ``rebind`` and ``aggregates`` (F = α_g ∘ σ)
-    read the instance as side 1 and the right row as side 2.  ``initial`` says for each attribute
-    after the first row's which of the first row's starts it, or None for null.  With ``longest``
-    an instance with a right row is put out when right rows satisfy θ of which none rebinds it, and
-    ends with them.
+    An instance has the left row's values, the last right row's, and the aggregates'; its layout is
+    the output schema.  ``filter`` (θ), ``rebind`` and ``aggregates`` (F = α_g ∘ σ) read the
+    instance as side 1 and the right row as side 2.  ``initial`` has for each attribute after the
+    left row's the index of the left row's value with which it starts, None for null.  With
+    ``longest`` an instance with a right row is emitted, and ends, when right rows satisfy θ and
+    none of them rebinds it.
     """
 
     left: Node

@@ -64,7 +64,7 @@ def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
 
 
 def sign(tree: Tree[Token]) -> syntax.Span:
-    """Return where the first AND, OR or NOT of a formula stands."""
+    """Return the span of the first AND, OR or NOT of a formula."""
     return span_of(next(child for child in tree.children if isinstance(child, Token)))
 
 

@@ -95,7 +95,7 @@ class StreamScans:
             self._rows[stream] += 1
 
     def release(self, streams: Iterable[str]) -> None:
-        """Count one user less; release the scans that nobody uses."""
+        """Count one user less of the scans of streams; release those without users."""
         for stream in streams:
             self._rows[stream] -= 1
             if not self._rows[stream]:

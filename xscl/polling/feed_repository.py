@@ -129,8 +129,8 @@ class HubLease:
 
     `callback` is the hash of the secret part of the address to which the hub sends.  `asked` is the
     last request to the hub, `due` the next one, `confirmed` the last confirmation of a request, and
-    `until` the end of the lease.  `failures` counts requests since then.  `delivered` is the last
-    of `deliveries`.
+    `until` the end of the lease.  `failures` counts the requests since the last confirmation.
+    `deliveries` counts what the hub has sent, `delivered` is the time of the last.
     """
 
     key: str

@@ -291,7 +291,7 @@ class Usage:
         return self._kept[what][account.number]
 
     def today(self, account: Account, what: Done) -> int:
-        """Return a user's count of today."""
+        """Return the documents, bytes or matches that count against a user's quota of today."""
         return self._done[what].used(account.number)
 
     def refuse(self, account: Account, what: Owned, count: int) -> None:

@@ -66,7 +66,9 @@ class MatchRows:
         self._with_content = with_content
 
     def table(self, found: BucketResults) -> pa.Table:
-        """Return the matches of results, as their subscribers see them."""
+        """Return a row of `FOUND` for each subscriber's match, and one for each document that is
+        cut.
+        """
         over = self._over_the_bound(found.cuts)
         return pa.concat_tables((self._matches(found.rows), over)) if len(found.rows) else over
 

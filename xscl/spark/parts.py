@@ -194,7 +194,7 @@ def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[dict[str
 
 
 def keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:
-    """Return bindings with the keys of their values, by document."""
+    """Return bindings in the order of their documents, with the keys of their values."""
     keys = np.append(keys_of(values), np.uint64(0))
     value = bindings["value"].combine_chunks()
     columns = {
@@ -223,7 +223,9 @@ def _documents(rows: pa.RecordBatch, version: int, *, with_content: bool) -> pa.
 
 
 def identities(names: list[str], texts: Iterable[bytes]) -> dict[str, pa.Array]:
-    """Return the columns `base` and `digest` of documents, by their names and texts."""
+    """Return two columns of documents: `base`, a hash of the name, and `digest`, one of name and
+    text.
+    """
     base = keys_of(names).astype(np.int64)
     digests = np.fromiter(map(zlib.crc32, texts), np.int64, len(names))
     return {"base": pa.array(base), "digest": pa.array(base ^ digests)}

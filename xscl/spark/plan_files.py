@@ -91,10 +91,7 @@ class PlanFiles:
         return int(version)
 
     def write(self, registry: Registry, qids: Iterable[int], others: PlanTables) -> int:
-        """Write the next version: rows of R_T that executors need, other relations.
-
-        Return its number.
-        """
+        """Write the next version, of some rows of R_T and `others` relations; return its number."""
         version, relations = self.current() + 1, {**registry.stored(sorted(qids)), **others}
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(self.path) as file:
@@ -153,7 +150,7 @@ class PlanFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlanImage:
-    """A version of a plan as a value; `name` is its own."""
+    """A version of a plan as a value, with the name of that version."""
 
     name: str
     data: bytes = field(compare=False, repr=False)

@@ -46,9 +46,9 @@ class _NoStorage:
 
 
 class PlanReplica:
-    """The newest version of a plan; `lateness`, in ticks, is added to the retention of its rows.
+    """The newest version of a plan in a worker; raises StoreError if it is older than `version`.
 
-    Raises StoreError if it is older than `version`.
+    `lateness`, in ticks, is added to the retention of the rows of R_T.
     """
 
     def __init__(self, plan: ExecutorPlan, lateness: int, version: int) -> None:
@@ -122,15 +122,16 @@ class PlanReplica:
         self._by_lead, self._others = Index(both[0]), both[1]
 
     def place_of_lead(self, qid: int) -> int:
-        """Return the place, among the nodes of a result, of the left node of the designated one."""
+        """Return the index in a result's nodes of the left node of a row's designated equality."""
         graph = self.registry.members[self.registry.row(qid).template].template.graph
         left = graph.equalities[self.registry.lead(qid)].left
         return sum(1 for node in graph.nodes[:left] if node.output)
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other equalities of rows with some designated ones.
+        """Return the equalities of rows of R_T beside their designated ones, which are in
+        `present`.
 
-        As places in `present`, and packed.
+        They are two columns: an index in `present`, and a packed pair of variables.
         """
         which, rows = self._by_lead.rows(present)
         return which, self._others[rows]

@@ -50,9 +50,10 @@ class ServicePlan:
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
 
     def update(self, *, is_rebuild: bool = False) -> int:
-        """Divide new rows of R_T, write the plan if it has changed, and return its version.
+        """Choose where new rows of R_T are evaluated, and return the version of the plan.
 
-        With `is_rebuild`, executors get all kept documents next.
+        A plan that has changed is written.  With `is_rebuild`, executors get all kept documents
+        next.
         """
         state = self._transactions.state
         seen = self._seen
@@ -71,7 +72,9 @@ class ServicePlan:
         return self._version
 
     def is_current(self) -> bool:
-        """Return True if all rows are where the last version has them, and may stay there."""
+        """Return True if the last version has each row of R_T where it is evaluated, and it may
+        stay.
+        """
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
             published = set(state.subscriptions.published())

@@ -151,7 +151,7 @@ def marked(database: Path) -> StoreMark | None:
 
 
 def write_mark(database: Path, mark: StoreMark) -> None:
-    """Write durably what a database that is not open should have."""
+    """Write the mark of a database that is not open, durably."""
     descriptor = os.open(lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _write_mark(descriptor, mark)

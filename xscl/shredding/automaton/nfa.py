@@ -53,7 +53,10 @@ class Automaton:
     # -- Building --------------------------------------------------------------------------
 
     def install(self, pairs: Iterable[Pair]) -> None:
-        """Install pairs of variables; a known pair is installed again, the last of a number."""
+        """Install pairs of variables, in place of those that have the same numbers.
+
+        Of several pairs with one number the last is installed.
+        """
         distinct: dict[int, Pair] = {}
         for pair in pairs:  # all before any place is looked up: it leaves with its last pair
             self.remove(pair.number)

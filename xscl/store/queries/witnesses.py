@@ -31,7 +31,7 @@ _LAST = (
 
 
 class KeptWitnesses(NamedTuple):
-    """The numbers of rows, of their documents, and of the rows of documents after a time."""
+    """The number of rows, of the documents in them, and of rows of documents after a time."""
 
     rows: int
     documents: int
@@ -52,7 +52,7 @@ def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
 def last_nodes(
     store: Store, docs: npt.NDArray[np.int64], *, apart_from: Sequence[int]
 ) -> dict[int, int]:
-    """Return the last node of documents in the witnesses of pairs of variables, except some."""
+    """Return by document its last node in witnesses, except those of the pairs `apart_from`."""
     rows = analysed(store, _LAST, [list(apart_from)], {"chosen": pa.table({"doc": docs})})
     return {row["doc"]: row["last"] for row in rows}
 
@@ -71,7 +71,7 @@ def documents_of_pairs(store: Store, pairs: Collection[int]) -> RowNumbers:
 
 
 def pairs_from(store: Store, number: int) -> list[tuple[int, int]]:
-    """Return documents and composites from a number on, each with its pairs, in order."""
+    """Return (doc, pair) for documents and composites from a number on, each once, in order."""
     found = store.scan("binding", number).select(["doc", "pair"])
     rows = found.group_by(["doc", "pair"]).aggregate([]).to_pydict()
     return sorted(zip(rows["doc"], rows["pair"], strict=True))
