@@ -6,9 +6,8 @@ They are what the engine evaluates as Cayuga's sequences, in parentheses that th
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Rule
+from tests.cep_core.pattern_conditions import SIGNS, Condition, Operand
 from tests.cep_core.pattern_reference import (
     Chain,
     Choice,
@@ -26,6 +26,7 @@ from tests.cep_core.pattern_reference import (
     Query,
     Repeat,
     Step,
+    Taken,
     reported,
 )
 from tests.cep_core.strategies import Choice as Choose
@@ -33,44 +34,20 @@ from tests.cep_core.test_engine_properties import CONFIGURATIONS, holding
 from tests.examples import demand
 
 STREAMS = ("A", "B", "C")
-_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    ">=": operator.ge,
-}
-Taken = Sequence[tuple[str, Happened]]
 
 
 @dataclass(frozen=True)
-class Condition:
-    """left.v sign right.v, or right.v sign number, or (left, right) OCCURS WITHIN number."""
+class Within(Condition):
+    """(left, right) OCCURS WITHIN number."""
 
-    left: str | None
-    sign: str
-    right: str
     number: int = 0
-    ends: bool = False  # a match, with the event that fails it
 
-    def __str__(self) -> str:
-        said = f"{self.left}.v {self.sign} {self.right}.v"
-        if self.sign == "within":
-            said = f"({self.left}, {self.right}) OCCURS WITHIN {self.number}"
-        elif self.left is None:
-            said = f"{self.right}.v {self.sign} {self.number}"
-        return said if self.ends else f"FILTER({said})"
+    def written(self, left: str, right: str) -> str:
+        return f"({self.left.name}, {self.operands[1].name}) OCCURS WITHIN {self.number}"
 
-    def holds(self, taken: Taken, event: Happened) -> bool:
-        before = next((one for name, one in taken if name == self.left), None)
-        if self.left is not None and before is None:
-            return False
-        if self.sign == "within":
-            assert before is not None
-            return event.t1 - before.t0 <= self.number
-        left, right = event.values["v"], self.number
-        if before is not None:
-            left, right = before.values["v"], left
-        return left is not None and right is not None and _SIGNS[self.sign](left, right)
+    def holds(self, taken: Taken, name: str = "", event: Happened | None = None) -> bool:
+        before = next((one for other, one in taken if other == self.left.name), None)
+        return before is not None and event is not None and event.t1 - before.t0 <= self.number
 
 
 @dataclass(frozen=True)
@@ -92,7 +69,8 @@ class Case:
     names: list[str] = field(default_factory=list)
     aside: dict[str, str] = field(default_factory=dict)  # what ends a part, with what comes before
     moments: list[Moment] = field(default_factory=list)
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: list[tuple[str, Condition]] = field(default_factory=list)
+    """Each with the step at which it is tested."""
     seen: set[str] = field(default_factory=set)
     text: str = ""
     pattern: Pattern = field(default_factory=lambda: Chain(()))
@@ -158,24 +136,25 @@ class Case:
 
     # -- conditions ------------------------------------------------------------------------
 
-    def condition(self) -> Condition:
+    def condition(self) -> tuple[str, Condition]:
         choose, ends = self.choose, self.choose.seldom(2)
         if self.aside and choose.seldom(3):
             name = choose.of(*self.aside)
-            return Condition(self.aside[name], choose.of(*_SIGNS), name)
+            left = Operand(self.aside[name])
+            return name, Condition(left, choose.of(*SIGNS), Operand(name))
         at = choose.number(0, len(self.names) - 1)
-        right = self.names[at]
+        name = self.names[at]
         if not at or self.runs or choose.seldom(4):
-            return Condition(None, choose.of("=", ">="), right, choose.of(0, 1), ends)
-        left = choose.of(self.names[0], self.names[at - 1])
+            return name, Condition(Operand(name), choose.of("=", ">="), choose.of(0, 1), ends)
+        left = Operand(choose.of(self.names[0], self.names[at - 1]))
         if choose.seldom(2):
-            right = choose.of(right, self.names[-1])
-            return Condition(left, "within", right, choose.number(3, 9), ends)
-        return Condition(left, choose.of(*_SIGNS), right, ends=ends)
+            name = choose.of(name, self.names[-1])
+            return name, Within(left, "", Operand(name), ends, number=choose.number(3, 9))
+        return name, Condition(left, choose.of(*SIGNS), Operand(name), ends)
 
     def hold(self, name: str, taken: Taken, event: Happened, ends: bool) -> bool:
-        own = [one for one in self.conditions if (one.right, one.ends) == (name, ends)]
-        return all(one.holds(taken, event) for one in own)
+        own = [one for at, one in self.conditions if (at, one.ends) == (name, ends)]
+        return all(one.holds(taken, name, event) for one in own)
 
     # -- what is expected ------------------------------------------------------------------
 
@@ -187,7 +166,7 @@ class Case:
         ]
         found = list(happened)
         for one in self.moments:
-            single = [c for c in self.conditions if (c.left, c.right) == (None, one.name)]
+            single = [c for at, c in self.conditions if at == one.name and len(c.operands) == 1]
             for event in happened:
                 end = event.t1 + one.time
                 prevented = one.guard is not None and any(
@@ -197,7 +176,7 @@ class Case:
                     and one.guard.test(((one.name, event),), z)
                     for z in happened
                 )
-                holds = all(c.holds((), event) for c in single)
+                holds = all(c.holds((), one.name, event) for c in single)
                 if event.type == one.stream and holds and not prevented:
                     found.append(Happened(f"@{one.name}", end, end, event.values))
         rows: Counter[Any] = Counter()
@@ -229,7 +208,8 @@ def cases(draw: st.DrawFn, runs: bool = True) -> Case:
     case = Case(choose, runs and choose.seldom(2))
     said, case.pattern = case.part(choose.of(1, 2, 2))
     case.conditions = [case.condition() for _ in range(choose.of(0, 1, 1, 2))]
-    where = f" WHERE {', '.join(map(str, case.conditions))}" if case.conditions else ""
+    tests = [str(one) if one.ends else f"FILTER({one})" for _, one in case.conditions]
+    where = f" WHERE {', '.join(tests)}" if tests else ""
     case.text = f"SELECT {', '.join(f'{one}.n AS {one}' for one in case.names)} FROM {said}{where}"
     events = []
     for number in range(choose.number(6, 12)):

@@ -49,12 +49,16 @@ class Scopes:
             variables[group.number] = replace(variables[group.number], node=node)
             self.variables.all = variables
             self.variables.references = [
-                Part(group.number, "value", self._kept.index(reference))
-                if reference in self._kept
-                else reference
+                self._outside(group, reference) if reference in self._kept else reference
                 for reference in self.variables.references
             ]
         return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.rules)
+
+    def _outside(self, group: PatternGroup, reference: Part) -> Part:
+        """Return what is read of a group's row: its times are those of the moment, if it is one."""
+        if group.time is not None and reference.index is None:
+            return Part(group.number, reference.role)
+        return Part(group.number, "value", self._kept.index(reference))
 
     def _group(self, group: PatternGroup) -> Node:
         """Return a group as algebra: what is read of it elsewhere."""

@@ -56,6 +56,8 @@ FOUND: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(1, (3,)), (1, (5,)), (1, (5, 3))],
     ),
     ("SELECT B.v FROM (s A AND s B) WHERE A.v = 3, (B, A) OCCURS WITHIN 1 s", [(2,), (5,)]),
+    ("SELECT A.v, B.v FROM s A ; (s B @ 2 s) WHERE A.v = 1, (A, B) OCCURS WITHIN 2 s", [(1, 1)]),
+    ("SELECT A.v, B.v FROM s A ; (s B @ 2 s) WHERE A.v = 1, (A, B) OCCURS WITHIN 1 s", []),
     ("SELECT * FROM s A{2} strict ; s B WHERE A[1].v = 5", [((5, 3), ("b", "b"), 2, "a")]),
     ("SELECT time(A[last]) AS at, A.v FROM s A{2} strict WHERE A[1].v = 3", [(3, 2)]),
     ("SELECT A.k FROM ANY(s, u) A ; !s Z ; u B? WHERE Z.v < 3, A.v > 4 WITHIN 9", [("a",)]),
