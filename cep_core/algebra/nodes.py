@@ -189,10 +189,11 @@ class Rules:
     """The options of a pattern beside its tree and its conditions.
 
     ``window`` bounds last.t1 - first.t1, which is less than it or, if it is ``inclusive``, not
-    more.  ``mark`` is that of steps without one.  ``partition`` has the columns of each input that
-    say to which partition a row belongs; None: to none.  ``target`` is the component of the
-    policies that go to one.  ``spans`` are the bounds of unordered parts.  An event that fails
-    ``tests``, but not the predicate, is not taken, and blocks others as if it were.
+    more.  With ``simultaneous`` an event may begin when the one before it ends.  ``mark`` is that
+    of steps without one.  ``partition`` has for each input the columns by which its rows are
+    divided; None: it belongs to no partition.  ``target`` is the component of the policies that go
+    to one.  ``spans`` are the bounds of unordered parts.  An event that fails ``tests``, but not
+    the predicate, is not taken, and blocks others as if it were.
     """
 
     window: Expression | None = None
