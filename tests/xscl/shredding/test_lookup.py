@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 
 from feeds.documents import Document
-from tests.examples import usually
+from tests.examples import tried, usually
 from tests.xscl.shredding.patterns import (
     DERIVED,
     Asked,
@@ -124,7 +124,7 @@ def test_what_is_looked_up_is_what_trying_every_node_finds(seed: int) -> None:
 def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs() -> None:
     total = hits = 0
     texts: list[str] = []
-    for seed in range(12):
+    for seed in range(tried(24)):
         for _, asked, arrivals in history(seed):
             pairs = {w[0] for of_one in wanted(asked, arrivals) for w in of_one}
             total += len(asked)
@@ -153,7 +153,7 @@ def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs(
 
 
 def test_everything_may_leave_in_any_order() -> None:
-    for seed in range(12):
+    for seed in range(tried(24)):
         source = Random(seed)
         automaton = Automaton()
         asked = {pair: pair_of(source) for pair in range(40)}

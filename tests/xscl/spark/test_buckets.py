@@ -59,7 +59,7 @@ def queries_of(case: Case) -> dict[str, str]:
 def test_drawn_joins_are_those_of_one_engine() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(80)
+    @examples(48)
     @given(cases(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
     def agree(
         case: Case, cuts: list[bool], others: list[bool], buckets: int, lateness: int
