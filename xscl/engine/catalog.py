@@ -87,11 +87,11 @@ class EngineCatalog:
     def raise_lateness(
         self, needed: Mapping[str, int], attributes: StreamAttributes | None = None
     ) -> list[str]:
-        """Make streams live, with a minimum lateness in ticks; return those where it is fixed.
+        """Make streams live, with the least lateness of each in ticks; return those that lack it.
 
-        The lateness of a stream that is subscribed to is fixed: one that would have to be later
-        stays as it is.  All others get the attributes that are given, unless some were declared or
-        a relational query reads them.  This is one transaction for any number of streams.
+        These are read by subscriptions, so their lateness is fixed.  All others get the attributes
+        that are given, unless some were declared or a relational query reads them.  It is one
+        transaction for any number of streams.
         """
         with self._transactions.committed():
             schema = schema_of(attributes) if attributes else None
@@ -420,7 +420,7 @@ class EngineCatalog:
                 state.subscriptions.mark_without_past(one.name)
 
     def drop_unacknowledged(self) -> None:
-        """Remove the subscriptions of which an earlier process has not said that they exist."""
+        """Remove the subscriptions whose registration an earlier process has not acknowledged."""
         for begun in list(self._state.subscriptions.backfills.values()):
             if not begun.acknowledged:
                 self.drop_backfill(begun.subscription)

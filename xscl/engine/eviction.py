@@ -147,7 +147,7 @@ class Eviction:
             horizon.looked = -INFINITE
 
     def numbers(self) -> dict[str, int]:
-        """Return the named numbers to store."""
+        """Return the columns of `progress` that say what is kept, with their values."""
         return {
             "texts_from": self._texts.first,
             "matches_from": self._matches.first,

@@ -104,7 +104,7 @@ class NumberedDocuments(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Column, accepted: AcceptedDocuments) -> NumberedDocuments:
-        """Return the accepted ones of documents."""
+        """Return the accepted documents of a batch, given the `numbers` of all on executors."""
         return cls(numbers[accepted.places], accepted.arrivals.docs, accepted.arrivals.ts)
 
     def chosen(self, mask: Column) -> NumberedDocuments:
@@ -137,7 +137,7 @@ class Numbering:
         self._known = NumberedDocuments(*map(np.concatenate, zip(known, accepted, strict=True)))
 
     def documents(self, numbers: Column) -> Column:
-        """Return the documents of numbers; -1 for those that the engine has not."""
+        """Return the engine's numbers of documents by those on executors; -1 for unknown ones."""
         return np.where(numbers < FIRST, numbers, self._known.documents(numbers))
 
     def results(

@@ -250,9 +250,9 @@ class Dataflow:
         self._processor.state.replace(self._leaves.witnesses(composites))
 
     def watermark(self, clock: int, lateness: int) -> int:
-        """Return the last time of which nothing more can come, beside what is late.
+        """Return the last time for which nothing more can arrive, except late documents.
 
-        After a flush it is that of the last absence that ended with it.
+        A flush sets it to the end of the last absence that it has ended.
         """
         lane = self.core.plan.lanes.get(lateness)
         return max(clock - lateness, -INFINITE if lane is None else lane.closed) - 1
@@ -300,9 +300,10 @@ class Dataflow:
         return {**templates, **self.core.plan.seconds()}
 
     def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
-        """Test if anything overdue concerns one of some subscriptions.
+        """Return True if something that is overdue concerns a subscription in `by`.
 
-        `overdue` says that of a time and a lateness; `by` is the same if its members are.
+        `overdue` decides that of a time and a lateness.  `by` must be the same object as before if
+        its members are the same.
         """
         lanes = self.core.plan.lanes.values()
         due = [lane for lane in lanes if overdue(lane.next_epoch(), lane.lateness)]

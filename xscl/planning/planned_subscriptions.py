@@ -163,7 +163,10 @@ class PlannedSubscriptions:
         return next(filter(None, found), None)
 
     def end_suspension(self, subscription: Subscription) -> PlannedQuery | None:
-        """End a suspension; return the subscription's plan, to be released when it is attached."""
+        """End a suspension and return what the subscription has in the plan.
+
+        The caller releases it after `attach`.
+        """
         self._suspended.discard(subscription.key)
         return self._planned.pop(subscription.key, None)
 

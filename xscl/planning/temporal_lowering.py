@@ -44,11 +44,11 @@ class InputColumns:
     wanted: dict[tuple[int, ColumnKind], int] = field(default_factory=dict)
 
     def at(self, name: str, kind: ColumnKind) -> int:
-        """Return the place of a variable's column among a row's values."""
+        """Return the index, in a row's values, of a variable's column; adds it if need be."""
         return self.place(self.names.index(name), kind)
 
     def place(self, position: int, kind: ColumnKind) -> int:
-        """Return the place of a column by its position."""
+        """Return the index, in a row's values, of a column by its variable's position."""
         return self.wanted.setdefault((position, kind), len(self.wanted) + 1)
 
     @property

@@ -36,10 +36,10 @@ _ANSWERED = 2
 
 
 class OuterPairs(NamedTuple):
-    """The definition of an outer join: its pairs, and which sides come out alone.
+    """The definition of an outer join: the condition of its pairs, and the sides that come alone.
 
-    ``paired`` says that pairs are put out, ``follows`` that a right row begins after the left one
-    has ended, ``moment`` that a row alone begins at its deadline.
+    ``paired`` says that pairs are emitted, ``follows`` that a right row begins after the left one
+    has ended, ``moment`` that a row that comes alone begins at its deadline.
     """
 
     filter: BoundPredicate
@@ -52,9 +52,9 @@ class OuterPairs(NamedTuple):
 
 
 class UnpairedRow(NamedTuple):
-    """A row of a side that may have partners yet, and whether it has had one.
+    """A row that may still get partners; ``answered`` says that it has had one.
 
-    ``members`` are the streams of a left row, ``number`` is that in its group.
+    ``members`` are the streams of a left row; ``number`` tells it from others of its group.
     """
 
     row: Row
@@ -120,7 +120,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
 
     @property
     def keeps(self) -> int:
-        """For how many ticks a row is kept at most."""
+        """The largest number of ticks for which a row is kept."""
         return max(self._reach)
 
     def kept(self) -> Iterator[UnpairedRow]:

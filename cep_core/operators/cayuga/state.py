@@ -102,7 +102,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 
     @property
     def keeps(self) -> int | None:
-        """For how many ticks an instance is kept at most, None if nothing but a row ends that."""
+        """The largest number of ticks for which an instance is kept; None if only a row ends it."""
         return min((bound for _, bound in self._bounds), default=None)
 
     def kept(self) -> Iterator[Instance]:

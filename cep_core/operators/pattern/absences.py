@@ -55,7 +55,7 @@ class AbsentEvents:
             self._rows[component].setdefault(key, []).append((row, mask))
 
     def keep(self, left: Callable[[Row, int], int]) -> None:
-        """Keep the rows for the queries for which they are left."""
+        """Keep each row for the queries that `left` returns, given the row and its queries."""
         for component, found in self._rows.items():
             kept = {
                 key: [(row, more) for row, mask in rows if (more := left(row, mask))]
@@ -95,7 +95,7 @@ class AbsentEvents:
         return [(part, times) for times, part in apart.items()]
 
     def over(self, run: Run, passes: Absences, row: Row, mask: int) -> int:
-        """Return the queries for which an event begins when all absences before it are over."""
+        """Return those queries of a mask for which an event begins after all absences before it."""
         found = 0
         for part, bounds in self.bounds(mask):
             last, _ = gaps_behind(run, passes, bounds, row)
@@ -105,7 +105,11 @@ class AbsentEvents:
         return found
 
     def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
-        """Return the queries for which an event in some gap is what may not be there."""
+        """Return those queries of a mask for which an absent event has occurred in one of some
+        gaps.
+
+        `given_up` are among them: too many events would have to be tested for these.
+        """
         holding, found = self._queries.constants.holding, 0
         for component, after, before, since in gaps:
             key = None if self._keys[component] is None else run.key

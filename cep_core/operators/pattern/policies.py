@@ -148,7 +148,9 @@ class Policies:
         return self._key_of[component](row)
 
     def open(self, mask: int, component: int, row: Row) -> int:
-        """Return for which queries a row may be the first of a match, as a component."""
+        """Return those queries of a mask for which a row may be the first of a match, as a
+        component.
+        """
         if self.closed:
             for slot, until in self.closed.get(self._key_of[component](row), {}).items():
                 if row[0] <= until:
@@ -171,7 +173,7 @@ class Policies:
         return self.closed.keys() != {()}
 
     def left(self, run: Run) -> int:
-        """Return the queries for which a partial or whole match has not been discarded."""
+        """Return the mask of a run's queries for which no policy has discarded it."""
         mask = run.mask
         if self._discarded:
             begin, key = run.begin, self.key(run)

@@ -25,7 +25,7 @@ class EndWay(NamedTuple):
 
 
 class WaitingMatch(NamedTuple):
-    """A match of which one of the ways to end has to hold; without ways it may get longer."""
+    """A match that is one if one of the `ways` to end holds; without ways it may get longer."""
 
     run: Run
     ways: tuple[EndWay, ...]
@@ -64,7 +64,7 @@ class WaitingMatches:
         self._expect(deadline)
 
     def drop(self, left: Callable[[Run], int]) -> None:
-        """Drop matches but for the queries for which they are left."""
+        """Keep each match for the queries that `left` returns for its run; without any, drop it."""
         for deadline, waiting in self.by_deadline.items():
             self.by_deadline[deadline] = [
                 WaitingMatch(run._replace(mask=still), ways)

@@ -97,7 +97,10 @@ class WhyQuestion:
         documents: Iterable[KnownDocument | None],
         found: bool,
     ) -> WhyQuestion:
-        """Return the question about other documents; no subscription has `found` one of a query."""
+        """Return the same question about other documents.
+
+        `found` says that the subscription has a match of them; without one it is not used.
+        """
         placed = self._ordered(documents)
         asked = replace(self, names=tuple(names), documents=placed)
         is_own = self.subscription is not None

@@ -67,9 +67,10 @@ from xscl.time_format import UNITS
 
 
 class EventColumns(NamedTuple):
-    """The columns behind the composite, by position; whether updated documents are seen.
+    """The definition of `Attributes`: the columns of its rows after the composite.
 
-    The position -1 is a constant: 0, or the empty text.
+    Each is a position of a variable and a kind; position -1 is a constant, 0 or the empty text.
+    `updates` says that later versions of documents are read.
     """
 
     columns: tuple[tuple[int, ColumnKind], ...]
@@ -77,7 +78,7 @@ class EventColumns(NamedTuple):
 
 
 class Attributes(SlotWiseMOp):
-    """The same columns for the streams of one channel; the slots stay the same."""
+    """Rows of columns from composites, for the streams of one channel, which keep their slots."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class CompositeLayout(NamedTuple):
 
 
 class Collect(SlotWiseMOp):
-    """The same layout for the streams of one channel; the slots stay the same."""
+    """Composites from rows of an operator over time, for the streams of one channel."""
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=True)

@@ -394,7 +394,7 @@ class Joins:
             self._batch.touch(self)
 
     def attach(self, source: Operator, stream: int) -> None:
-        """Join the composites of an operator; once for all joins that read it."""
+        """Read the composites of an operator for one more join; the first makes the connection."""
         if source not in self._inlets:
 
             def take(row: Row, members: Members) -> None:
@@ -404,14 +404,14 @@ class Joins:
         self._uses[source] += 1
 
     def detach(self, source: Operator) -> None:
-        """Join them once less."""
+        """Read them for one join less; the last one ends the connection."""
         self._uses[source] -= 1
         if not self._uses[source]:
             del self._uses[source]
             self._inlets.pop(source).close()
 
     def join_again(self, stream: int, composite: Composite) -> None:
-        """Take a composite of a composite stream in."""
+        """Queue a composite of a stream of composites as an input of joins."""
         self._again.append((self._composites.number(composite), stream, composite))
         self._batch.touch(self)
 

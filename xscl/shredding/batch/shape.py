@@ -108,7 +108,7 @@ class DocumentShape:
         return reached.get(place.state, ()) if place.plain else self._matched.get(place, ())
 
     def under(self, state: AutomatonState, nodes: Sequence[int]) -> Sequence[int]:
-        """Return the nodes of a state that its last step reaches from given nodes."""
+        """Return the nodes to which a state's last step leads from some nodes."""
         if len(nodes) != 1:
             return self._below(state, nodes)
         key = state, nodes[0]

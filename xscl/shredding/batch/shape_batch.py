@@ -114,7 +114,7 @@ class IndexView:
                 self.asked.append(ViewQuestion(constants, level, node, nodes))
 
     def behind(self, asked: ViewQuestion, constant: Constant) -> ViewResult:
-        """Return the results of a constant that satisfies a question."""
+        """Return the results below a constant of the index that satisfies a question."""
         found = asked.found.get(constant)
         if found is None:
             branch = asked.level.get(constant)
