@@ -30,7 +30,7 @@ import pyarrow as pa
 from templates.registry.registry import graph_of
 from xscl.service.sql import errors
 from xscl.service.sql.formats import written
-from xscl.service.sql.limits import Form, Limits
+from xscl.service.sql.limits import BEGUN, Form, Limits
 from xscl.service.sql.snapshot_file import read
 from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.relations import (
@@ -42,9 +42,6 @@ from xscl.store.queries.relations import (
     no_output,
     relations_for,
 )
-
-BEGUN = b"+"
-"""First byte of a response: the child has read the query."""
 
 _DESCRIBED = 20  # templates listed with the columns of their relations
 _NICE = 10

@@ -1,9 +1,12 @@
-"""Limits of a query, and the forms of its result."""
+"""Limits of a query, the forms of its result, and the first byte of an answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+BEGUN = b"+"
+"""First byte of an answer: the child has read the query."""
 
 
 class Form(StrEnum):

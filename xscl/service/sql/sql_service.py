@@ -27,9 +27,8 @@ from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.sql import errors
-from xscl.service.sql.child import BEGUN
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import Form, Limits
+from xscl.service.sql.limits import BEGUN, Form, Limits
 from xscl.service.sql.snapshot import Snapshot, publish
 
 _log = logging.getLogger(__name__)

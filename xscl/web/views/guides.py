@@ -5,10 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from fastapi import Response
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 from feeds.documents import Document
@@ -17,6 +16,9 @@ from xscl.language.topics import PAGES, found, slug, topics
 from xscl.service.problems import Problem
 from xscl.web.gallery import all_found, cases, documents
 from xscl.web.pages import Asked, AskedByOperator, router
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 
 @router.get("/gallery")
@@ -63,6 +65,8 @@ def reference(page: str) -> Markup | None:
     """Return a page of the reference; None if there is none of that name."""
     if page not in PAGES:
         return None
+    from markdown_it import MarkdownIt  # 60 modules, which a start does without
+
     (topic,) = found(page)
     markdown = MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse(topic.text)
