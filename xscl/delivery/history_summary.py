@@ -18,7 +18,7 @@ TITLE = 100
 def history_summary(
     found: Sequence[Match | answers.Match], span: str, told: Callable[[int], str] = moment
 ) -> str:
-    """Return the number of matches that a subscription begins with, and the newest of them.
+    """Return a line: the number of matches with which a subscription begins, and the newest.
 
     `told` returns a time in ticks as text.
     """

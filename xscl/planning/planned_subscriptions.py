@@ -286,7 +286,10 @@ class PlannedSubscriptions:
             _add(self.template_users, [one.template for one in found.placed], by)
 
     def set_prompt(self, prompt: bool) -> None:
-        """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
+        """Set whether joins run within each epoch, too, and not only after a push.
+
+        They do with `prompt`, or if an operator over time reads joins of another's rows.
+        """
         self._planner.core.batch.prompt = prompt or self.nested > 0
 
     def _of(self, subscription: Subscription) -> PlannedQuery:

@@ -397,11 +397,11 @@ class WithoutSecret:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A secret or a file that a restored store needs and does not have.
+    """The secrets and files that a restored store needs and does not have.
 
-    `tokens` are the numbers of tokens by user, which remain valid; `leases` the feeds whose hubs
-    are asked anew, `mails` the endpoints that need a mail server, `apart` the files of the data
-    directory that no backup has and that are not there.
+    `tokens` has the number of tokens of each user, which remain valid.  `leases` counts the feeds
+    whose hubs are asked anew, `mails` the endpoints that need a mail server.  `apart` are the files
+    of the data directory that no backup has and that are not there.
     """
 
     secrets: tuple[WithoutSecret, ...]
@@ -430,7 +430,7 @@ class Lacking:
 
 
 def find_lacking(store: Store, home: DataDirectory) -> Lacking:
-    """Mark endpoints and feeds without their secrets, and return all that a store lacks.
+    """Mark the endpoints and feeds whose secrets are missing, and return all that a store lacks.
 
     `home` is the directory in which the store will be used.
     """

@@ -24,7 +24,10 @@ class RunAccumulator(NamedTuple):
 
 
 def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulator]:
-    """Return the accumulators that parts of a run need; of the n-th row the list of all."""
+    """Return the accumulators that the parts of a run need, each once.
+
+    For a row by its number (`a[3].x`) that is the list of all rows.
+    """
     found: dict[RunAccumulator, None] = {}
     for part in parts:
         if part.component != component or part.index is None:
