@@ -259,12 +259,11 @@ class _Fillers:
         if isinstance(node, str | float):
             return self._constant(node)
         if isinstance(node, tuple):  # also a NamedTuple, whose own constructor is slow
-            return self._of_parts(node, range(len(node)), partial(tuple.__new__, kind))
+            return self._of_parts(node, partial(tuple.__new__, kind))
         if (names := _arguments(kind)) is None:
             return None
         parts = [getattr(node, name) for name in names]
-        with_marks = [at for at, part in enumerate(parts) if type(part) is not Span]
-        return self._of_parts(parts, with_marks, lambda values: kind(*values))
+        return self._of_parts(parts, lambda values: kind(*values))
 
     def _constant(self, node: Constant) -> Fill | None:
         if node in self._marked:
@@ -280,13 +279,13 @@ class _Fillers:
         return lambda constants: pattern % tuple([_printed(constants[at]) for at in places])
 
     def _of_parts(
-        self,
-        parts: Sequence[object],
-        with_marks: Iterable[int],
-        made: Callable[[Iterable[object]], object],
+        self, parts: Sequence[object], made: Callable[[Iterable[object]], object]
     ) -> Fill | None:
-        """Return the factory of a whole; only its parts at some places can have marks."""
-        found = [(at, self.of(parts[at])) for at in with_marks]
+        found = [
+            (at, self.of(part))
+            for at, part in enumerate(parts)
+            if part and type(part) is not Span  # many are empty or None
+        ]
         fills = tuple((at, fill) for at, fill in found if fill is not None)
         if not fills:
             return None

@@ -89,9 +89,12 @@ def span_of(node: LarkNode) -> syntax.Span:
 
 def _edge(node: LarkNode, index: Literal[0, -1]) -> Token | None:
     """Return the first or the last token of a node."""
-    if isinstance(node, Token):
-        return node
-    for child in node.children if index == 0 else reversed(node.children):
+    inner = node
+    while isinstance(inner, Tree) and inner.children:
+        inner = inner.children[index]
+    if isinstance(inner, Token):  # else the subtree there is empty, as that of {} is
+        return inner
+    for child in tree_of(node).children[:: 1 if index == 0 else -1]:
         found = _edge(child, index)
         if found is not None:
             return found
@@ -254,7 +257,7 @@ class Formulas:
                 f"{tokens[-1]!r} is no name of an element or attribute",
                 "only the names of streams and variables may hold a quote",
             )
-        match tree.data:
+        match str(tree.data):  # lark's token compares slowly
             case "plain_name":
                 return syntax.NameTest(tokens[0], "")
             case "any_name":
@@ -282,7 +285,7 @@ class Formulas:
 
     def condition(self, node: LarkNode) -> syntax.Condition:
         tree = tree_of(node)
-        match tree.data:
+        match str(tree.data):
             case "conjunction":
                 return syntax.And(tuple(self.condition(c) for c in formulas(tree)), sign(tree))
             case "disjunction":
@@ -372,7 +375,7 @@ class Formulas:
 
     def predicate(self, node: LarkNode) -> syntax.Predicate:
         tree = tree_of(node)
-        match tree.data:
+        match str(tree.data):
             case "conjunction":
                 return syntax.And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
             case "disjunction":
@@ -411,7 +414,7 @@ class Formulas:
     def operand(self, node: LarkNode) -> syntax.Operand:
         tree = tree_of(node)
         span = span_of(tree)
-        match tree.data:
+        match str(tree.data):
             case "number" | "minus" if (exact := exact_literal(tree)) is not None:
                 return syntax.Call(DECIMAL, (syntax.Constant(exact, span),), span)
             case "number" | "string":

@@ -45,7 +45,7 @@ def walk(node: object) -> Iterator[Any]:
             pending.extend(reversed(one))
         elif (names := _FIELDS[type(one)]) is not None:
             yield one
-            pending.extend([getattr(one, name) for name in reversed(names)])
+            pending.extend([part for name in reversed(names) if (part := getattr(one, name))])
 
 
 def rewritten(node: T, change: Callable[[Any], Any]) -> T:
