@@ -17,13 +17,12 @@ from typer.testing import Result
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.project import ROOT
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling.scripted import Server, reply, rss
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import BATCH
-
-ROOT = Path(__file__).resolve().parents[3]
 
 OPML = """<opml version="2.0"><body>
 <outline text="Tech &amp; Science"><outline text="A" xmlUrl="https://a.example/f"/></outline>

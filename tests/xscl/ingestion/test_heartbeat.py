@@ -16,6 +16,7 @@ import pytest
 from feeds.documents import Document
 from feeds.errors import SegmentsMissing
 from feeds.spool import Spool
+from tests.project import ROOT
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -25,7 +26,6 @@ from xscl.polling.feed_repository import ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.subscriptions.match import Match
 
-ROOT = Path(__file__).resolve().parents[3]
 SECOND = 1_000_000
 SILENCE = "S//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]"
 

@@ -13,12 +13,12 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
+from tests.project import ROOT
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
 
-ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
 

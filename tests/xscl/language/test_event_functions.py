@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cep_core
+from tests.project import ROOT
 from xscl.language.functions import EVENT_FUNCTIONS
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "expressions.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "languages" / "expressions.md").read_text("utf-8")
 
 
 def value(expression: str) -> Any:

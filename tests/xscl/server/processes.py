@@ -7,11 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from tests.project import ROOT
 from xscl.ingestion.data_directory import DataDirectory
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextmanager

@@ -14,11 +14,10 @@ import pytest
 
 from feeds.formats.parse import parse_feed
 from tests.foreign import write_foreign_packages
+from tests.project import ROOT
 from tests.xscl.commandline import called
 from xscl.store.store_errors import DATABASE
 from xscl.web import samples
-
-ROOT = Path(__file__).resolve().parents[3]
 
 NEWS = [
     ("after-a-gale", "weather.example,2024:coast/42", "harbour.example/notices/103"),

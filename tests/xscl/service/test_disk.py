@@ -21,6 +21,7 @@ import feeds.spool
 import xscl.ingestion.pipeline
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.project import ROOT
 from tests.waiting import PATIENCE
 from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.service.conftest import Running, eventually, serving
@@ -175,7 +176,7 @@ def test_c7_a_service_whose_output_is_full(tmp_path: Path) -> None:
         Path("/dev/full").open("w") as full,
         subprocess.Popen(
             [*command, "--port", "0", "--data", str(home.path)],
-            cwd=Path(__file__).parents[3],
+            cwd=ROOT,
             stdout=full,
             stderr=full,
         ) as process,

@@ -19,6 +19,7 @@ import xscl
 from feeds.errors import SegmentDamaged
 from feeds.spool import Spool
 from tests.examples import MORE, usually
+from tests.project import ROOT
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import (
     SUBSCRIPTIONS,
@@ -47,7 +48,6 @@ from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWe
 from xscl.store.store_file import log_path
 from xscl.store.store_lock import UNFINISHED, marked
 
-ROOT = Path(__file__).resolve().parents[3]
 PUSHES = 8
 
 

@@ -9,13 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.project import ROOT
 from tests.xscl.service.conftest import eventually, serving
 from tests.xscl.web.browser import Browser, chromium
 from tests.xscl.web.shown import Shop
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.web.gallery import cases
 
-IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
+IMAGES = ROOT / "docs" / "images"
 NARROW = (860, 900)
 VIEWS = {
     "editor": "/subscribe?example=same-story",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from feeds.xml.xmlparse import parse
+from tests.project import ROOT
 from xscl.engine import Engine
 from xscl.language.parser import refuse_bare_windows
 from xscl.web.gallery import HOUR, UseCase, all_found, case_of, cases, documents
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"
+DOCUMENT = ROOT / "docs" / "gallery.md"
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
