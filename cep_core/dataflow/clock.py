@@ -116,7 +116,7 @@ class Batch:
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""
 
-    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying")
+    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying", "turn")
 
     def __init__(self) -> None:
         self.now = BEGINNING
@@ -124,6 +124,7 @@ class Clock:
             None  # while an epoch is processed: when its rows count as arriving
         )
         self.arrivals = 0
+        self.turn = 0  # of whose rows come, where several have arrived before
         self.bound_to: int | None = None  # of the queries that are registered now
         self.replaying = False  # open rows are handed to new ports; all others do not listen
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
-from cep_core.dataflow.channels import Channel, Members, Port
+from cep_core.algebra.function_bounds import BeyondBounds, report
+from cep_core.algebra.text import counted
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
@@ -20,6 +22,10 @@ from cep_core.events import Row
 SavedRows: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
 Kept = TypeVar("Kept")
 OperatorNumber: TypeAlias = Callable[["Operator"], int]
+RUNS = 10_000
+"""Runs and matches that one time adds to a query at most."""
+WORK = 1_000_000
+"""Rows or runs that are tried at one time for a query, some tenths of a second."""
 
 
 class Wanted(NamedTuple):
@@ -215,6 +221,78 @@ class OrderedMOp(MOp):
         if not self._armed and window < END:
             self._armed = True
             self._lane.evict_at(now + max(1, window // 2), self)
+
+
+def with_too_many(counts: Mapping[int, int], most: int) -> int:
+    """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
+    by_slot = Counter[int]()
+    for mask, count in counts.items():
+        for slot in slots_of(mask):
+            by_slot[slot] += count
+    return sum(1 << slot for slot, count in by_slot.items() if count > most)
+
+
+class MatchBound:
+    """The bounds of an m-op, whose queries are the slots of its output.
+
+    Operators over time multiply: each of n rows may make a match with each of m others, and so on
+    at the next operator.  What is beyond a bound is left out, logged, and counted in explanations.
+    """
+
+    def __init__(self, mop: MOp) -> None:
+        self._mop = mop
+        self._given_up = 0  # a query at one time
+        self._time: Hashable = None
+        self._tried = 0
+        self._made: list[Members] = []  # the streams of results, until these are too many,
+        self._counts: Counter[int] | None = None  # and from then on by stream
+        self._over: set[int] = set()
+
+    def __str__(self) -> str:
+        if not self._given_up:
+            return ""
+        times = counted(self._given_up, "time", "times")
+        return f"had too many matches for one time, and left them out ({times})"
+
+    def give_up(self, slots: Iterable[int]) -> None:
+        """Note that queries have too many results at one time."""
+        for slot in slots:
+            self._given_up += 1
+            what = f"{self._mop.label}, query {slot}"
+            report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
+
+    def begin(self, time: Hashable) -> None:
+        """Begin with a time, if it is another one than before."""
+        if time != self._time:
+            self._time, self._tried = time, 0
+            self._made, self._counts, self._over = [], None, set()
+
+    def may_try(self, number: int) -> bool:
+        """Return True if so many rows may be tried, for all queries together."""
+        before, most = self._tried, WORK * len(self._mop.operators)
+        self._tried += number
+        if self._tried > most >= before:
+            self.give_up(operator.slot for operator in self._mop.operators)
+        return self._tried <= most
+
+    def within(self, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
+        """Return the results of a row for the streams that have not too many with them."""
+        made = [members for _, members in found]
+        if self._counts is None:
+            self._made += made
+            if len(self._made) <= RUNS:
+                return found
+            self._counts, made = Counter(), self._made
+        for members in made:
+            self._counts.update(slots_of(members))
+        over = {slot for slot, count in self._counts.items() if count > RUNS}
+        self.give_up(over - self._over)
+        self._over = over
+        parts = [
+            (row, [slot for slot in slots_of(members) if slot not in over])
+            for row, members in found
+        ]
+        return [(row, members_of(slots)) for row, slots in parts if slots]
 
 
 class KeptGroups(Generic[Kept]):

@@ -8,24 +8,24 @@ know what each selects, its constants and its window.  All belongs to the thread
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from cep_core.algebra.function_bounds import BeyondBounds, report
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.constant_index import ConstantIndex
-from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.mop import (
+    MatchBound,
+    Operator,
+    OperatorNumber,
+    OrderedMOp,
+    Wanted,
+    Wire,
+)
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
-
-RUNS = 10_000
-"""Runs and matches that one time adds to a query at most: of more, none is added."""
-WORK = 1_000_000
-"""Rows or runs that are tried at one time for a query, some tenths of a second."""
 
 _MASKED = 64  # slots of a membership that is a number
 _MOST_MASKS = 1_000  # memberships of an input that are remembered
@@ -129,15 +129,6 @@ def _is_narrow(selection: Operator) -> bool:
     return True
 
 
-def with_too_many(counts: Mapping[int, int], most: int) -> int:
-    """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
-    by_slot = Counter[int]()
-    for mask, count in counts.items():
-        for slot in slots_of(mask):
-            by_slot[slot] += count
-    return sum(1 << slot for slot, count in by_slot.items() if count > most)
-
-
 def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:
     return {key: left for key, queries in known.items() if (left := queries & ~bit)}
 
@@ -150,7 +141,7 @@ class SharedRuns(OrderedMOp):
         self._output = Channel(True)
         self._queries = QueryMasks(len(first.inputs))
         self._owners: dict[int, Operator] = {}  # by slot
-        self._given_up = 0  # matches of a query at one time
+        self._bound = MatchBound(self)
 
     @abstractmethod
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
@@ -178,10 +169,7 @@ class SharedRuns(OrderedMOp):
 
     def _give_up(self, mask: int) -> None:
         """Note that the queries of a mask have no match with a row, as they would have too many."""
-        for slot in slots_of(mask):
-            self._given_up += 1
-            what = f"{self.label}, query {slot}"
-            report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
+        self._bound.give_up(slots_of(mask))
 
     def _shared(self) -> str:
         """Describe what several queries share, and what had too many matches."""
@@ -189,10 +177,8 @@ class SharedRuns(OrderedMOp):
         if len(self.operators) > 1:
             constants = counted(len(self._queries.constants.queries), "way", "ways")
             said = f"; shared by {len(self.operators)} queries, tested {constants}"
-        if self._given_up:
-            times = counted(self._given_up, "time", "times")
-            said += f"; had none of very many matches {times}"
-        return said
+        given_up = str(self._bound)
+        return f"{said}; {given_up}" if given_up else said
 
     # -- snapshots -------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule
-from cep_core.operators import shared_runs
+from cep_core.dataflow import mop
 from cep_core.operators.pattern import absences, matching, stacks
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
@@ -396,7 +396,7 @@ WITHOUT = {"sequences without a match": "WHERE a0.v + a19.v = -1"}
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the bounds small: 100 runs, 1,000 rows that are tried; nothing was given up before."""
     monkeypatch.setattr("cep_core.algebra.function_bounds._given_up", {})
-    for module in (shared_runs, matching, stacks, absences):
+    for module in (mop, matching, stacks, absences):
         for name, bound in (("RUNS", 100), ("WORK", 1_000)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, bound)
@@ -423,7 +423,7 @@ def test_a_pattern_with_very_many_matches_ends(
     assert most <= 60 * 200
     if not together or kind == "in any order":  # others take none of simultaneous events twice
         assert "over 100 runs" in caplog.text
-        assert together or "none of very many matches" in explained
+        assert together or "too many matches" in explained
 
 
 @pytest.mark.usefixtures("few")
@@ -472,7 +472,7 @@ def test_a_bound_is_that_of_one_time(kind: str) -> None:
     begun = [Event("A", (at, 1), at) for at in range(30 if condition else 15)]
     assert not core.push([*begun, *[Event("B", (at, 1), 100) for at in range(simultaneous)]])
     assert not core.push([Event("A", (2, 1), 101), Event("A", (2, 1), 102)])
-    assert "none of very many matches 1 time" in core.explain("q")
+    assert "left them out (1 time)" in core.explain("q")
     assert core.stats()["instances"] <= 5 + 30 * (kind == "absent events")
 
 

@@ -16,7 +16,15 @@ from typing import Any, NamedTuple, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
-from cep_core.dataflow.mop import KeptGroups, MOp, Operator, OperatorNumber, Wanted, Wire
+from cep_core.dataflow.mop import (
+    KeptGroups,
+    MatchBound,
+    MOp,
+    Operator,
+    OperatorNumber,
+    Wanted,
+    Wire,
+)
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
 
@@ -58,6 +66,7 @@ class WindowJoinMOp(MOp):
         self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
         self._window = -1  # the largest
         self._next_eviction: int | None = None
+        self._bound = MatchBound(self)
 
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)
@@ -84,6 +93,10 @@ class WindowJoinMOp(MOp):
 
     def entries(self) -> int:
         return sum(len(kept.groups) for kept in self._kept)
+
+    def indexes(self) -> str:
+        """Describe what had too many matches."""
+        return str(self._bound)
 
     def kept(self) -> Iterator[KeptRow]:
         return chain.from_iterable(self._kept)
@@ -118,31 +131,27 @@ class WindowJoinMOp(MOp):
         key = self._key(side, row)
         if self._keys and key is None:
             return
-        for other, theirs, _ in self._kept[1 - side].groups.get(key, ()):
+        # All that an event makes is made before the next one arrives.
+        self._bound.begin((self._clock.arrivals, self._clock.turn, now))
+        group = self._kept[1 - side].groups.get(key, ())
+        pairs: list[tuple[Row, Members]] = []
+        for other, theirs, _ in group if self._bound.may_try(len(group)) else ():
             apart = abs(row[1] - other[1])
             if apart <= self._window and now <= other[1] + self._window + self._lateness:
-                self._meet(side, row, members, other, theirs, apart, now)
+                a, b, left, right = (
+                    (row, other, members, theirs)
+                    if side == _LEFT
+                    else (other, row, theirs, members)
+                )
+                reach = now - other[1] - self._lateness
+                slots = self._takers(left, right, max(apart, reach), a[:VALUES] == b[:VALUES])
+                if slots and self._holds(a, b, self._constants):
+                    times = (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]))
+                    pair = (*times, *a[VALUES:], *b[VALUES:])
+                    pairs.append((pair, members_of(sorted(slots))))
+        for pair, takers in self._bound.within(pairs):
+            self._output.emit(pair, takers)
         self._keep(side, row, members)
-
-    def _meet(
-        self,
-        side: int,
-        row: Row,
-        members: Members,
-        other: Row,
-        theirs: Members,
-        apart: int,
-        now: int,
-    ) -> None:
-        """Test a pair of rows; emit it for the operators with a satisfied predicate and window."""
-        a, b, left, right = (
-            (row, other, members, theirs) if side == _LEFT else (other, row, theirs, members)
-        )
-        reach = now - other[1] - self._lateness
-        slots = self._takers(left, right, max(apart, reach), a[:VALUES] == b[:VALUES])
-        if slots and self._holds(a, b, self._constants):
-            times = (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]))
-            self._output.emit((*times, *a[VALUES:], *b[VALUES:]), members_of(sorted(slots)))
 
     def _takers(self, left: Members, right: Members, apart: int, same: bool) -> list[int]:
         """Return the slots of the operators that take a pair; an event does not meet itself."""

@@ -20,12 +20,19 @@ while nothing waits for them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import Members, members_of, slots_of, without_slot
-from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SlotWiseMOp, Wanted
+from cep_core.dataflow.mop import (
+    MatchBound,
+    Operator,
+    OperatorNumber,
+    OrderedMOp,
+    SlotWiseMOp,
+    Wanted,
+)
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import EACH_ROW, ActiveIndex
@@ -88,6 +95,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self._scan = shape.instances(frozenset(joins.values())) if definition.follows else None
         width = [one.wanted.width for one in reversed(first.inputs)]
         self._nulls = tuple((None,) * one * definition.paired for one in width)
+        self._bound = MatchBound(self)
         self._last = 0
         self._kept: list[dict[Any, dict[int, UnpairedRow]]] = [{}, {}]  # by key and number
         self._due: dict[int, dict[int, UnpairedRow]] = defaultdict(dict)  # by deadline and number
@@ -151,7 +159,8 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             hashed = "AI-index on dynamic equality; " if self._keys else ""
             return f"{hashed}instances leave after {left} ticks"
         hashed = "hash on dynamic equality; " if self._keys else ""
-        return f"{hashed}left rows leave after {left} ticks, right ones after {right}"
+        given_up = f"; {self._bound}" if str(self._bound) else ""
+        return f"{hashed}left rows leave after {left} ticks, right ones after {right}{given_up}"
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -166,21 +175,28 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
     def _arrive(self, side: int, row: Row, members: Members) -> None:
         if row[2] < self._since:
             return
-        partners = self._partners(side, row)
-        for other in partners:
-            a, b = (row, other.row) if side == _LEFT else (other.row, row)
-            if self._definition.paired:
+        key = self._keys[side](row) if self._keys else None
+        group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
+        self._bound.begin(self._lane.now)
+        # Rows that are too many to be tried come out neither in pairs nor alone.
+        tried = self._bound.may_try(len(group))
+        partners = self._partners(side, row, group) if tried else list(group.values())
+        if self._definition.paired and tried:
+            pairs: list[tuple[Row, Members]] = []
+            for other in partners:
+                a, b = (row, other.row) if side == _LEFT else (other.row, row)
                 times = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2])
                 readers = members if side == _LEFT else other.members
-                self._output.emit((*times, *a[VALUES:], *b[VALUES:]), readers)
+                pairs.append(((*times, *a[VALUES:], *b[VALUES:]), readers))
+            for pair, readers in self._bound.within(pairs):
+                self._output.emit(pair, readers)
+        for other in partners:
             self._answer(other)
         if self._keeps[side]:
             self._keep(row, members, side, bool(partners))
 
-    def _partners(self, side: int, row: Row) -> list[UnpairedRow]:
-        """Return the rows of the other side that wait and make a pair with a row."""
-        key = self._keys[side](row) if self._keys else None
-        group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
+    def _partners(self, side: int, row: Row, group: Mapping[int, UnpairedRow]) -> list[UnpairedRow]:
+        """Return the rows of a group of the other side that make a pair with a row."""
         if self._scan is not None:
             return self._scan(tuple(group.values()), row, self._constants) if side else []
         definition, found = self._definition, []

@@ -32,6 +32,7 @@ from cep_core.dataflow.channels import Members, members_of, paired, slots_of, wi
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.mop import (
     KeptGroups,
+    MatchBound,
     Operator,
     OperatorNumber,
     OrderedMOp,
@@ -50,6 +51,7 @@ from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import ActiveIndex
 
 Instance = tuple[Row, Members]
+_FEW = 1_000  # instances of a group that are tried without being counted
 
 
 class StateMOp(SlotWiseMOp, OrderedMOp):
@@ -71,6 +73,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
         self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
+        self._bound = MatchBound(self)
         self._read(filter, index)
 
     # -- the plan --------------------------------------------------------------------------
@@ -204,14 +207,19 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         group = self._kept.groups.get(key)
         if group is None:
             return []
+        if len(group) > _FEW:
+            self._bound.begin(self._lane.now)
+            if not self._bound.may_try(len(group)):
+                return []
         found: list[Instance] = self._scan(group, row, self._constants)
+        if not found:
+            return found
         self._note(key, found)
-        return found
+        self._bound.begin(self._lane.now)
+        return self._bound.within(found)
 
     def _note(self, key: Any, found: list[Instance]) -> None:
         """Mark instances of a group as met: they are deleted when the epoch ends."""
-        if not found:
-            return
         if len(found) == len(self._kept.groups[key]):
             self._met[key] = None
         else:
@@ -229,7 +237,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
             found.append("AI-index on dynamic equality")
         if self._bounds:
             found.append(f"instances are dropped after {self.keeps} ticks")
-        return "; ".join(found)
+        return "; ".join(filter(None, [*found, str(self._bound)]))
 
     # -- the filter predicate --------------------------------------------------------------
 

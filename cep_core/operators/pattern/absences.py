@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from cep_core.algebra.pattern_automaton import Absences
+from cep_core.dataflow.mop import WORK, with_too_many
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.policies import Gap, Run
-from cep_core.operators.shared_runs import WORK, QueryMasks, with_too_many
+from cep_core.operators.shared_runs import QueryMasks
 
 Bounds: TypeAlias = tuple[Any, ...]  # constants: the spans of parts, the times of absences
 

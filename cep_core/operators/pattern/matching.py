@@ -21,7 +21,16 @@ from typing import Any, TypeAlias, cast
 from cep_core.algebra.pattern_automaton import Move, PatternState
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
-from cep_core.dataflow.mop import MOp, Operator, OperatorNumber, SavedRows, Wanted
+from cep_core.dataflow.mop import (
+    RUNS,
+    WORK,
+    MOp,
+    Operator,
+    OperatorNumber,
+    SavedRows,
+    Wanted,
+    with_too_many,
+)
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
@@ -29,14 +38,7 @@ from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches
-from cep_core.operators.shared_runs import (
-    RUNS,
-    WORK,
-    SharedRuns,
-    members_in,
-    shared_channels,
-    with_too_many,
-)
+from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 

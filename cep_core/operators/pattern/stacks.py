@@ -24,12 +24,20 @@ from typing import Any, TypeAlias, cast
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.code import ATOM_ERRORS
-from cep_core.dataflow.mop import Operator, OperatorNumber, SavedRows, Wanted
+from cep_core.dataflow.mop import (
+    RUNS,
+    WORK,
+    Operator,
+    OperatorNumber,
+    SavedRows,
+    Wanted,
+    with_too_many,
+)
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching
 from cep_core.operators.pattern.construction import END_OF, search_of
-from cep_core.operators.shared_runs import RUNS, WORK, SharedRuns, members_in, with_too_many
+from cep_core.operators.shared_runs import SharedRuns, members_in
 
 
 class Stack:

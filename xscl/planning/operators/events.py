@@ -231,7 +231,7 @@ class Records:
 
     def release(self, rank: int) -> None:
         """Hand on the events of a lower rank, in order."""
-        now = self._clock.now
+        now, self._clock.turn = self._clock.now, rank
         while self._waiting and self._waiting[0][0] < rank:
             _, _, self._clock.now, row, emit = heappop(self._waiting)
             emit(row)

@@ -1,0 +1,128 @@
+"""What one time adds to a query is bounded for every operator that multiplies its inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from cep_core import Engine, Event, Schema, algebra
+from cep_core.algebra.expressions import TRUE, Column, Constant
+from cep_core.dataflow import mop
+from cep_core.operators.cayuga import state
+from tests.cep_core.engines import engine_of
+
+SCHEMA = Schema(("v",), (int,))
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the bounds small: 100 results, 1,000 rows that are tried."""
+    monkeypatch.setattr("cep_core.algebra.function_bounds._given_up", {})
+    monkeypatch.setattr(mop, "RUNS", 100)
+    monkeypatch.setattr(mop, "WORK", 1_000)
+    monkeypatch.setattr(state, "_FEW", 10)
+
+
+def engine() -> Engine:
+    """Return an engine with some streams of one attribute."""
+    return engine_of("ABCD", SCHEMA)
+
+
+def renamed(stream: str, name: str) -> str:
+    return f"(SELECT v AS {name} FROM {stream})"
+
+
+JOIN = f"A JOIN{{v >= 0, 1 day}} {renamed('A', 'w')}"
+TRIPLE = f"{JOIN} JOIN{{v >= 0, 1 day}} {renamed('A', 'x')}"
+SIMULTANEOUS = [Event("ABCD"[number // 30], (number % 30,), number // 30) for number in range(120)]
+ONE_BY_ONE = [Event("A", (at,), at) for at in range(30)]
+MULTIPLY = {
+    "JOIN": (f"SELECT * FROM {JOIN}", [Event("A", (at,), 0) for at in range(120)]),
+    "JOIN of JOIN": (f"SELECT * FROM {TRIPLE}", ONE_BY_ONE),
+    "JOIN of JOIN of JOIN": (
+        f"SELECT * FROM {TRIPLE} JOIN{{v >= 0, 1 day}} {renamed('A', 'y')}",
+        ONE_BY_ONE,
+    ),
+    "JOIN of two of JOIN": (
+        f"SELECT * FROM ({JOIN}) JOIN{{v >= 0, 1 day}} (SELECT v AS x, w AS y FROM {JOIN})",
+        ONE_BY_ONE,
+    ),
+    "JOIN without a match": (
+        f"SELECT * FROM ({JOIN}) JOIN{{v + w + x = -1, 1 day}} {renamed('A', 'x')}",
+        ONE_BY_ONE,
+    ),
+    "NEXT": (f"SELECT * FROM A NEXT{{v >= 0}} {renamed('B', 'w')}", SIMULTANEOUS),
+    "NEXT of NEXT": (
+        f"SELECT * FROM A NEXT{{v >= 0}} {renamed('B', 'w')} NEXT{{v >= 0}} {renamed('C', 'x')}",
+        SIMULTANEOUS,
+    ),
+    "NEXT of JOIN without a match": (
+        f"SELECT * FROM ({JOIN}) NEXT{{$1.v + $2.x = -1}} {renamed('B', 'x')}",
+        [*ONE_BY_ONE, *[Event("B", (at,), 40) for at in range(30)], Event("C", (0,), 41)],
+    ),
+    "FOLD": (
+        "SELECT * FROM (SELECT v, 0 AS n FROM A) FOLD{$2.v >= 0, $2.v >= 0, $.n + 1 AS n} B",
+        [Event("A", (0,), 0), *[Event("B", (at,), 1 + at // 2) for at in range(40)]],
+    ),
+    "FOLD of JOIN": (
+        f"SELECT * FROM (SELECT v, w, 0 AS n FROM {JOIN})"
+        " FOLD{$2.v >= 0, $2.v >= 0, $.n + 1 AS n} (SELECT v, v AS w FROM B)",
+        [*ONE_BY_ONE, *[Event("B", (at,), 40 + at // 3) for at in range(40)]],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MULTIPLY)
+def test_what_multiplies_is_bounded(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No event adds more than the bound, to the query or to what operators keep."""
+    text, events = MULTIPLY[kind]
+    core = engine()
+    core.register("q", text, "cel")
+    found, kept = Counter[int](), 0
+    for at, event in enumerate(events):
+        found[event.t0 if "JOIN" not in kind else at] += len(core.push([event]))
+        now = core.stats()["instances"]
+        assert now - kept <= 3 * 101
+        kept = now
+    found[-1] += len(core.close())
+    assert max(found.values()) <= 100
+    assert "over 100 runs or 1,000 steps at one time" in caplog.text
+    assert "left them out" in core.explain("q")
+
+
+def test_an_outer_join_with_too_many_pairs_says_of_none_that_it_is_alone() -> None:
+    core = engine()
+    right = algebra.project(algebra.stream("B", SCHEMA), [("w", Column(2, 0))])
+    within = Constant(0), Constant(5)
+    both = algebra.outer_join(algebra.stream("A", SCHEMA), right, TRUE, within, (True, True))
+    core.register("q", both)
+    core.push([Event("A", (at,), 0) for at in range(60)])
+    core.push([Event("B", (at,), 1) for at in range(60)])
+    found = [match.event.values for match in core.push([Event("C", (0,), 100)]) + core.close()]
+    assert 0 < len(found) <= 100
+    assert all(None not in values for values in found)
+
+
+def test_what_a_query_has_too_many_of_takes_nothing_from_others() -> None:
+    """They share a join, and its rows."""
+
+    def matches(*least: int) -> Counter[str]:
+        core = engine()
+        for one in least:
+            right = f"(FILTER{{v >= {one}}} A)"  # each event comes from the left first
+            text = f"SELECT * FROM {renamed('A', 'w')} JOIN{{$2.v < $1.w + 50, 1 day}} {right}"
+            core.register(str(one), text, "cel")
+        got = core.push([Event("A", (at,), 0) for at in range(120)]) + core.close()
+        return Counter(match.query for match in got)
+
+    assert matches(0, 119) == matches(0) + matches(119)
+    assert matches(119) == {"119": 49}
+
+
+def test_a_late_event_has_a_bound_of_its_own() -> None:
+    """The clock stands still while late events come."""
+    core = engine_of("A", SCHEMA, lateness=100)
+    core.register("q", f"SELECT * FROM {JOIN}", "cel")
+    found = core.push([Event("A", (0,), 99), *[Event("A", (at,), at) for at in range(40)]])
+    assert len(found) == 40 * 41
