@@ -16,14 +16,7 @@ from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.constant_index import ConstantIndex
-from cep_core.dataflow.mop import (
-    MatchBound,
-    Operator,
-    OperatorNumber,
-    OrderedMOp,
-    Wanted,
-    Wire,
-)
+from cep_core.dataflow.mop import MatchBound, Operator, OperatorNumber, OrderedMOp, Wanted, Wire
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 

@@ -138,11 +138,8 @@ class WindowJoinMOp(MOp):
         for other, theirs, _ in group if self._bound.may_try(len(group)) else ():
             apart = abs(row[1] - other[1])
             if apart <= self._window and now <= other[1] + self._window + self._lateness:
-                a, b, left, right = (
-                    (row, other, members, theirs)
-                    if side == _LEFT
-                    else (other, row, theirs, members)
-                )
+                ours = (row, members), (other, theirs)
+                (a, left), (b, right) = ours if side == _LEFT else ours[::-1]
                 reach = now - other[1] - self._lateness
                 slots = self._takers(left, right, max(apart, reach), a[:VALUES] == b[:VALUES])
                 if slots and self._holds(a, b, self._constants):

@@ -126,11 +126,6 @@ class MatchShape:
         return self.on_whole(one for one in (*self.conjuncts, *self._tests) if self._whole(one))
 
     @cached_property
-    def all_conditions(self) -> PatternCondition:
-        """All conditions, on a whole match."""
-        return self.on_whole(self.conjuncts)
-
-    @cached_property
     def constant_conditions(self) -> PatternCondition:
         """The conditions that read constants, on a whole match."""
         return self.on_whole(conjunct for conjunct in self.conjuncts if conjunct.has_constants)

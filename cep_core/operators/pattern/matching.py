@@ -190,15 +190,11 @@ class PatternMatchMOp(SharedRuns):
         if len(made) > RUNS or self._over:
             self._begin_anew(made)
         if made or waiting.complete or now in waiting.by_deadline:
-            whole = waiting.certain(now, list(made.values()))
+            whole = waiting.certain(now, list(made.values())).values()
             if self._absences.given_up:
                 self._over = self._absences.given_up
                 self._begin_anew(made)
-                left = [
-                    run._replace(mask=run.mask & ~self._absences.given_up) for run in whole.values()
-                ]
-                whole = {run: run for run in left if run.mask}
-            self._emit(now, whole.values())
+            self._emit(now, whole)
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -290,7 +286,7 @@ class PatternMatchMOp(SharedRuns):
             )
             if over:
                 self._drop_runs(lambda run: run.mask & ~over, over)
-                return self._meetings(apart)
+                meetings = self._meetings(apart)
         return meetings
 
     def _give_up_work(self, meetings: Iterable[tuple[Iterable[Run], int]]) -> int:
@@ -304,12 +300,7 @@ class PatternMatchMOp(SharedRuns):
         return over
 
     def _meet(
-        self,
-        now: int,
-        key: Any,
-        state: int,
-        met: list[Happened],
-        made: dict[Hashable, Run],
+        self, now: int, key: Any, state: int, met: list[Happened], made: dict[Hashable, Run]
     ) -> None:
         """Go on from the runs of a partition and a state with the events that they meet."""
         oldest = now - self._queries.longest
@@ -583,11 +574,10 @@ class PatternMatchMOp(SharedRuns):
         if policies.any:
             whole = sorted(whole, key=lambda one: (one.places, one.names))
         for run in whole:
-            mask = run.mask
+            mask = (policies.left(run) if policies.any else run.mask) & ~self._absences.given_up
+            if not mask:
+                continue
             if policies.any:
-                mask = policies.left(run)
-                if not mask:
-                    continue
                 policies.keep(run, mask, now)
             begin = min(row[0] for _, row in run.taken)
             first = min(row[2] for _, row in run.taken)
