@@ -83,15 +83,12 @@ def _locations(symbols: Sequence[Symbol], parents: Sequence[int]) -> Iterator[st
     """
     counted: dict[tuple[int, Symbol], int] = {}
     for symbol, parent in zip(symbols, parents, strict=True):
+        name = symbol.replace("{", "Q{", 1)  # of a namespace
         if symbol.startswith("@"):
-            yield f"@{_expanded(symbol[1:])}"
+            yield name
         else:
             place = counted[parent, symbol] = counted.get((parent, symbol), 0) + 1
-            yield f"{_expanded(symbol)}[{place}]"
-
-
-def _expanded(name: str) -> str:
-    return f"Q{name}" if name.startswith("{") else name
+            yield f"{name}[{place}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,12 +213,13 @@ def text_of(store: Store, doc: int) -> TimedText | None:
 def texts_of(store: Store, docs: Collection[int], most: int = _LONGEST) -> dict[int, TimedText]:
     """Return the kept texts of some documents, by number, that have at most so many bytes."""
     listed, parameters = among(docs)
-    rows = store.rows(
+    columns = store.columns(
         "SELECT doc, xml, ts FROM state.text LEFT JOIN state.document USING (doc)"
         f" WHERE doc IN ({listed}) AND octet_length(xml) <= ?",
         [*parameters, most],
     )
-    return {row["doc"]: TimedText(bytes(row["xml"]), row["ts"]) for row in rows}
+    texts = map(TimedText, map(bytes, columns["xml"]), columns["ts"])
+    return dict(zip(columns["doc"], texts, strict=True))
 
 
 def text_named(store: Store, name: str) -> bytes | None:
