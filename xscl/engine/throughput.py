@@ -95,12 +95,15 @@ class PushThroughput:
         with self._mutex:
             counts, position = list(self._counts), self._position
         documents, matches = [], []
+        found = 0
         for seconds in (60, KEPT):
             among = [count for count in counts if count[0] > now - seconds]
             over = min(float(seconds), max(1.0, now - self._began))
             documents.append(sum(count for _, count, _ in among) / over)
             before = among[0][2] if among else position
-            found = self._matches_between(before, position) if before < position else 0
+            if before < position:  # what is in the shorter time is counted already
+                found += self._matches_between(before, position)
+                position = before
             matches.append(found / over)
         return PushRates(documents[0], documents[1], matches[0], matches[1])
 

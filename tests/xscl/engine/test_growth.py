@@ -87,9 +87,11 @@ def test_rates_are_averages_of_the_last_minutes() -> None:
     assert pace.rates() == PushRates(2, 2, 0.1, 0.1)
     now += 60
     assert pace.rates() == PushRates(0, 60 / 90, 0, 3 / 90)
+    pace.count(90, 19, 6)
+    assert pace.rates() == PushRates(1.5, 150 / 90, 0.1, 9 / 90)
     now += 1000
     assert pace.rates() == PushRates()
-    assert (pace.pushes, pace.documents, pace.matches) == (2, 60, 3)
+    assert (pace.pushes, pace.documents, pace.matches) == (3, 150, 9)
 
 
 def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ def test_times_are_those_of_the_zone_of_the_reader(
     chosen = "return document.querySelector('[name=zone]').value"
     browser.until(lambda: browser.run(chosen) == "Pacific/Kiritimati")
     browser.chrome.execute_cdp_cmd(zone, {"timezoneId": ""})
+    (id,) = parsed(shop.client.get("/subscriptions").text).xpath("//input[@name='id']/@value")
+    shop.client.post("/subscriptions/address/revoke", data={"name": "", "id": id})
     for name in ("told", "awaited"):
         shop.client.delete(f"/v1/subscriptions/{name}", params={"purge": True})
 
