@@ -223,12 +223,18 @@ class OrderedMOp(MOp):
             self._lane.evict_at(now + max(1, window // 2), self)
 
 
-def with_too_many(counts: Mapping[int, int], most: int) -> int:
-    """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
+def count_by_slot(counts: Mapping[int, int]) -> Counter[int]:
+    """Return the sum of the `counts`, given by masks, for each slot."""
     by_slot = Counter[int]()
     for mask, count in counts.items():
         for slot in slots_of(mask):
             by_slot[slot] += count
+    return by_slot
+
+
+def with_too_many(counts: Mapping[int, int], most: int) -> int:
+    """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
+    by_slot = count_by_slot(counts)
     return sum(1 << slot for slot, count in by_slot.items() if count > most)
 
 

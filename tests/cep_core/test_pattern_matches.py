@@ -488,6 +488,52 @@ def test_rows_of_other_queries_are_no_work_of_a_query() -> None:
     assert found == {str(key): 45 for key in range(40)}
 
 
+def at(stream: str, *times: int, v: int = 0) -> list[Event]:
+    return [Event(stream, (v,), time) for time in times]
+
+
+WORK_OF_OTHERS = {
+    "runs in a longer window": (
+        "SEQ(A a, B{{1,2}} b[], C c) WITHIN {}",
+        ("5", "1000"),
+        [*at("A", *range(60)), *at("B", *[60] * 20), *at("C", 62)],
+    ),
+    "events that others select": (
+        "SEQ(A a, B+ b[], A c) WHERE c.v > {} WITHIN 1000",
+        ("9", "-1"),
+        [*at("A", *range(13)), *at("B", 13), *at("A", *[20] * 79), *at("A", 20, v=10)],
+    ),
+    "absent events in a longer window": (
+        "SEQ(!C x, A a, B b) WITHIN {}",
+        ("8", "1000"),
+        [*at("C", *sorted([*range(100)] * 2)), *at("A", *range(100, 120)), *at("B", 120)],
+    ),
+    "absent events that others select": (
+        "SEQ(A a, !C x, B b) WHERE x.v > {} WITHIN 1000",
+        ("9", "-1"),
+        [*at("A", *range(20)), *at("C", *range(20, 80)), *at("B", 80)],
+    ),
+}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", WORK_OF_OTHERS)
+def test_what_is_tried_for_others_is_no_work_of_a_query(kind: str) -> None:
+    """Only the other query has too much: what it looks at is kept, or happens, for it alone."""
+    pattern, (own, other), events = WORK_OF_OTHERS[kind]
+
+    def matches(*constants: str) -> list[Match]:
+        core = engine_of("ABC", {"v": int})
+        for one in constants:
+            core.register(one, f"EVENT {pattern.format(one)}", "sase")
+        found = [*core.push(events), *core.close()]
+        if other in constants:
+            assert "left them out" in core.explain(other)
+        return [match for match in found if match.query == own]
+
+    assert matches(own, other) == matches(own) != []
+
+
 @pytest.mark.parametrize(
     ("condition", "null", "number"),
     [

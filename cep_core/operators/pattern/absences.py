@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from cep_core.algebra.pattern_automaton import Absences
-from cep_core.dataflow.mop import WORK, with_too_many
+from cep_core.dataflow.mop import WORK, count_by_slot
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
@@ -32,8 +32,9 @@ class AbsentEvents:
         self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
         # by component and partition, in which None has what is in none
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
-        self._tried = Counter[int]()  # rows in this epoch, by the queries that ask
-        self._all_tried = 0
+        self._tried = Counter[int]()  # rows in this epoch, by the queries that ask and select them
+        self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not in it yet
+        self._all_tried = 0  # at least as many as of any query
         self.given_up = 0  # the queries that ask for too many
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
@@ -44,8 +45,9 @@ class AbsentEvents:
 
     def begin(self) -> None:
         """Begin an epoch."""
-        if self._all_tried:
+        if self._asked or self._tried:
             self._tried.clear()
+            self._asked.clear()
             self._all_tried = self.given_up = 0
 
     def add(self, component: int, row: Row, mask: int) -> None:
@@ -122,19 +124,36 @@ class AbsentEvents:
             oldest = run.end - self._queries.longest if oldest is None else oldest
             first = bisect_right(rows, oldest, key=_ends_at)
             last = bisect_right(rows, newest, key=_ends_at)
-            self._tried[mask] += last - first
-            self._all_tried += last - first
+            tried, begins = rows[first:last], after is None and since is None
+            if not tried:
+                continue
+            self._asked.append((mask, tried, run.end if begins else None))
+            self._all_tried += len(tried)
             if self._all_tried > WORK:
-                self.given_up |= with_too_many(self._tried, WORK)
+                self._count()
                 found |= self.given_up & mask
-            for row, queries in rows[first:last] if mask & ~found else ():
+            for row, queries in tried if mask & ~found else ():
                 asking = mask & queries & ~found
-                if after is None and since is None:
+                if begins:
                     asking = self._queries.within(asking, run.end - row[1])
                 elif after is not None and row[0] <= after:
                     continue
                 found |= holding(self._shape.first[component], run.cells, row, asking)
         return found
+
+    def _count(self) -> None:
+        """Count what each query has asked for: rows that it selects, within its own window."""
+        for mask, rows, end in self._asked:
+            for row, queries in rows:
+                asking = mask & queries & ~self.given_up
+                if end is not None:
+                    asking = self._queries.within(asking, end - row[1])
+                if asking:
+                    self._tried[asking] += 1
+        self._asked.clear()
+        counts = count_by_slot(self._tried)
+        self.given_up |= sum(1 << slot for slot, count in counts.items() if count > WORK)
+        self._all_tried = max([one for one in counts.values() if one <= WORK], default=0)
 
 
 def gaps_behind(

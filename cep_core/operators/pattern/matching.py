@@ -237,7 +237,7 @@ class PatternMatchMOp(SharedRuns):
             for event in events:
                 for key, part in self._by_key(event):
                     apart.setdefault(key, []).append(part)
-        for key, state, met in self._meetings(apart):
+        for key, state, met in self._meetings(now, apart):
             self._meet(now, key, state, met, made)
         for event in events:
             self._start(event, made)
@@ -245,7 +245,7 @@ class PatternMatchMOp(SharedRuns):
             fresh = list(made.values())
             while fresh:
                 if len(fresh) * len(events) > WORK:
-                    over = self._give_up_work([(fresh, len(events))])
+                    over = self._give_up_work(now, [(fresh, None, events)])
                     fresh = [run for run in fresh if run.mask & ~over]
                 further: dict[Hashable, Run] = {}
                 for run in fresh:
@@ -268,7 +268,7 @@ class PatternMatchMOp(SharedRuns):
         yield from found.items()
 
     def _meetings(
-        self, apart: Mapping[Any, list[Happened]]
+        self, now: int, apart: Mapping[Any, list[Happened]]
     ) -> list[tuple[Any, int, list[Happened]]]:
         """Return which events the runs of each partition and state meet."""
         meetings: list[tuple[Any, int, list[Happened]]] = []
@@ -282,19 +282,35 @@ class PatternMatchMOp(SharedRuns):
                     tried += len(runs) * len(met)
         if tried > WORK:
             over = self._give_up_work(
-                [(self._runs[key][state], len(met)) for key, state, met in meetings]
+                now,
+                [
+                    (self._runs[key][state], self._meeting[state], met)
+                    for key, state, met in meetings
+                ],
             )
             if over:
                 self._drop_runs(lambda run: run.mask & ~over, over)
-                meetings = self._meetings(apart)
+                meetings = self._meetings(now, apart)
         return meetings
 
-    def _give_up_work(self, meetings: Iterable[tuple[Iterable[Run], int]]) -> int:
-        """Go on without the queries whose runs would meet too many events; return these."""
-        counts = Counter[int]()
-        for runs, number in meetings:
-            for run in runs:
-                counts[run.mask] += number
+    def _give_up_work(
+        self,
+        now: int,
+        meetings: Iterable[tuple[Iterable[Run], frozenset[int] | None, Iterable[Happened]]],
+    ) -> int:
+        """Go on without the queries whose runs would meet too many events; return these.
+
+        A query has the runs in its own window and the events that it selects: what is kept or
+        happens for others is no work of it.
+        """
+        counts, within = Counter[int](), self._queries.within
+        for runs, inputs, events in meetings:
+            own = Counter(within(run.mask, now - run.first_end) for run in runs)
+            selected = Counter(_selecting(event, inputs) for event in events)
+            for mask, number in own.items():
+                for queries, times in selected.items():
+                    if both := mask & queries:
+                        counts[both] += number * times
         over = with_too_many(counts, WORK)
         self._over |= over
         return over
@@ -633,6 +649,15 @@ def sharing_key(wanted: Wanted) -> Hashable:
     """Return the key of patterns that one m-op computes."""
     shape = cast(Matching, wanted.definition).shape
     return (shape, shared_channels(wanted), wanted.lane, wanted.since)
+
+
+def _selecting(event: Happened, inputs: frozenset[int] | None) -> int:
+    """Return the queries that select an event for some inputs, or for any (None)."""
+    found = 0
+    for input, (_, queries) in event.items():
+        if inputs is None or input in inputs:
+            found |= queries
+    return found
 
 
 def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
