@@ -138,8 +138,8 @@ def test_the_children_of_sql_load_neither_engine_nor_models() -> None:
 
 def test_pandas_is_loaded_by_commands_of_spark_only() -> None:
     check = (
-        "import sys; from xscl.cli.extras import require; from xscl.origins import Unused\n"
-        "sys.meta_path.insert(0, Unused)\n"
+        "import sys; from xscl.cli.extras import require; from xscl.origins import HiddenModules\n"
+        "sys.meta_path.insert(0, HiddenModules)\n"
         "import xscl.cli.serve, pyarrow\n"
         "print('pandas' in sys.modules)\n"
         "require('spark', 'this')\n"

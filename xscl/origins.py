@@ -13,7 +13,7 @@ from pathlib import Path
 COMPOSED = ("cep_core", "feeds", "templates")
 
 
-class Unused:
+class HiddenModules:
     """Finder of modules that hides what libraries load if it is installed, and only Spark uses.
 
     With pandas, which pyarrow loads, a command takes 0.3 s and 33 MB more; httpx takes twice as

@@ -28,7 +28,7 @@ from xscl.cli.commands import lazy_commands
 from xscl.cli.output import UsageError, complete_streams, echo, flush_streams, leave_stream, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
-from xscl.origins import Unused
+from xscl.origins import HiddenModules
 
 __all__ = ["app", "main"]
 
@@ -126,7 +126,7 @@ def main() -> None:
     all else of an end.
     """
     complete_streams()
-    sys.meta_path.insert(0, Unused)
+    sys.meta_path.insert(0, HiddenModules)
     codes: list[int] = []
     atexit.register(_exit, codes)  # the first of what comes from here on is called last
     try:

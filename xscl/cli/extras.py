@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias
 
 from xscl.errors import XsclError
-from xscl.origins import Unused
+from xscl.origins import HiddenModules
 
 Extra: TypeAlias = Literal["service", "spark"]
 
@@ -53,8 +53,8 @@ def require(extra: Extra, user: str) -> None:
             f"{user} needs the extra {extra!r} (not installed: {', '.join(absent)}):"
             f" {install_command(extra)}"
         )
-    if extra == "spark" and Unused in sys.meta_path:
-        sys.meta_path.remove(Unused)
+    if extra == "spark" and HiddenModules in sys.meta_path:
+        sys.meta_path.remove(HiddenModules)
 
 
 def _is_installed(name: str) -> bool:

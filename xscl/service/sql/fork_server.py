@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-from xscl.origins import Unused
+from xscl.origins import HiddenModules
 
 READY = b"r"
 ASK = b"a"
@@ -21,7 +21,7 @@ ASK = b"a"
 
 def run(control: socket.socket) -> None:
     """Fork a child for each command until the socket is closed."""
-    sys.meta_path.insert(0, Unused)  # before the imports, which all children share
+    sys.meta_path.insert(0, HiddenModules)  # before the imports, which all children share
     from xscl.service.sql.child import answer
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps children
