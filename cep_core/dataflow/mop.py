@@ -278,7 +278,7 @@ class MatchBound:
         before, most = self._tried, WORK * len(self._mop.operators)
         self._tried += number
         if self._tried > most >= before:
-            self.give_up(operator.slot for operator in self._mop.operators)
+            self._leave_out({operator.slot for operator in self._mop.operators})
         return self._tried <= most
 
     def within(self, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
@@ -291,14 +291,20 @@ class MatchBound:
             self._counts, made = Counter(), self._made
         for members in made:
             self._counts.update(slots_of(members))
-        over = {slot for slot, count in self._counts.items() if count > RUNS}
-        self.give_up(over - self._over)
-        self._over = over
-        parts = [
-            (row, [slot for slot in slots_of(members) if slot not in over])
-            for row, members in found
-        ]
-        return [(row, members_of(slots)) for row, slots in parts if slots]
+        self._leave_out({slot for slot, count in self._counts.items() if count > RUNS})
+        parts = [(row, self.left(members)) for row, members in found]
+        return [(row, members) for row, members in parts if members is not None]
+
+    def left(self, members: Members) -> Members | None:
+        """Return those streams of which nothing has been left out at this time; None if none."""
+        if not self._over:
+            return members
+        slots = [slot for slot in slots_of(members) if slot not in self._over]
+        return members_of(slots) if slots else None
+
+    def _leave_out(self, slots: set[int]) -> None:
+        self.give_up(slots - self._over)
+        self._over |= slots
 
 
 class KeptGroups(Generic[Kept]):

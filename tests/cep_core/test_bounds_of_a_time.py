@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from random import Random
 
 import pytest
 
 from cep_core import Engine, Event, Schema, algebra
-from cep_core.algebra.expressions import TRUE, Column, Constant
+from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Or
 from cep_core.dataflow import mop
 from cep_core.operators.cayuga import state
 from tests.cep_core.engines import engine_of
@@ -102,6 +104,47 @@ def test_an_outer_join_with_too_many_pairs_says_of_none_that_it_is_alone() -> No
     found = [match.event.values for match in core.push([Event("C", (0,), 100)]) + core.close()]
     assert 0 < len(found) <= 100
     assert all(None not in values for values in found)
+
+
+A, B = algebra.stream("A", SCHEMA), algebra.stream("B", SCHEMA)
+EQUAL = Compare("=", Column(1, 0), Column(2, 0))
+THETA = Or((EQUAL, Compare("=", Column(1, 0), Constant(-1))))  # no index answers it
+RISES = Compare("<", Column(1, 0), Column(2, 0))
+GOES_ON = Compare("<", Column(1, 1), Column(2, 0))
+OF_ORDER: dict[str, algebra.Node] = {
+    "NEXT": algebra.sequence(A, B, THETA),
+    "NEXT of the least rank": algebra.sequence(A, B, RISES, rank=0),
+    "FOLD": algebra.iterate(A, B, RISES, GOES_ON),
+    "longest FOLD": replace(algebra.iterate(A, B, RISES, GOES_ON), longest=True),
+}
+
+
+@pytest.mark.parametrize("kind", OF_ORDER)
+def test_what_is_left_out_makes_no_other_match(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row has met has no later row as its next one, none of another rank, no end."""
+    monkeypatch.setattr(mop, "WORK", 300)
+    draw = Random(kind)
+
+    def matches() -> Counter[str]:
+        core = engine()
+        for query in ("q", "again"):
+            core.register(query, OF_ORDER[kind])
+        found = [*core.push(events), *core.close()]
+        return Counter(f"{match.query} {match.event}" for match in found)
+
+    few, all_of_them = Counter[str](), Counter[str]()
+    for number in range(10):
+        begun = [Event("A", (draw.randrange(40),), at) for at in range(30)]
+        times = [50] * (4 + 4 * number) + [60] * 9 + [70] * 3
+        events = [*begun, *[Event("B", (draw.randrange(45),), at) for at in times]]
+        found = matches()
+        with monkeypatch.context() as unbounded:
+            for bound in ("RUNS", "WORK"):
+                unbounded.setattr(mop, bound, 1 << 60)
+            wanted = matches()
+        assert not found - wanted
+        few, all_of_them = few + found, all_of_them + wanted
+    assert 0 < few.total() < all_of_them.total()
 
 
 def test_what_a_query_has_too_many_of_takes_nothing_from_others() -> None:

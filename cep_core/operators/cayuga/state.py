@@ -210,6 +210,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if len(group) > _FEW:
             self._bound.begin(self._lane.now)
             if not self._bound.may_try(len(group)):
+                self._note(key, group)  # this row may be their next one: no later one is
                 return []
         found: list[Instance] = self._scan(group, row, self._constants)
         if not found:
@@ -317,7 +318,7 @@ class SequenceMOp(StateMOp):
         filter, column = cast(RankedFilter, first.definition)
         super().__init__(first, number, filter, index)
         self._rank = None if column is None else VALUES + column
-        self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by instance, of the epoch
+        self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by its row, of the epoch
 
     def match(self, row: Row) -> None:
         found = self._meet(row)
@@ -328,10 +329,10 @@ class SequenceMOp(StateMOp):
         if found and not self._least:
             self._lane.flush_later(self)
         for instance in found:
-            rank = row[self._rank] or 0
-            known = self._least.get(id(instance))
+            rank, place = row[self._rank] or 0, id(instance[0])
+            known = self._least.get(place)
             if known is None or rank < known[1]:
-                self._least[id(instance)] = (instance, rank, [row])
+                self._least[place] = (instance, rank, [row])
             elif rank == known[1]:
                 known[2].append(row)
 
@@ -339,8 +340,9 @@ class SequenceMOp(StateMOp):
         """Emit the pairs of the epoch with the right rows of the least rank."""
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
-            for row in rows:
-                self._output.emit(paired(older, row), members)
+            if (left := self._bound.left(members)) is not None:  # else one of less rank may lack
+                for row in rows:
+                    self._output.emit(paired(older, row), left)
 
 
 class Iteration(NamedTuple):
@@ -382,11 +384,11 @@ class IterateMOp(StateMOp):
                 made = follow(older, row, constants)
                 self._pend(made, members)
                 if longest:
-                    self._ended[id(instance)] = None
+                    self._ended[id(older)] = None
                 else:
                     self._output.emit(made, members)
             elif longest:
-                self._ended.setdefault(id(instance), instance)
+                self._ended.setdefault(id(older), instance)
 
     def flush(self, now: int) -> None:
         """Emit the longest runs that the epoch ends."""
@@ -394,4 +396,6 @@ class IterateMOp(StateMOp):
         for instance in ended.values():
             if instance is not None and instance[0][-1]:
                 row, members = instance
-                self._output.emit((row[0], now, *row[2:-1]), members)
+                left = self._bound.left(members)  # a row that is left out may go on with the run
+                if left is not None:
+                    self._output.emit((row[0], now, *row[2:-1]), left)
