@@ -84,6 +84,11 @@ class PatternState(NamedTuple):
     ends: tuple[Absences, ...]
     longest: int
 
+    @property
+    def grown(self) -> int:
+        """The bit, behind two for each move, that says that a move of ``longest`` was made."""
+        return 1 << 2 * len(self.moves)
+
 
 @lru_cache(64)
 def automaton_of(

@@ -380,6 +380,29 @@ def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
     assert found == [("from 2", (2,)), ("from 3", (3,))]
 
 
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("mark", ["any", "next", "nearest", "strict"])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_run_that_got_longer_is_not_the_longest(
+    mark: str, together: bool, restored: bool
+) -> None:
+    """Also when UNTIL ends it later; of queries that share it for some only, and at one time."""
+    core = engine_of(TYPES, {"v": int})
+    for most in (1, 2):
+        text = (
+            f"EVENT A+ longest {mark} a[] UNTIL B z {'NONSTRICT' if together else ''}"
+            f" WHERE a[i].v <= {most} WITHIN 20 RETURN LIST(a[].v) AS run"
+        )
+        core.register(f"up to {most}", text, "sase")
+    found: list[Match] = []
+    for type, v, at in (("A", 1, 1), ("A", 2, 1 if together else 2), ("B", 0, 3)):
+        found += core.push([Event(type, (v,), at)])
+        if restored and not together:
+            core = Engine.restore(core.snapshot())
+    got = sorted((query, event.values[0]) for query, event in [*found, *core.close()])
+    assert got == [("up to 1", (1,)), ("up to 2", (1, 2)), ("up to 2", (2,))]
+
+
 # -- Bounds ----------------------------------------------------------------------------------
 
 MANY = {
@@ -474,6 +497,19 @@ def test_a_bound_is_that_of_one_time(kind: str) -> None:
     assert not core.push([Event("A", (2, 1), 101), Event("A", (2, 1), 102)])
     assert "left them out (1 time)" in core.explain("q")
     assert core.stats()["instances"] <= 5 + 30 * (kind == "absent events")
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("pattern", ["A+ longest next a[]", "SEQ(B b, A+ longest next a[])"])
+def test_no_run_is_the_longest_one_after_a_pattern_gave_up(pattern: str) -> None:
+    """Those that wait would have got longer: 101 simultaneous events make too many runs."""
+    core = engine_of(TYPES, {"v": int, "k": int})
+    core.register("q", f"EVENT {pattern} WITHIN 100 RETURN LIST(a[].v) AS run", "sase")
+    begun = [Event("B", (0, 1), 0), Event("A", (1, 1), 1), Event("A", (2, 1), 2)]
+    found = core.push([*begun, *[Event("A", (at, 1), 3) for at in range(3, 104)]])
+    found += core.push([Event("B", (0, 1), 4), Event("A", (200, 1), 5)])
+    assert "left them out (1 time)" in core.explain("q")
+    assert [match.event.values for match in [*found, *core.advance(1_000)]] == [((200,),)]
 
 
 @pytest.mark.usefixtures("few")

@@ -218,12 +218,11 @@ class PatternMatchMOp(SharedRuns):
     def _begin_anew(self, made: dict[Hashable, Run]) -> None:
         """Drop all runs, old and new, of the queries of which an epoch makes too many."""
         self._count(made)
-        over, waiting = self._over, self._waiting
+        over = self._over
         self._over, self._next_count = 0, RUNS + 1
         if over:
             self._give_up(over)
-            for runs in (waiting.grown, waiting.complete):
-                runs[:] = [run._replace(mask=left) for run in runs if (left := run.mask & ~over)]
+            self._waiting.drop_growing(over)
             self._drop_runs(lambda run: run.mask & ~over, over)
 
     def _advance(self, now: int, events: list[Happened]) -> dict[Hashable, Run]:
@@ -461,6 +460,8 @@ class PatternMatchMOp(SharedRuns):
                 continue
             if state.longest >> number & 1:
                 self._waiting.grown.append(run._replace(mask=mask))
+                if ended is not None:
+                    _ends(ended, state.grown, mask)
             for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
                 add_run(made, _identity(longer), longer)
@@ -543,17 +544,24 @@ class PatternMatchMOp(SharedRuns):
         every = (1 << len(state.moves)) - 1
         left = [run._replace(dead=dead, mask=mask) for dead, mask in parts.items()]
         if state.longest & ~run.dead:
-            self._waiting.complete += [one for one in left if not state.longest & ~one.dead]
+            ended_now = [one for one in left if not state.longest & ~one.dead]
+            self._waiting.complete += [one for one in ended_now if not state.grown & one.dead]
         return [one for one in left if one.dead & every != every]
 
     def _install(self, run: Run) -> None:
         """Keep a run that may go on."""
-        if not self._states[run.state].moves or not run.mask:
+        state = self._states[run.state]
+        if not state.moves or not run.mask:
             return
         key = run.key
         if key is None and self._keys is not None:
             return
-        self._runs.setdefault(key, {}).setdefault(run.state, []).append(run)
+        parts = [run]
+        if state.longest and (grown := run.mask & self._waiting.longer.get(run.same, 0)):
+            dead = run.dead | state.grown  # by an event of its own time
+            parts = [run._replace(mask=grown, dead=dead), run._replace(mask=run.mask & ~grown)]
+        runs = self._runs.setdefault(key, {}).setdefault(run.state, [])
+        runs += [part for part in parts if part.mask]
         self._arm(run.end, self._queries.longest)
 
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:

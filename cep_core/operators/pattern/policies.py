@@ -40,7 +40,8 @@ class Run(NamedTuple):
     """The events of a run, and the state of the automaton.
 
     ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended, and
-    above these bits those of them that UNTIL has ended: they block no other.
+    above these bits those of them that UNTIL has ended: they block no other; the next bit says
+    that the run has got longer, where the longest is wanted.
     ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
     first event in it.  Windows count from ``first_end``, when the first event ends.
     """

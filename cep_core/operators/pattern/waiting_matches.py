@@ -48,6 +48,7 @@ class WaitingMatches:
         # of this epoch: runs that have got longer, and those that get no longer
         self.grown: list[Run] = []
         self.complete: list[Run] = []
+        self.longer: dict[Hashable, int] = {}  # the former, by events: for which queries
 
     def __iter__(self) -> Iterator[Run]:
         for found in self.by_deadline.values():
@@ -70,6 +71,17 @@ class WaitingMatches:
                 WaitingMatch(run._replace(mask=still), ways)
                 for run, ways in waiting
                 if (still := left(run))
+            ]
+
+    def drop_growing(self, over: int) -> None:
+        """Drop what may get longer, of queries whose runs were dropped: it is not the longest."""
+        for runs in (self.grown, self.complete):
+            runs[:] = [run._replace(mask=left) for run in runs if (left := run.mask & ~over)]
+        for waiting in self.by_deadline.values():
+            waiting[:] = [
+                WaitingMatch(run._replace(mask=left), ways)
+                for run, ways in waiting
+                if (left := run.mask if ways else run.mask & ~over)
             ]
 
     def certain(self, now: int, made: Iterable[Run]) -> dict[Hashable, Run]:
@@ -138,7 +150,7 @@ class WaitingMatches:
         """Yield the runs that get no longer; the others wait for the end of their windows."""
         grown, self.grown = self.grown, []
         complete, self.complete = self.complete, []
-        longer: dict[Hashable, int] = {}
+        longer = self.longer = {}
         for run in grown:
             longer[run.same] = longer.get(run.same, 0) | run.mask
         for run in (*grown, *complete):
