@@ -124,7 +124,8 @@ Verbose: TypeAlias = Annotated[
 ]
 
 At: TypeAlias = Annotated[
-    str | None, option("The time of documents without a date; else that of their files.", "TIME")
+    str | None,
+    option("Of documents without a date, UTC unless it has a zone; else of their files.", "TIME"),
 ]
 
 Native: TypeAlias = Annotated[bool, option("Feed items as published, not in canonical form.")]
