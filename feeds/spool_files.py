@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
 )
 
 HEADER = SCHEMA.serialize().to_pybytes()
-"""What a file begins with."""
+"""The first bytes of a file."""
 
 _CONTINUED = b"\xff\xff\xff\xff"
 _END = 8  # bytes of Arrow's marker of the end of a stream

@@ -19,7 +19,7 @@ import nh3
 from feeds.formats.entries import link, without_user
 
 SCHEMES: Final = frozenset({"http", "https", "mailto"})
-"""What a link may lead to."""
+"""Schemes of the addresses that a link may have."""
 
 _TAGS = frozenset(nh3.ALLOWED_TAGS) - {"area", "map", "header", "footer", "nav", "center"}
 _ATTRIBUTES = {

@@ -19,7 +19,7 @@ from lxml import etree
 from feeds.formats.namespaces import XML
 
 Frame: TypeAlias = tuple[bytes, bytes]
-"""What stands before and after an entry in its native document."""
+"""The texts before and after an entry in its native document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ WELL_KNOWN: Final = {
     "wfw": "http://wellformedweb.org/CommentAPI/",
     "xhtml": "http://www.w3.org/1999/xhtml",
 }
-"""What publishers mean by a prefix that they forgot to declare."""
+"""Namespaces by the prefixes that publishers forget to declare."""
 
 _EXACT = frozenset({*WELL_KNOWN.values(), ATOM_03, RSS_10, *ITUNES_NAMES, *MEDIA_NAMES, *RSS_090})
 

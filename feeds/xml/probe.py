@@ -17,7 +17,7 @@ from feeds.faultpoints import reached
 from feeds.xml.xmlparse import parse
 
 SIZE = struct.Struct("<Q")
-"""How the size of a document is written."""
+"""The form of the size of a document."""
 
 _READ = b"."
 

@@ -195,7 +195,7 @@ class Registered(Subscription):
     """A subscription whose query was registered or edited, with what is doubtful about it."""
 
     warnings: tuple[str, ...] = Field(examples=[["nothing has come on the stream 'orders' yet"]])
-    """What `xscl subscribe` warns of: names that were never seen, values that were seen to be
+    """The warnings of `xscl subscribe`: names that were never seen, values that were seen to be
     numbers that are written differently, joins without an equality, absences that wait."""
 
 
@@ -371,7 +371,7 @@ class QueryFault(Answer):
     message: str = Field(examples=["found 'JION' where the end of the query is expected"])
     """The error."""
     hint: str | None = Field(None, examples=["did you mean JOIN?"])
-    """What to write instead."""
+    """The text to write instead."""
     line: int = Field(examples=[1])
     """Line of the error, from 1."""
     column: int = Field(examples=[14])

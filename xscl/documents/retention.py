@@ -78,7 +78,7 @@ class Retention:
 
 
 SERVICE = Retention(history=30 * DAY, matches=90 * DAY, identities=365 * DAY)
-"""What a data directory keeps unless it is told otherwise."""
+"""The retention of a data directory unless another one is set."""
 
 
 def ticks_of(age: Age) -> int | None:

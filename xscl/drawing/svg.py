@@ -44,7 +44,7 @@ svg { background: #12161d } .d-text, .d-strong { fill: #e4e8ee } .d-soft { fill:
 .d-bad { fill: #ff9d92 } .d-area { fill: #12332f }
 .d-chosen { fill: #4b370d; stroke: #f0be63 } .d-mark { fill: #4fc3b2 } .d-grid { stroke: #323b48 } }
 """
-"""What a picture in a file looks like: the classes that a page styles by itself."""
+"""The style of a picture in a file: of the classes that a page styles by itself."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from xscl.store.store_errors import DATABASE, FORMER_DATABASE
 from xscl.store.store_lock import marked
 
 SERVICE = "serve"
-"""What a service calls itself in the lock."""
+"""The name of a service in the lock."""
 
 PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""

@@ -49,7 +49,7 @@ from feeds.formats.times import parse_clock, parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
 Value: TypeAlias = "str | DecimalOrDouble | None"
-"""What a function returns; None is no value, which every comparison treats as NaN."""
+"""The result of a function; None is no value, which every comparison treats as NaN."""
 
 
 def number(text: str) -> float:

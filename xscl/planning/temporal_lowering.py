@@ -273,4 +273,4 @@ FUNCTIONS_OVER_TIME: Mapping[str, Function] = {
     **LOWERED,
     SHARED: Function(_share, (object, object), bool),
 }
-"""What the core's expressions may call for XSCL."""
+"""The functions that expressions of the core may call for XSCL."""

@@ -35,7 +35,7 @@ KEPT = 5_000
 
 PART_DOCUMENTS = 10_000
 PART_BYTES = 16_000_000
-"""What goes to the spool at once, at most; a single document may be larger."""
+"""Maximum size of documents that go to the spool at once; a single one may be larger."""
 
 _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed|feed_title)>[^<]*</\1>")
 

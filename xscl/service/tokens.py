@@ -77,7 +77,9 @@ class Tokens:
         refuse_label(label)
         with self._store.transaction():
             refuse_more(len(self.of(account)), most, "token")
-            return self._insert(AccessToken("", account.number, label, ticks()))
+            return self._insert(
+                AccessToken(id="", account=account.number, label=label, created=ticks())
+            )
 
     def begin_session(self, given: str, label: str) -> str | None:
         """Return the full text of a session that begins with a token, None if that is not valid.
@@ -91,7 +93,7 @@ class Tokens:
             if self.owner(given) is None:  # it was revoked meanwhile, with its sessions
                 return None
             self._delete(self._ended(account, now))
-            token = AccessToken("", account.number, label, now)
+            token = AccessToken(id="", account=account.number, label=label, created=now)
             session = replace(token, expires=now + SESSION, session=True, parent=_id(given))
             return self._insert(session)[1]
 

@@ -25,7 +25,7 @@ from xscl.shredding.batch.shred import WitnessColumns
 
 Numbers = npt.NDArray[np.int64]
 Text: TypeAlias = tuple[tuple[str, ...], bytes]
-"""What stage 1 needs of a document: its streams and its text."""
+"""The streams and the text of a document, which stage 1 needs."""
 
 
 def texts_of(documents: Iterable[Document]) -> list[Text]:

@@ -113,9 +113,9 @@ class Lookup(NamedTuple):
 
 
 Order: TypeAlias = tuple[*Rank, Constant]
-"""What lookups are put in order by; of atoms that differ it does, too."""
+"""The order of lookups; atoms that differ differ in it, too."""
 Lookups: TypeAlias = tuple[Lookup, ...]
-"""How conditions that must all hold are looked up, one after the other, the sharpest first."""
+"""The lookups of conditions that must all hold, the sharpest first."""
 
 
 def is_plain(path: syntax.Path) -> bool:

@@ -423,7 +423,7 @@ _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk"})
 _WORD = re.compile(r"\w+")
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
-"""What tells of relations without naming them."""
+"""Catalogs: they list relations that a query does not name."""
 
 
 def answer(

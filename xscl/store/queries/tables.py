@@ -29,7 +29,7 @@ LEVELS = 64
 VERSION = 28
 """The version of these tables."""
 APPLICATION = 0x7873636C
-"""What marks a file of SQLite as a store: `xscl`."""
+"""The application id of a file of SQLite that is a store: `xscl`."""
 
 ColumnValues: TypeAlias = Sequence[object] | npt.NDArray[Any]
 
