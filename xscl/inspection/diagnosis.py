@@ -16,7 +16,7 @@ from xscl.errors import TooLong
 from xscl.inspection.reasons import Diagnosis, ExaminedBlock, Why
 from xscl.inspection.why import NONE, WhyQuestion, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
-from xscl.inspection.why.question import KnownDocument, known_document, needed_blocks
+from xscl.inspection.why.question import KnownDocument, known_document, needed_blocks, paired_blocks
 from xscl.inspection.why.values import Choices
 from xscl.language.functions import number
 from xscl.language.names import with_prefixes
@@ -98,9 +98,10 @@ class _Diagnosis:
                 nearest=failed.nearest,
             )
             blocks.append(examined)
-        # After an outer join no block is needed, but one of them has a document.  A query of
+        # Of an outer join no block is needed, but one of them has a document.  A query of
         # calendars may need none either: its instants have no documents to show.
-        wanted = sorted(self._needed or (() if query.calendars else matching))
+        shown = self._needed or not query.calendars
+        wanted = sorted(paired_blocks(query.normal.form)) if shown else ()
         if closest is None and wanted and all(matching[place] for place in wanted):
             closest = self._closest({place: matching[place] for place in wanted})
         one = self._asked.subscription

@@ -14,7 +14,14 @@ from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import TrialScope
-from xscl.language.normalform import AbsenceForm, JoinForm, NormalForm, Scan, forms
+from xscl.language.normalform import (
+    AbsenceForm,
+    CalendarForm,
+    JoinForm,
+    NormalForm,
+    Scan,
+    forms,
+)
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -265,17 +272,16 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
             "a match of this query has instants and no documents to ask about",
             hint="try the query instead: that finds its matches",
         )
-    needed = needed_blocks(query)
     placed = zip(_chosen(query, len(given)), given, strict=False)
     by_place: Mapping[int, str | None] = dict(placed)
     found = [by_place.get(place) for place in range(len(query.normal.blocks))]
-    if len(given) == blocks and None in (found[place] for place in needed):
+    lacks = _lacks(query.normal.form, found)
+    if len(given) == blocks and lacks and any(found):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",
             hint="name a document for each other block",
         )
-    lacks = not any(found) or any(found[place] is None for place in needed)
-    if len(given) > blocks or lacks:
+    if len(given) > blocks or lacks or not any(found):
         raise XsclError(
             f"{counted(len(names), 'document')} for a query of {counted(blocks, 'block')}",
             hint="name a document for each block, in their order",
@@ -290,6 +296,35 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
     sides = [one.right for one in absent if one.alone[0]]
     sides += [one.left for one in absent if one.alone[1]]
     return read.difference(*map(covered, sides))
+
+
+def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
+    """Return True if a block that has to have a document has none: one side of an outer join."""
+    match form:
+        case Scan():
+            return found[form.component] is None
+        case CalendarForm():
+            return False
+        case AbsenceForm():
+            if form.alone[1] and None in (found[place] for place in covered(form.left)):
+                return _lacks(form.right, found)
+            return _lacks(form.left, found)
+        case _:
+            return _lacks(form.left, found) or _lacks(form.right, found)
+
+
+def paired_blocks(form: NormalForm) -> set[int]:
+    """Return the blocks of a match without absences where both sides may be alone: of both."""
+    match form:
+        case Scan():
+            return {form.component}
+        case CalendarForm():
+            return set()
+        case AbsenceForm():
+            sides = zip((form.left, form.right), form.alone, strict=True)
+            return set().union(*[paired_blocks(side) for side, alone in sides if alone])
+        case _:
+            return paired_blocks(form.left) | paired_blocks(form.right)
 
 
 def covered(form: NormalForm) -> tuple[int, ...]:
