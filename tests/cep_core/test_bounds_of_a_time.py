@@ -1,4 +1,4 @@
-"""What one time adds to a query is bounded for every operator that multiplies its inputs."""
+"""Every operator that multiplies its inputs has a bound for one time."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ OF_ORDER: dict[str, algebra.Node] = {
 
 @pytest.mark.parametrize("kind", OF_ORDER)
 def test_what_is_left_out_makes_no_other_match(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a row has met has no later row as its next one, none of another rank, no end."""
+    """A row that was left out stands against later rows, as the next one, in rank and as an end."""
     monkeypatch.setattr(mop, "WORK", 300)
     draw = Random(kind)
 

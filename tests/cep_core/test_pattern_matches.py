@@ -487,7 +487,7 @@ A_TIME = {
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("kind", A_TIME)
 def test_a_bound_is_that_of_one_time(kind: str) -> None:
-    """What is too much for one time is so for all events of it; then the pattern begins anew."""
+    """A pattern over its bound has no match with any event of that time, and begins anew."""
     pattern, condition, simultaneous = A_TIME[kind]
     core = engine_of(TYPES, {"v": int, "k": int})
     where = f"WHERE {condition}" if condition else ""

@@ -1,4 +1,4 @@
-"""One headline in nine feeds is told once, whenever the service is killed.
+"""One headline in nine feeds is one story and one mail, whenever the service is killed.
 
 A stage is a life of the service with a fault: what its reader does there is repeated until the
 fault has ended the process, and once more in the next life, as by somebody who got no answer.
@@ -66,7 +66,7 @@ class Reader:
         self.ask("POST", f"{AT}/endpoints", {"kind": "mail", "to": "reader@example.org"})
 
     def refresh(self) -> None:
-        """Have all feeds polled, and send a document that moves what waits."""
+        """Poll all feeds, and send a document that advances the clock."""
         for key in self.keys.values():
             self.ask("POST", f"/v1/feeds/{key}:poll")
         self.count += 1
@@ -181,7 +181,7 @@ def reading(path: Path) -> Iterator[Reader]:
 
 
 def finish(reader: Reader, before: dict[str, str | None], copies: int) -> None:
-    """The ninth feed has the headline; all that is told is what it must be."""
+    """Publish the headline in the ninth feed, and check page, entry, mails and SQL."""
     reader.publish(HEADLINE, FEEDS[8])
     reader.refresh()
     reader.has(9)

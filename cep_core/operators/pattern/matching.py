@@ -389,7 +389,7 @@ class PatternMatchMOp(SharedRuns):
                 continue
             base = run
             if look.forgets:
-                base = _without(run, look.forgets)
+                base = run.without(look.forgets)
                 if not base.taken:
                     continue  # nothing is before it: it begins a match of its own
             if mask := self._takes(base, look, *found):
@@ -453,7 +453,7 @@ class PatternMatchMOp(SharedRuns):
             for preferred in move.before:
                 mask &= ~could.get(preferred, 0)
             look = state.looks[move.look]
-            base = _without(run, look.forgets) if look.forgets else run
+            base = run.without(look.forgets) if look.forgets else run
             if mask and self._shape.tested:
                 mask = self._passing(base, look, event, mask)
             if not mask:
@@ -464,7 +464,7 @@ class PatternMatchMOp(SharedRuns):
                     _ends(ended, state.grown, mask)
             for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
-                add_run(made, _identity(longer), longer)
+                add_run(made, longer.identity, longer)
                 if len(made) == self._next_count:
                     self._count(made)
 
@@ -680,21 +680,6 @@ def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
         times[place, input] = again + 1
         events.setdefault((place, again), {})[input] = (row, mask)
     return [events[key] for key in sorted(events)]
-
-
-def _without(run: Run, forgotten: frozenset[int]) -> Run:
-    """Return a run without the events of some components; it still comes after them."""
-    cells = [None if at in forgotten else cell for at, cell in enumerate(run.cells)]
-    return run._replace(
-        taken=tuple([one for one in run.taken if one[0] not in forgotten]),
-        cells=tuple(cells),
-        gaps=tuple([gap for gap in run.gaps if gap.component not in forgotten]),
-    )
-
-
-def _identity(run: Run) -> Hashable:
-    """Return the identity of a run within its epoch, without its queries."""
-    return (run.state, run.same, run.gaps, run.floor)
 
 
 def _ends(ended: dict[int, int], moves: int, mask: int) -> None:

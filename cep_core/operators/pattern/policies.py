@@ -69,6 +69,20 @@ class Run(NamedTuple):
         return sorted(place_of(row) for _, row in self.taken)
 
     @property
+    def identity(self) -> Hashable:
+        """The identity within an epoch, without the queries."""
+        return (self.state, self.same, self.gaps, self.floor)
+
+    def without(self, forgotten: frozenset[int]) -> Run:
+        """Return the run without the events of some components; it still comes after them."""
+        cells = [None if at in forgotten else cell for at, cell in enumerate(self.cells)]
+        return self._replace(
+            taken=tuple([one for one in self.taken if one[0] not in forgotten]),
+            cells=tuple(cells),
+            gaps=tuple([gap for gap in self.gaps if gap.component not in forgotten]),
+        )
+
+    @property
     def names(self) -> tuple[int, ...]:
         """The components of the events, in order."""
         by_place = sorted(self.taken, key=lambda one: (place_of(one[1]), one[0]))

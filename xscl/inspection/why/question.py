@@ -239,7 +239,7 @@ def _names(
 
 
 def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) -> tuple[str, ...]:
-    """Return a document at the first block whose stream has it, and `-` at all others."""
+    """Return a document for each block: the named one for the first of its stream, else `-`."""
     for place, block in enumerate(query.normal.blocks):
         try:
             found = find_document(store, name, visible, block.stream)

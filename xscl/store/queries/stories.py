@@ -35,7 +35,7 @@ _ADDED = (
 
 
 class StoryDocument(NamedTuple):
-    """A document of a story: its number, and the position of a match that has it."""
+    """A document of a story, by its number, with the position `match` of one of its matches."""
 
     doc: int
     match: int
