@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.bound.bounded_answers import UNCOUNTED, BoundedAnswers
+from templates.bound import UNCOUNTED, BoundedAnswers
 from templates.columns.columns import (
     Column,
     Columns,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates import processor
-from templates.bound.enumeration import Enumeration
+from templates.bound import Enumeration
 from templates.columns import columns
 from templates.evaluators import ConjunctiveQueries
 from templates.model import conjunctive_query

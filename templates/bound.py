@@ -2,18 +2,22 @@
 
 A query is evaluated over all rows of R_T at once.  Where that would make too many rows, these and
 then the documents are halved, down to one row of R_T and one newcomer: a *group*.  Its answers are
-enumerated up to the bound (`templates.bound.enumeration`).
+enumerated, in bounded memory and work (`Enumeration`): two documents of 40 equal nodes each, joined
+by four value joins, have 40^4 answers, of which only so many are made as show that they exceed the
+bound.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
-from templates.bound.enumeration import WORK, Enumeration, relations_of
+from templates.columns import columns
 from templates.columns.columns import (
     Column,
     Columns,
@@ -21,6 +25,7 @@ from templates.columns.columns import (
     among,
     chosen,
     distinct,
+    equal_rows,
     steps,
     unpack,
 )
@@ -41,6 +46,12 @@ from templates.state.value_joins import BatchDocuments
 UNCOUNTED = 100_000
 """Answers of a batch after which further ones are counted as they come, so that no group has very
 many in memory: to count them takes longer than to make them."""
+
+WORK = 5_000_000
+"""Rows that are joined for one group of answers at most: about a second.
+
+Only cyclic queries without answers come near it.
+"""
 
 
 @dataclass(slots=True)
@@ -180,3 +191,162 @@ class BoundedAnswers:
         made |= {node(at): np.full(len(found), -1, np.int32) for at, _ in enumerate(graph.nodes)}
         made |= {name: found[:, at].astype(np.int32) for at, name in enumerate(head)}
         return {**made, "doc1": found[:, 0], "doc2": found[:, 1]}
+
+
+# -- Enumeration -------------------------------------------------------------------------------
+
+Relation: TypeAlias = "Mapping[str, Column]"
+"""The rows of one relation by variable; a variable in several relations joins them."""
+
+
+@dataclass(slots=True)
+class Enumeration:
+    """A conjunctive query over some relations, of which so many answers are made as are asked for.
+
+    `outputs` are its head; `unequal` are pairs of variables that have to differ.  `work` is the
+    remaining number of rows that may be joined.
+    """
+
+    outputs: Sequence[str]
+    unequal: Sequence[tuple[str, str]] = ()
+    work: int = WORK
+
+    @property
+    def gave_up(self) -> bool:
+        """True if the work was too much: answers may be missing then."""
+        return self.work < 0
+
+    def answer(self, relations: Sequence[Relation], most: int) -> Column:
+        """Return all distinct answers, a row each; of more than `most` so many.
+
+        The relations are reduced by semi-joins and joined depth first, with at most `columns.MOST`
+        rows at a time: of a join that would have more, one side is halved.
+        """
+        needed = [
+            self._projected(one, [*relations[:at], *relations[at + 1 :]])
+            for at, one in enumerate(relations)
+        ]
+        found: dict[tuple[int, ...], None] = {}
+        if (reduced := _reduced(needed)) is not None:
+            # of outputs with one value each, the first of very many bindings is the only answer
+            most = min(most, math.prod(len(distinct(_values(reduced, n))) for n in self.outputs))
+            first, *others = sorted(reduced, key=_size)
+            parts: list[tuple[Relation, Sequence[Relation]]] = [(first, others)]
+            while parts and len(found) < most and not self.gave_up:
+                part, left = parts.pop()
+                if left:
+                    parts += self._joined(part, left)
+                else:
+                    found.update(dict.fromkeys(self._heads(part)))
+        rows = list(found)[:most]
+        return np.array(rows, np.int64).reshape(len(rows), len(self.outputs))
+
+    def _joined(
+        self, part: Relation, left: Sequence[Relation]
+    ) -> Iterator[tuple[Relation, Sequence[Relation]]]:
+        """Yield a part of the answers joined with one more relation, or halves of the two."""
+        following = min([one for one in left if part.keys() & one.keys()] or left, key=_size)
+        left = [one for one in left if one is not following]
+        self.work -= _size(part) + _size(following)
+        try:
+            joined = _join(part, following)
+        except TooManyRows:
+            if _size(part) > 1:
+                yield from ((half, [following, *left]) for half in _halves(part))
+            else:
+                yield from ((part, [half, *left]) for half in _halves(following))
+            return
+        self.work -= _size(joined)
+        yield self._projected(joined, left), left
+
+    def _heads(self, part: Relation) -> Iterable[tuple[int, ...]]:
+        for one, other in self.unequal:
+            part = chosen(part, part[one] != part[other])
+        return zip(*(part[name].tolist() for name in self.outputs), strict=True)
+
+    def _projected(self, answer: Relation, left: Sequence[Relation]) -> Relation:
+        """Return an intermediate result projected to the needed variables, without duplicates."""
+        needed = {*self.outputs}.union(*self.unequal, *left)
+        return _distinct(answer, [name for name in answer if name in needed])
+
+
+def _size(relation: Relation) -> int:
+    return len(next(iter(relation.values())))
+
+
+def _values(relations: Sequence[Relation], name: str) -> Column:
+    """Return the values of a variable in the first relation that has it."""
+    return next(relation[name] for relation in relations if name in relation)
+
+
+def _halves(relation: Relation) -> Iterator[Relation]:
+    return (chosen(relation, rows) for rows in np.array_split(np.arange(_size(relation)), 2))
+
+
+def _distinct(relation: Relation, names: Sequence[str]) -> dict[str, Column]:
+    """Return the distinct rows of some columns; of none, one row at most as it is."""
+    if not names:  # that there is a row is all that matters
+        return {name: column[:1] for name, column in relation.items()}
+    order = np.lexsort([relation[name] for name in names])
+    first = steps(*(relation[name][order] for name in names))
+    return {name: relation[name][order[first]] for name in names}
+
+
+def _join(left: Relation, right: Relation) -> dict[str, Column]:
+    """Return the natural join of two relations; raises TooManyRows."""
+    names = [name for name in left if name in right]
+    if names:
+        ours, theirs = equal_rows([left[name] for name in names], [right[name] for name in names])
+    else:
+        if _size(left) * _size(right) > columns.MOST:
+            raise TooManyRows
+        ours = np.repeat(np.arange(_size(left)), _size(right))
+        theirs = np.tile(np.arange(_size(right)), _size(left))
+    others = {name: column for name, column in right.items() if name not in left}
+    return {**chosen(left, ours), **chosen(others, theirs)}
+
+
+def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
+    """Return the relations reduced by semi-joins; None if one becomes empty.
+
+    As many rounds as there are relations suffice for an acyclic query: then some answer uses every
+    remaining row.  In a cyclic one each round may remove one row only.
+    """
+    relations = list(relations)
+    for _ in range(len(relations)):
+        changed = False
+        for name in {name for relation in relations for name in relation}:
+            having = [at for at, one in enumerate(relations) if name in one]
+            if len(having) < 2:
+                continue
+            common = distinct(relations[having[0]][name])
+            for at in having[1:]:
+                common = common[among(common, distinct(relations[at][name]))]
+            for at in having:
+                stays = among(relations[at][name], common)
+                if not stays.all():
+                    relations[at] = chosen(relations[at], stays)
+                    changed = True
+        if not changed:
+            break
+    return relations if all(map(_size, relations)) else None
+
+
+def relations_of(
+    query: ConjunctiveQuery, row: Columns, relations: Mapping[str, Columns]
+) -> list[Relation]:
+    """Return the rows of relations that the atoms of a query read for one row of R_T."""
+    made = []
+    for atom in query.atoms:
+        assert atom.key is not None
+        relation, (column, asked) = relations[atom.relation], atom.key
+        here = relation[column] == row[asked][0]
+        if atom.valued:
+            here = here & relation["valued"]
+        bound: dict[str, Column] = {}
+        for one, name in atom.binds:
+            values = relation[one]
+            if bound.setdefault(name, values) is not values:  # twice in this atom
+                here = here & (bound[name] == values)
+        made.append(chosen(bound, here))
+    return made

@@ -1,1 +1,0 @@
-"""The bound of results: evaluation of joins with very many answers."""
