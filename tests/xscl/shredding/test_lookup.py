@@ -24,13 +24,13 @@ from tests.xscl.shredding.patterns import (
 from xscl.engine.facade import Engine
 from xscl.language.parser import parse_block
 from xscl.language.unparse import unparse
-from xscl.shredding.automaton import lineage
+from xscl.shredding.automaton import automaton_states, lineage
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.conditions import index, substrings
+from xscl.shredding.conditions import substrings
 from xscl.shredding.nodes.tree import number_nodes
 
 STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
@@ -97,7 +97,7 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 
 LIMITS = (
-    *((index, "FEW"), (substrings, "RECENT"), (shape, "BUDGET")),
+    *((automaton_states, "FEW"), (substrings, "RECENT"), (shape, "BUDGET")),
     *((shape, "SEEN"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "NODES")),
 )
 

@@ -1,21 +1,30 @@
 """States and places of the automaton, and the entries at them.
 
 States know structure only.  Chains that differ in their conditions share their
-states, and are different `PatternPlace`s there; which of the places of a state match
-a node is found by an index of their conditions (`xscl.shredding.conditions.index`).
+states, and are different `PatternPlace`s there.
+
+Which of the places of a state match a node is found by an index of their conditions, without
+testing each.  The index is a tree.  A node asks some questions, and the constants that satisfy the
+answers lead to its children.  A set of conditions is found by its most selective atom, and where
+many share that one by the next (`xscl.shredding.conditions.atoms`).  Up to `FEW` places are a
+list, since a question would cost more.  Conditions that the atoms on the path have not proved are
+returned with a place, and have to be tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from xscl.language.constants import Constant
+from xscl.language.constants import Constant as FormConstant
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.shredding.automaton.pattern import StepForm
-from xscl.shredding.conditions.atoms import Lookups
-from xscl.shredding.conditions.index import ConditionIndex
+from xscl.shredding.conditions.atoms import Constant, Lookups, QuestionKind
+from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
+from xscl.shredding.conditions.intervals import IntervalIndex
 from xscl.shredding.nodes.names import Key, key_of
 
 _NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
@@ -74,7 +83,7 @@ class PatternPlace:
         state: AutomatonState,
         parent: PatternPlace | None,
         form: StepForm | None = None,
-        constants: Sequence[Constant] = (),
+        constants: Sequence[FormConstant] = (),
         text: str = "",
     ) -> None:
         self.state = state
@@ -148,8 +157,12 @@ class IndexedPlaces:
     def __init__(self, parent: PatternPlace, state: AutomatonState) -> None:
         self.parent = parent
         self.state = state
-        self.structural: ConditionIndex[PatternPlace] | None = None
-        self.valued: ConditionIndex[PatternPlace] | None = None
+        self.structural = ConditionIndex()  # by the structure alone
+        self.valued = ConditionIndex()
+
+    def index_of(self, place: PatternPlace) -> ConditionIndex:
+        """Return the index that a place belongs to."""
+        return self.structural if place.structural else self.valued
 
 
 class PairEntry(NamedTuple):
@@ -168,3 +181,167 @@ class PairEntry(NamedTuple):
     valued: bool
     derived: Operand | None = None
     alone: bool = False
+
+
+# -- The index of conditions ------------------------------------------------------------------
+
+FEW = 8
+
+Candidate: TypeAlias = tuple[PatternPlace, tuple[Condition, ...]]
+"""A place, and the conditions that have not been proved of it."""
+Branch: TypeAlias = "PatternPlace | list[Candidate] | ConditionIndex"
+"""What follows a constant: a place alone is proved."""
+
+
+class SortedBounds:
+    """Bounds that are all of one kind: all texts, or all numbers."""
+
+    __slots__ = ("_bounds", "_kind")
+
+    def __init__(self, kind: QuestionKind) -> None:
+        self._kind = kind
+        self._bounds: list[Any] = []
+
+    def add(self, bound: Any) -> None:
+        """Insert a new bound."""
+        insort(self._bounds, bound)
+
+    def remove(self, bound: Any) -> None:
+        """Remove a bound."""
+        del self._bounds[bisect_left(self._bounds, bound)]
+
+    def kept_by(self, least: Any, greatest: Any) -> Sequence[Any]:
+        """Return the bounds that values satisfy, given their extremes."""
+        bounds = self._bounds
+        match self._kind:
+            case "<":
+                return bounds[bisect_right(bounds, least) :]
+            case "<=":
+                return bounds[bisect_left(bounds, least) :]
+            case ">":
+                return bounds[: bisect_left(bounds, greatest)]
+            case _:
+                return bounds[: bisect_right(bounds, greatest)]
+
+
+class BoundLevel(dict[Constant, Branch]):
+    """Branches by the bounds that they need: `bounds` finds those that values satisfy."""
+
+    __slots__ = ("bounds",)
+
+    def __init__(self, kind: QuestionKind) -> None:
+        self.bounds: Any = IntervalIndex() if kind == "interval" else SortedBounds(kind)
+
+    def __setitem__(self, bound: Constant, branch: Branch) -> None:
+        if bound not in self:
+            self.bounds.add(bound)
+        super().__setitem__(bound, branch)
+
+    def __delitem__(self, bound: Constant) -> None:
+        self.bounds.remove(bound)
+        super().__delitem__(bound)
+
+
+Level: TypeAlias = dict[Constant, Branch]
+
+
+class ConditionIndex:
+    """A node of the tree: the places that ask no more questions, and the next questions."""
+
+    __slots__ = ("here", "levels")
+
+    def __init__(self) -> None:
+        self.here: list[Candidate] = []
+        self.levels: dict[ConstantSet, Level] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.here or self.levels)
+
+    def find(self, names: Callable[[QuestionKind], Set[Constant]]) -> Iterator[Candidate]:
+        """Yield the places that may match at a node, each with the conditions that are not tested
+        yet.
+
+        Only questions for names are answered, by `names`.  A place comes twice if two alternatives
+        of an OR find it.  `xscl.shredding.batch.shape_batch` answers questions for values.
+        """
+        yield from self.here
+        for constants, level in self.levels.items():
+            for name in level.keys() & names(constants.question.kind):
+                branch = level[name]
+                if isinstance(branch, ConditionIndex):
+                    yield from branch.find(names)
+                elif isinstance(branch, list):
+                    yield from branch
+                else:
+                    yield branch, ()
+
+    def add(self, questions: QuestionRegistry, place: PatternPlace, depth: int = 0) -> None:
+        """Insert a place, by the lookups of its plan from some depth on."""
+        planned = place.plan
+        if depth == len(planned):
+            self.here.append((place, _left(place, planned, depth)))
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels.get(constants)
+            if level is None:
+                kind = atom.question.kind
+                level = self.levels[constants] = BoundLevel(kind) if constants.ordered else {}
+            branch = level.get(atom.constant)
+            if isinstance(branch, ConditionIndex):
+                branch.add(questions, place, depth + 1)
+                continue
+            todo = _left(place, planned, depth + 1)
+            if branch is None:
+                level[constants.learn(atom.constant)] = [(place, todo)] if todo else place
+                continue
+            if not isinstance(branch, list):
+                branch = level[atom.constant] = [(branch, ())]
+            branch.append((place, todo))
+            if len(branch) > FEW:
+                grown = level[atom.constant] = ConditionIndex()
+                for one, _ in branch:
+                    grown.add(questions, one, depth + 1)
+
+    def remove(self, questions: QuestionRegistry, place: PatternPlace, depth: int = 0) -> None:
+        """Remove a place."""
+        planned = place.plan
+        if depth == len(planned):
+            _drop(self.here, place)
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels[constants]
+            branch = level[atom.constant]
+            if isinstance(branch, ConditionIndex):
+                branch.remove(questions, place, depth + 1)
+            elif isinstance(branch, list):
+                _drop(branch, place)
+            if branch is place or not branch:
+                del level[atom.constant]
+                constants.forget(atom.constant)
+                if not level:
+                    del self.levels[constants]
+
+
+def _left(place: PatternPlace, planned: Lookups, depth: int) -> tuple[Condition, ...]:
+    """Return the conditions that the first atoms of a plan do not prove."""
+    proved = {number for lookup in planned[:depth] for number in lookup.proves}
+    if len(proved) == place.count:
+        return ()
+    left = (c for number, c in enumerate(place.conditions) if number not in proved)
+    return tuple(map(_shared, left))
+
+
+@lru_cache(maxsize=20_000)
+def _shared(condition: Condition) -> Condition:
+    """Return a condition that is equal, the same object: each is tested once at a node."""
+    return condition
+
+
+def _drop(candidates: list[Candidate], place: PatternPlace) -> None:
+    for at, (other, _) in enumerate(candidates):
+        if other is place:
+            del candidates[at]
+            return
+    raise AssertionError("what is taken out is there")

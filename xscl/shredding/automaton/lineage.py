@@ -27,12 +27,12 @@ import numpy.typing as npt
 from xscl.language.syntax import Condition
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
+    ConditionIndex,
     IndexedPlaces,
     PairEntry,
     PatternPlace,
 )
 from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees
-from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Symbol, keys_of
 
 Packed: TypeAlias = bytes
@@ -229,9 +229,9 @@ class Fork:
         self._parent = parent
         self._states = states
         self._matched = matched
-        self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued is not None]
+        self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued]
         asked = (spot.structural for spot in dict.fromkeys(spots))
-        self._asked: list[ConditionIndex[PatternPlace]] = [index for index in asked if index]
+        self._asked: list[ConditionIndex] = [index for index in asked if index]
         self.known: dict[frozenset[PatternPlace], Lineage] = {}
         self.lines: dict[Subtree, Lineage] = {}
         self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))

@@ -23,7 +23,6 @@ from xscl.shredding.automaton.lineage import Lineage, Lineages
 from xscl.shredding.automaton.pattern import FORMS, StepForm
 from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.conditions.constants import QuestionRegistry
-from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.conditions.unevaluated import ExpressionTallies
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
@@ -152,20 +151,10 @@ class Automaton:
                 parent.deepen(1)
         place = self._places[text] = PatternPlace(state, parent, form, constants, text)
         state.places += 1
-        self._index(spot, place).add(self._questions, place)
+        if parent.structural and not place.structural and not spot.valued:
+            parent.change()
+        spot.index_of(place).add(self._questions, place)
         return place
-
-    def _index(self, spot: IndexedPlaces, place: PatternPlace) -> ConditionIndex[PatternPlace]:
-        """Return the index of a spot that a place belongs to."""
-        if place.structural:
-            if spot.structural is None:
-                spot.structural = ConditionIndex()
-            return spot.structural
-        if spot.valued is None:
-            spot.valued = ConditionIndex()
-            if spot.parent.structural:
-                spot.parent.change()
-        return spot.valued
 
     def _leave(self, place: PatternPlace, parent: PatternPlace) -> None:
         """Unlink an unused place, and its state with the last of its places."""
@@ -178,7 +167,7 @@ class Automaton:
             spot = state.spot if parent.plain else _spot_of(parent, state)
             assert spot is not None, "a place with conditions has a spot"
             del self._places[place.text]
-            self._index(spot, place).remove(self._questions, place)
+            spot.index_of(place).remove(self._questions, place)
             if not spot.structural and not spot.valued:
                 if parent.plain:
                     state.spot = None

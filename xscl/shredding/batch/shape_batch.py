@@ -22,14 +22,21 @@ from lxml import etree
 
 from cep_core.algebra.function_bounds import Budget, spending
 from xscl.language.syntax import Condition, Operand, Path, Residual, ValueTest
-from xscl.shredding.automaton.automaton_states import IndexedPlaces, PairEntry, PatternPlace
+from xscl.shredding.automaton.automaton_states import (
+    BoundLevel,
+    Branch,
+    ConditionIndex,
+    IndexedPlaces,
+    Level,
+    PairEntry,
+    PatternPlace,
+)
 from xscl.shredding.automaton.lineage import Packed, bindings
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import Constant, is_plain
 from xscl.shredding.conditions.constants import ConstantSet
-from xscl.shredding.conditions.index import Branch, ConditionIndex, Level
 from xscl.shredding.conditions.navigate import evaluate, select, text_holds
 from xscl.shredding.conditions.residual import texts_of
 from xscl.shredding.conditions.unevaluated import NotEvaluated
@@ -66,7 +73,7 @@ class ViewQuestion:
     def __init__(
         self,
         constants: ConstantSet,
-        level: Level[PatternPlace],
+        level: Level,
         node: int,
         nodes: Sequence[int] | None,
     ) -> None:
@@ -90,9 +97,7 @@ class IndexView:
 
     __slots__ = ("_alone", "asked", "here", "node", "shape")
 
-    def __init__(
-        self, shape: DocumentShape, index: ConditionIndex[PatternPlace], node: int, alone: bool
-    ) -> None:
+    def __init__(self, shape: DocumentShape, index: ConditionIndex, node: int, alone: bool) -> None:
         self.shape = shape
         self.node = node
         self._alone = alone and shape.cache is not None
@@ -104,7 +109,6 @@ class IndexView:
             kind = constants.question.kind
             if kind == "child" or kind == "below":
                 names = shape.structure.subtrees[node].answer(kind)
-                assert isinstance(level, dict), "names are looked up by hash"
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
                 self.asked.append(ViewQuestion(constants, level, node, None))
@@ -124,7 +128,7 @@ class IndexView:
                 asked.found[constant] = found
         return found
 
-    def found(self, branch: Branch[PatternPlace]) -> ViewResult:
+    def found(self, branch: Branch) -> ViewResult:
         """Return the results of a branch of the index."""
         if isinstance(branch, ConditionIndex):
             return b"", (), IndexView(self.shape, branch, self.node, self._alone)
@@ -397,7 +401,6 @@ class ShapeBatch:
     def _search(self, spot: IndexedPlaces, nodes: Sequence[int], which: Sequence[int]) -> None:
         """Find the places of a spot that match some of these nodes, and the matches below."""
         index = spot.valued
-        assert index is not None, "only spots with such places are searched"
         alone = len(nodes) == 1 and spot.parent.structural
         for node in nodes:
             view = self._views.get((index, node))
@@ -412,7 +415,7 @@ class ShapeBatch:
         """Find the matches below a place that matches some nodes of a document."""
         under = self.shape.under
         for spot in place.spots:
-            if spot.valued is not None and (below := under(spot.state, nodes)):
+            if spot.valued and (below := under(spot.state, nodes)):
                 self._search(spot, below, (which,))
         for child in place.children_at(self.shape.reached):
             if child.deeper and (below := under(child.state, nodes)):
@@ -468,7 +471,6 @@ class ShapeBatch:
         level = asked.level
         suited: defaultdict[Constant, list[int]] = defaultdict(list)
         if asked.equal:
-            assert isinstance(level, dict)
             assert asked.nodes is not None
             for one, text in zip(which, self.texts(asked.nodes[0], which), strict=True):
                 if text in level:
@@ -478,7 +480,9 @@ class ShapeBatch:
         for one in which:
             if answer := answers[one]:
                 suiting = (
-                    level.keys() & answer if isinstance(level, dict) else level.suiting(*answer)
+                    level.bounds.kept_by(*answer)
+                    if isinstance(level, BoundLevel)
+                    else level.keys() & answer
                 )
                 for constant in suiting:
                     suited[constant].append(one)
