@@ -7,6 +7,7 @@ shrunk: it is expected (`tests.planted_faults`).
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -70,21 +71,37 @@ WHOLE_MODULES = (
 
 
 BEGIN_WITH = (
-    *("/soak/test_faults.py::", "/server/test_termination.py::", "/server/test_demo.py::"),
-    *("/server/test_printing.py::", "/server/test_serve.py::"),
-    *("/polling/test_many_feeds.py::", "/test_backup.py::"),
-    *("/xscl/spark/", "/xscl/web/", "/xscl/service/"),
+    *("/xscl/spark/", "through_spark", "/xscl/web/", "/soak/test_faults.py::"),
+    *("/test_install.py::", "/oracle/test_language.py::"),
+    *("/xscl/service/", "/cli/test_remote.py::"),
+    *("/server/test_termination.py::", "/server/test_demo.py::", "/server/test_printing.py::"),
+    *("/server/test_serve.py::", "/polling/test_many_feeds.py::", "/test_backup.py::"),
+    *("/inspection/test_explanations_agree.py::", "/inspection/test_rebuilt_relations.py::"),
 )
-"""Tests that mostly wait, or are many for one process: last, they would leave the cores idle."""
+"""Tests that mostly wait, or are long in one process: last, they would leave the cores idle.
+
+The longest comes first: Spark has one process for half of the run.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those tests, in the order of collection."""
-    items.sort(key=lambda item: not any(part in item.nodeid for part in BEGIN_WITH))
+    """Begin with those tests, in that order."""
+
+    def rank(item: pytest.Item) -> int:
+        ranks = (rank for rank, part in enumerate(BEGIN_WITH) if part in item.nodeid)
+        return next(ranks, len(BEGIN_WITH))
+
+    items.sort(key=rank)
 
 
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 _COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID", "collected"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a process of many end as it is: to take its objects apart would take 3 s."""
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # it runs after all that is registered later
 
 
 def pytest_collection() -> None:
@@ -108,9 +125,10 @@ def pytest_collection_finish() -> None:
         _COLLECTED.touch()
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """Return to the collector what is left: DuckDB would list it behind the summary."""
-    gc.unfreeze()
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
     if _WORKER == "gw0":
         _COLLECTED.unlink(missing_ok=True)
 
