@@ -326,7 +326,7 @@ class RejectedDocument(Answer):
 
 
 class LateDocument(Answer):
-    """A document that came too late for some of your subscriptions."""
+    """A document that some of your subscriptions may have missed, since it came late."""
 
     document: str = Field(examples=["orders/order-17"])
     """Its name, which no other document has."""
@@ -339,7 +339,7 @@ class LateDocument(Answer):
     watermark: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """The watermark at its arrival; documents with earlier times are late."""
     missed: tuple[str, ...] = Field(examples=[["echo"]])
-    """Your subscriptions that may have missed it."""
+    """Your subscriptions that may have missed it, by its streams and time alone."""
 
 
 class Status(Answer):

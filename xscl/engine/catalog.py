@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,6 @@ from xscl.planning.event_queries import StreamAttributes, schema_of
 from xscl.store.queries.documents import first_after, has_documents
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
 from xscl.subscriptions.registration import PreparedQuery
-from xscl.subscriptions.streams import StreamDeclaration
 from xscl.subscriptions.subscriptions import Beginning
 
 PATIENCE = 10.0
@@ -56,6 +55,7 @@ class EngineCatalog:
         self._transactions = transactions
         self.backfills = Backfills(transactions)
         """The backfills of subscriptions that begin with what is kept."""
+        self._declared: set[str] = set()  # streams that were declared since the start
 
     @property
     def _state(self) -> EngineState:
@@ -71,11 +71,13 @@ class EngineCatalog:
         live: bool = False,
         attributes: StreamAttributes | None = None,
     ) -> None:
-        """Declare a stream as `Engine.stream` does."""
-        with self._transactions.committed():
-            declared = self._state.streams.checked(name, lateness, live, attributes)
-            with self._transactions.change() as state:
-                state.streams.declare(declared)
+        """Declare a stream as `Engine.stream` does; nothing is written if it is so already."""
+        with self._transactions.committed() as known:
+            declared = known.streams.checked(name, lateness, live, attributes)
+            self._declared.add(name)
+            if not known.streams.has(declared):
+                with self._transactions.change() as state:
+                    state.streams.declare(declared)
 
     def declare_live(self, name: str) -> None:
         """Declare a stream as live, unless it is known."""
@@ -101,13 +103,13 @@ class EngineCatalog:
                     state.streams.declare(*raised)
         return fixed
 
-    def forget_streams(self, made: Mapping[str, StreamDeclaration]) -> list[str]:
-        """Delete declarations of streams that no subscription reads; return those streams.
+    def forget_streams(self, made: Collection[str]) -> list[str]:
+        """Delete what `raise_lateness` has declared, of streams that no subscription reads.
 
-        A stream that was declared again since keeps that.
+        Returns those streams.  A stream that was declared otherwise as well keeps that.
         """
         with self._transactions.change() as state:
-            return state.streams.forget(made)
+            return state.streams.forget(set(made) - self._declared)
 
     # -- Subscriptions ---------------------------------------------------------------------
 

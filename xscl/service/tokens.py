@@ -14,14 +14,16 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
-from xscl.service.accounts import THE_OPERATOR, Account, Accounts, refuse_more
+from xscl.service.accounts import Account, Accounts, refuse_more
+from xscl.store.queries.owners import OPERATOR
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
@@ -55,6 +57,11 @@ class AccessToken:
     session: bool = False
     parent: str | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """True if it has expired."""
+        return self.expires is not None and self.expires < ticks()
+
 
 _SHOWN = [field.name for field in fields(AccessToken)]
 
@@ -66,6 +73,16 @@ class Tokens:
         self._store = store
         self._accounts = accounts
         self._local = _hash(secrets.token_urlsafe(32))
+        self._changed = object()  # another one after each change: see `watched`
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Commit what the block writes."""
+        try:
+            with self._store.transaction():
+                yield
+        finally:  # a commit may take effect and raise
+            self._changed = object()
 
     def create(
         self, account: Account, label: str = "", *, most: int | None = None
@@ -89,10 +106,10 @@ class Tokens:
         account, now = self.owner(given), ticks()
         if account is None:
             return None
-        with self._store.transaction():
+        with self._changing():
             if self.owner(given) is None:  # it was revoked meanwhile, with its sessions
                 return None
-            self._delete(self._ended(account, now))
+            self._delete(self._ended(account))
             token = AccessToken(id="", account=account.number, label=label, created=now)
             session = replace(token, expires=now + SESSION, session=True, parent=_id(given))
             return self._insert(session)[1]
@@ -120,10 +137,10 @@ class Tokens:
         rows = rows_of(self._store, "token", *_SHOWN, **wanted)
         return [AccessToken(**row) for row in rows]
 
-    def _ended(self, account: Account, now: int) -> list[str]:
+    def _ended(self, account: Account) -> list[str]:
         """Return the ids of expired sessions, and of a user's oldest ones beyond `SESSIONS`."""
         sessions = self._found(session=True)
-        expired = [session.id for session in sessions if (session.expires or 0) < now]
+        expired = [session.id for session in sessions if session.is_over]
         own = sorted(
             (session.created, session.id)
             for session in sessions
@@ -133,18 +150,36 @@ class Tokens:
 
     def owner(self, given: str) -> Account | None:
         """Return the account of a token; None if it is wrong, revoked or expired."""
+        token = self._valid(given)
+        return None if token is None else self._accounts.numbered(token.account)
+
+    def watched(self, given: str) -> Callable[[], bool]:
+        """Return a check that a token is valid, which reads it again after changes of tokens only.
+
+        A live connection asks for each event.
+        """
+        read: object = None
+        token: AccessToken | None = None
+
+        def is_valid() -> bool:
+            nonlocal read, token
+            if read is not self._changed:  # which is read first: tokens may change meanwhile
+                read, token = self._changed, self._valid(given)
+            return token is not None and not token.is_over
+
+        return is_valid
+
+    def _valid(self, given: str) -> AccessToken | None:
+        """Return the token of a text; None if it is wrong, revoked or expired."""
         if hmac.compare_digest(self._local, _hash(given)):
-            return THE_OPERATOR
+            return AccessToken(id="", account=OPERATOR, label="", created=0)
         found = FORM.fullmatch(given)
         name, secret = (found[1], found[2]) if found is not None else ("", given)
-        token = next(rows_of(self._store, "token", "hash", "account", "expires", id=name), None)
-        digest = b"\0" * 32 if token is None else token["hash"]
-        same = hmac.compare_digest(digest, _hash(secret))
-        if token is None or not same:
+        row = next(rows_of(self._store, "token", "hash", *_SHOWN, id=name), {"hash": b"\0" * 32})
+        if not hmac.compare_digest(row.pop("hash"), _hash(secret)):
             return None
-        if token["expires"] is not None and token["expires"] < ticks():
-            return None
-        return self._accounts.numbered(token["account"])
+        token = AccessToken(**row)
+        return None if token.is_over else token
 
     def of(self, account: Account | None = None) -> list[AccessToken]:
         """Return the tokens of a user, or of all, without sessions."""
@@ -152,7 +187,7 @@ class Tokens:
 
     def revoke(self, name: str, account: Account | None = None) -> AccessToken:
         """Revoke a token with its sessions; with `account` only if it belongs to that one."""
-        with self._store.transaction():
+        with self._changing():
             found = self._found(id=name, **_own(account))
             if not found:
                 raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
@@ -161,7 +196,8 @@ class Tokens:
 
     def revoke_all(self, account: Account) -> None:
         """Revoke all tokens and sessions of a user."""
-        delete_rows(self._store, "token", account=account.number)
+        with self._changing():
+            delete_rows(self._store, "token", account=account.number)
 
     def _delete(self, ids: Sequence[str]) -> None:
         """Delete tokens, with the sessions that began with them."""

@@ -6,7 +6,7 @@ the attributes that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -156,20 +156,14 @@ class StreamDefinitions:
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
-    def declarations(self) -> dict[str, StreamDeclaration]:
-        """Return the declarations of all streams by name."""
-        return self._declared.copy()
+    def has(self, declaration: StreamDeclaration) -> bool:
+        """Return True if a stream is declared so."""
+        return self._declared.get(declaration.name) == declaration
 
-    def forget(self, made: Mapping[str, StreamDeclaration]) -> list[str]:
-        """Delete those of some declarations whose streams nobody reads; return these streams.
-
-        A declaration that was made anew since stays, even if it says the same.
-        """
-        unread = [
-            name
-            for name, one in made.items()
-            if self._declared.get(name) is one and not self._subscriptions.readers(name)
-        ]
+    def forget(self, streams: Collection[str]) -> list[str]:
+        """Delete the declarations of those of some streams that nobody reads; return these."""
+        declared = self._declared.keys() & streams
+        unread = [name for name in declared if not self._subscriptions.readers(name)]
         delete_rows(self._store, "stream", name=unread)
         for name in unread:
             del self._declared[name]

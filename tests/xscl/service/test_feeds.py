@@ -14,6 +14,7 @@ from lxml import etree
 
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
+from tests.xscl.failing_commits import failing_commit
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import (
     Running,
@@ -383,11 +384,11 @@ USES: dict[str, Callable[[httpx.Client], httpx.Response]] = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
-    asked: tuple[Running, scripted.Server], use: str
-) -> None:
-    running, server = asked
+@contextmanager
+def refused_later(
+    asked: tuple[Running, scripted.Server], client: httpx.Client, name: str
+) -> Iterator[None]:
+    """Ask for a feed that answers after the block, and is no feed; its stream is `heard`."""
     answer = threading.Event()
 
     async def later(writer: asyncio.StreamWriter) -> None:
@@ -396,22 +397,31 @@ def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
         writer.write(ANSWERS["/404"][0])
         await writer.drain()
 
-    path, name = f"/later-{use.replace(' ', '-')}", f"u-{use.replace(' ', '-')}"
-    server.says(path, later)
-    new = {"url": server.url(path), "stream": "heard"}
+    _, server = asked
+    server.says(f"/{name}", later)
+    new = {"url": server.url(f"/{name}"), "stream": "heard"}
     refused: list[httpx.Response] = []
-    with running.client() as operator, running.client(token_of(operator, name)) as client:
-        thread = threading.Thread(target=lambda: refused.append(client.post("/v1/feeds", json=new)))
-        thread.start()
-        eventually(lambda: server.count(path))
-        used = USES[use](client)
-        assert used.status_code < 300, used.text
-        if use == "written":
-            listed = partial(client.get, "/v1/streams", params={"after": "hear", "limit": 1})
-            eventually(lambda: ok(listed())["items"][0]["documents"])
-        answer.set()
-        thread.join(PATIENCE)
-        assert code(refused[0]) == (400, "feeds")
+    thread = threading.Thread(target=lambda: refused.append(client.post("/v1/feeds", json=new)))
+    thread.start()
+    eventually(lambda: server.count(f"/{name}"))
+    yield
+    answer.set()
+    thread.join(PATIENCE)
+    assert code(refused[0]) == (400, "feeds")
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
+    asked: tuple[Running, scripted.Server], use: str
+) -> None:
+    name = f"u-{use.replace(' ', '-')}"
+    with asked[0].client() as operator, asked[0].client(token_of(operator, name)) as client:
+        with refused_later(asked, client, name):
+            used = USES[use](client)
+            assert used.status_code < 300, used.text
+            if use == "written":
+                listed = partial(client.get, "/v1/streams", params={"after": "hear", "limit": 1})
+                eventually(lambda: ok(listed())["items"][0]["documents"])
         stream = ok(client.get("/v1/streams/heard"))
         assert stream["own"]
         assert ok(client.get("/v1/me"))["used"]["streams"] == 1
@@ -419,49 +429,12 @@ def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
             client.delete(f"/v1/feeds/{feed['key']}")
 
 
-def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
-    running, server = asked
-    server.says("/good", scripted.reply(scripted.rss("a", "b")))
-    announcing = PAGE.replace(
-        b"</head>", b'<link rel="alternate" type="application/json" href="/feed.json"></head>'
-    )
-    feed = b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "1"}]}'
-    server.says("/announcing", scripted.reply(announcing))
-    server.says("/feed.json", scripted.reply(feed))
-    with running.client() as operator:
-        for path, items in (("/good", 2), ("/announcing", 1)):
-            added = operator.post("/v1/feeds", json={"url": server.url(path)})
-            assert added.status_code == 201
-            assert (added.json()["state"], added.json()["items"]) == ("ok", items)
-            assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
-
-
-def test_an_address_without_a_server_is_refused_and_kept_in_a_list(
+def test_a_refused_feed_leaves_no_stream_though_a_change_has_failed_meanwhile(
     asked: tuple[Running, scripted.Server],
 ) -> None:
-    running, server = asked
-    with running.client() as operator:
-        refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
-        assert code(refused) == (400, "feeds")
-        assert "cannot be reached" in refused.json()["detail"]
-        (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
-        assert line["outcome"] == "added"
-        for feed in ok(operator.get("/v1/feeds"))["items"]:
-            operator.delete(f"/v1/feeds/{feed['key']}")
-
-
-def test_a_feed_that_does_not_answer_in_time_is_followed(
-    asked: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running, server = asked
-    monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
-    ending = asyncio.Event()
-
-    async def silent(writer: asyncio.StreamWriter) -> None:
-        await ending.wait()
-
-    server.says("/silent", silent)
-    with running.client() as operator:
-        added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
-        assert (added.status_code, added.json()["state"]) == (201, "new")
-        operator.delete(f"/v1/feeds/{added.json()['key']}")
+    with asked[0].client() as operator, asked[0].client(token_of(operator, "zoe")) as client:
+        with refused_later(asked, client, "failed"), failing_commit():
+            failed = client.put("/v1/subscriptions/q", json={"query": "heard//a"})
+            assert failed.status_code == 500, failed.text
+        assert client.get("/v1/streams/heard").status_code == 404
+        assert ok(client.get("/v1/me"))["used"]["streams"] == 0

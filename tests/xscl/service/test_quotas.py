@@ -262,6 +262,49 @@ def test_a_token_that_is_revoked_during_a_sign_in_leaves_no_session(way: str) ->
         assert store.fetch("SELECT count(*) FROM state.token") == [(0,)]
 
 
+def failing_after_commit(point: str) -> None:
+    if point == "after_commit":
+        raise OSError("planted")
+
+
+@pytest.mark.parametrize("end", ["revoke", "revoke_all", "end_session", "expiry", "error"])
+def test_a_connection_sees_at_once_that_its_token_is_over(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    clock, read = Clock(0), []
+    monkeypatch.setattr(tokens, "ticks", clock)
+    monkeypatch.setattr(tokens, "rows_of", lambda *a, **k: read.append(1) or rows_of(*a, **k))
+    with Engine() as engine, closing(engine.connect()) as store:
+        accounts = Accounts(store)
+        kept = Tokens(store, accounts)
+        alice, bob = accounts.make("alice"), accounts.make("bob")
+        token, text = kept.create(alice)
+        session = kept.begin_session(text, "a browser")
+        assert session is not None
+        is_valid = kept.watched(session)
+        assert is_valid()
+        read.clear()
+        clock.now = SESSION
+        assert is_valid()
+        assert not read, "nothing has changed"
+        kept.revoke(kept.create(bob)[0].id)
+        assert is_valid(), "another one was revoked"
+        match end:
+            case "revoke":
+                kept.revoke(token.id)
+            case "revoke_all":
+                kept.revoke_all(alice)
+            case "end_session":
+                kept.end_session(session)
+            case "expiry":
+                clock.now = SESSION + 1
+            case "error":
+                monkeypatch.setattr(POINTS, failing_after_commit)
+                with pytest.raises(OSError, match="planted"):
+                    kept.revoke(token.id)
+        assert not is_valid()
+
+
 def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import xscl.engine.backfills as backfills
 import xscl.service.tags as tags_module
+from tests.xscl.failing_commits import POINTS
 from tests.xscl.service.conftest import code, eventually, ok
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -47,6 +48,23 @@ def test_put_get_delete(operator: httpx.Client) -> None:
     gone = operator.get("/v1/subscriptions/twice")
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_subscription")
     assert gone.headers["content-type"] == "application/problem+json"
+
+
+DECLARED: dict[str, dict[str, object]] = {
+    "/v1/subscriptions/again": {"query": TWICE},
+    "/v1/streams/again": {"lateness": "1 h", "attributes": {"price": "float"}},
+}
+
+
+@pytest.mark.parametrize("path", DECLARED)
+def test_what_is_declared_as_it_is_already_is_not_written(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    reached: list[str] = []
+    assert operator.put(path, json=DECLARED[path]).status_code == 201
+    monkeypatch.setattr(POINTS, reached.append)
+    assert operator.put(path, json=DECLARED[path]).status_code == 200
+    assert "before_commit" not in reached
 
 
 def test_a_registration_warns_as_the_command_does(

@@ -40,7 +40,6 @@ from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.documents import documents_by_stream
 from xscl.store.queries.feeds import FeedPlace, has_feeds_on
-from xscl.subscriptions.streams import StreamDeclaration
 
 router = APIRouter(tags=["feeds"])
 
@@ -155,14 +154,11 @@ LOOK = 0.1
 
 
 class _Followed(NamedTuple):
-    """A new feed, its streams whose lateness is fixed, those that it declared, and made the user's.
-
-    Another declaration in their place is somebody else's.
-    """
+    """A new feed, its streams whose lateness is fixed, those that were new, and made the user's."""
 
     feed: Feed
     fixed: list[str]
-    made: dict[str, StreamDeclaration]
+    made: set[str]
     claimed: list[str]
 
 
@@ -177,11 +173,11 @@ def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers
             feeds.remove(now)
             app.accounts.usage.subtract(account.number, "feeds")
             documents = documents_by_stream(feeds.store)
-            empty = {
-                stream: one
-                for stream, one in new.made.items()
+            empty = [
+                stream
+                for stream in new.made
                 if not (has_feeds_on(feeds.store, stream) or documents.get(stream))
-            }
+            ]
             forgotten = app.engine.catalog.forget_streams(empty)
             for stream in new.claimed:
                 if account.qualify(stream) in forgotten:
@@ -198,10 +194,9 @@ def _follow(new: NewFeed, app: App, account: Account) -> _Followed:
     with app.accounts.usage.adding(account, "feeds"), app.feeds() as feeds:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
-        before = app.engine.state.streams.declarations()
+        known = app.engine.state.streams.known()
         feed, fixed = follow(app.engine, feeds, wanted)
-        after = app.engine.state.streams.declarations()
-        made = {name: after[name] for name in feed.streams if name in after.keys() - before}
+        made = set(feed.streams) - known
         return _Followed(feed, fixed, made, _claim(app, account, feed))
 
 

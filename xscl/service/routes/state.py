@@ -102,7 +102,10 @@ def _rejected(account: Account, row: dict[str, Any]) -> answers.RejectedDocument
 
 @router.get("/late", summary="List late documents")
 def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.LateDocument]:
-    """Lists documents that some of your subscriptions missed, the last one to arrive first."""
+    """Lists documents that some of your subscriptions may have missed, the last to arrive first.
+
+    Streams and times decide; whether a pattern would have matched is not tested.
+    """
     with app.store() as store:
         with read_snapshot(app.engine.transactions, store) as look:
             readings = look.readings

@@ -110,7 +110,7 @@ MEANINGS = {
     "merged_into": "the story that took it over",
     "late.watermark": f"the watermark at its arrival, {_TIME}",
     "behind": "how far it was behind the watermark, in microseconds",
-    "missed": "the subscriptions that may have missed it",
+    "missed": "the subscriptions that may have missed it, by its streams and time alone",
     "rejected.stream": "the stream that it was sent to",
     "reason": "a stable code of the reason",
     "line": "the line of the error",
