@@ -100,6 +100,7 @@ def _strip(body: bytes) -> bytes:
     """
     if wide_encoding(body):
         return body
+    body = _BEFORE_NAME.sub(rb"\1", body)
     start = _NOISE.match(body)
     end = body.rfind(b">") + 1
     return body[start.end() : end] if start and end else body
@@ -113,8 +114,11 @@ def _transcode(body: bytes, charset: str | None) -> bytes:
     return FORBIDDEN.sub("", text).encode("utf-8", "replace")
 
 
-_END_OF_NAME = re.compile(r"(</?[\w:.-]+)[\0-\x08\x0b\x0c\x0e-\x1f]+")
-"""A control character after the name of a tag, which would become another name without it."""
+_BEFORE_NAME = re.compile(rb"(<[/?]?)[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]+")
+"""Control characters before the name of a tag, but that with which ISO-2022-JP begins."""
+
+_END_OF_NAME = re.compile(r"(<[\w:.-]+)[\0-\x08\x0b\x0c\x0e-\x1f]+(?=[\w:.-]+\s*=)")
+"""A control character before an attribute, whose name would be the tag's without it."""
 
 
 WINDOWS_1252 = {

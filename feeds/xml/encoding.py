@@ -196,16 +196,12 @@ def declared_codec(data: bytes) -> str | None:
 
 # --- documents ---
 
-_WIDE = (
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (b"\0\0\0<", "utf-32-be"),
-    (b"<\0\0\0", "utf-32-le"),
-    (b"\0<", "utf-16-be"),
-    (b"<\0", "utf-16-le"),
+_WIDE = re.compile(
+    rb"(?P<utf_32>\0\0\xfe\xff|\xff\xfe\0\0)|(?P<utf_16>\xfe\xff|\xff\xfe)"
+    rb"|(?P<utf_32_be>\0\0\0[<\s])|(?P<utf_32_le>[<\s]\0\0\0)"
+    rb"|(?P<utf_16_be>\0[<\s]\0[^\0])|(?P<utf_16_le>[<\s]\0[^\0]\0)"
 )
+"""Byte order marks, and two characters that markup can begin with."""
 
 
 def as_ascii_compatible(xml: bytes) -> bytes:
@@ -228,9 +224,8 @@ def as_ascii_compatible(xml: bytes) -> bytes:
 
 def wide_encoding(xml: bytes) -> str | None:
     """The encoding of two or four bytes a character that the first bytes show, if any."""
-    if xml.startswith((b"\0", b"\xff", b"\xfe", b"<\0")):
-        return next((name for mark, name in _WIDE if xml.startswith(mark)), None)
-    return None
+    found = _WIDE.match(xml)
+    return found and str(found.lastgroup).replace("_", "-")
 
 
 def without_declared_encoding(text: str) -> str:

@@ -253,7 +253,7 @@ def test_damage_loses_no_item_that_feedparser_finds(body: bytes) -> None:
 @pytest.mark.parametrize("damage", [*PIECES, b""])
 def test_damage_of_the_root_loses_no_item_that_feedparser_finds(body: bytes, damage: bytes) -> None:
     """Even if the start tag of the root is none; a body that was cut off lacks its end tag."""
-    for start in range(2, body.index(b">"), 7):
+    for start in range(1, body.index(b">"), 7):
         for removed in (0, 3):
             broken = body[:start] + damage + body[start + removed :]
             if found := by_feedparser(broken):
@@ -261,6 +261,33 @@ def test_damage_of_the_root_loses_no_item_that_feedparser_finds(body: bytes, dam
 
 
 # --- bounds ---
+
+
+FEEDS = {
+    "declared": '<?xml version="1.0"?>\n' + rss("<item><title>i</title></item>" * 2),
+    "bare": rss("<item><title>i</title></item>" * 2),
+    "atom": f'<feed xmlns="{ATOM}"><title>C</title>'
+    + "<entry><title>i</title></entry>" * 2
+    + "</feed>",
+}
+CONTROLS = [chr(code) for code in range(0x20) if chr(code) not in "\t\n\r"]
+
+
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+def test_a_control_character_anywhere_costs_no_item(feed: str) -> None:
+    for at in range(len(feed)):
+        control = CONTROLS[at % len(CONTROLS)]
+        for between in (control, "\0"):
+            assert titles(read(feed[:at] + between + feed[at:])) == ["i", "i"], (at, between)
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n\n", "noise "])
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+def test_wide_characters_are_seen_without_a_mark(feed: str, before: str) -> None:
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+        marks = ("", "\ufeff") if before != "noise " else ("\ufeff",)
+        for mark in marks:
+            assert titles(read((mark + before + feed).encode(encoding))) == ["i", "i"]
 
 
 def test_very_many_tags_in_damaged_markup_take_linear_time() -> None:
