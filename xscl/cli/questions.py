@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 
 from xscl.cli.connection import opened, subscriptions_like
 from xscl.cli.match_text import Format, Jsonl, MatchFormat, writer
-from xscl.cli.options import Call, Place, Verbose, argument, option, query_text
+from xscl.cli.options import Call, Place, Timezone, Verbose, argument, option, query_text
 from xscl.cli.output import answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows, warn_of_unseen_names
@@ -39,6 +39,7 @@ def try_query(
     as_json: Jsonl = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    timezone: Timezone = "local",
 ) -> None:
     """Print what a query would have matched on the kept documents, without registering it.
 

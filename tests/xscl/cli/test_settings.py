@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import tzset
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.commandline import called, json_rows
+from tests.xscl.commandline import answered, called, json_rows
 from xscl.cli.settings import config
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import DAY
@@ -38,6 +40,54 @@ def test_every_time_is_printed_in_the_zone_that_is_asked_for(folder: Path) -> No
         printed = called(*command, "--timezone", "Asia/Kolkata").stdout
         assert here in printed
         assert not re.search(r"\d\d:\d\dZ", printed)
+
+
+SHOWN = (
+    ("matches", "all"),
+    ("matches", "all", "--verbose"),
+    ("stories", "pairs"),
+    ("try", "S//a->x"),
+    ("try", "S//a->x", "--timezone", "local"),
+    ("status",),
+    ("subscribe", "new", "S//a->x"),
+    ("why", "silent", "summer", "-"),
+    ("run", "--query", "S//a->x", "--stream", "S=summer.jsonl"),
+)
+"""Commands that print the time of the document `summer`."""
+
+
+@pytest.mark.parametrize(
+    ("zone", "winter", "summer"),
+    [
+        ("America/New_York", "2026-01-15T07:00:00-05:00", "2026-07-15T08:00:00-04:00"),
+        ("Asia/Kolkata", "2026-01-15T17:30:00+05:30", "2026-07-15T17:30:00+05:30"),
+    ],
+)
+def test_times_are_printed_in_the_zone_of_the_machine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, zone: str, winter: str, summer: str
+) -> None:
+    answered("subscribe", "all", "S//a->x")
+    answered("subscribe", "pairs", "S//a->x JOIN{x = y, 300 d} S//a->y", "--stories")
+    answered("subscribe", "silent", "S//a->x NOT FOLLOWED BY{x = y, 2 s} S//b->y")
+    for name, at in (("winter", "2026-01-15T12:00"), ("summer", "2026-07-15T12:00Z")):
+        (folder / f"{name}.xml").write_text("<a>1</a>")
+        record = {"id": name, "timestamp": at, "xml": "<a>1</a>"}
+        (folder / f"{name}.jsonl").write_text(json.dumps(record))
+        answered("push", f"{name}.jsonl", "--stream", "S")
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", zone)
+        tzset()
+        try:
+            for command in SHOWN:
+                done = called(*command)
+                assert summer[:-9] in done.output, (command, done.output)
+                assert not re.search(r"\d\d:\d\dZ", done.output), command
+            assert winter in answered("matches", "all")
+            for row in json_rows(answered("matches", "all", "--json")):
+                assert row["timestamp"] in ("2026-01-15T12:00:00Z", "2026-07-15T12:00:00Z")
+        finally:
+            machine.undo()
+            tzset()
 
 
 def says(folder: Path, text: str) -> None:
