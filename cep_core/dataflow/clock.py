@@ -14,7 +14,7 @@ began, so instances may be installed and deleted when the epoch ends (the pendin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count, cycle
 from operator import attrgetter
@@ -129,6 +129,14 @@ class Clock:
         self.replaying = False  # open rows are handed to new ports; all others do not listen
 
 
+def _charged(parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield parts of an epoch; the time until the next is charged to the first item of each."""
+    for part in parts:
+        began = perf_counter()
+        yield part
+        part[0].seconds += SAMPLED * (perf_counter() - began)
+
+
 class Lane:
     """The epochs of all ordered m-ops with one lateness."""
 
@@ -154,14 +162,12 @@ class Lane:
         self._late = late
         self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
-        self._touched: list[EpochMOp] = []
+        self._touched: dict[EpochMOp, None] = {}
         self._barriers: list[tuple[int, int, EpochMOp]] = []
         self._evictions: list[tuple[int, int, EpochMOp]] = []
         self._timers: list[tuple[int, int, EpochMOp]] = []
         self._serial = count()  # breaks ties in the heaps by order of entry
         self._samples = cycle([True, *[False] * (SAMPLED - 1)])  # whether an epoch is timed
-        self._timed = False  # the one that is being processed
-        self._faults: list[Exception] = []  # of this epoch
 
     # -- what m-ops ask for ----------------------------------------------------------------
 
@@ -173,7 +179,7 @@ class Lane:
 
     def touch(self, mop: EpochMOp) -> None:
         """Schedule an m-op to finish at the end of this epoch."""
-        self._touched.append(mop)
+        self._touched[mop] = None
 
     def flush_later(self, mop: EpochMOp) -> None:
         """Schedule an m-op to flush in this epoch."""
@@ -271,9 +277,9 @@ class Lane:
         """
         self.changes += 1
         self.now = self.closed = time
-        self._timed = next(self._samples)  # an epoch that is not timed reads no clock
+        each = _charged if next(self._samples) else iter  # what is not timed reads no clock
         self.clock.closing = time + self.lateness
-        faults = self._faults = []
+        faults: list[Exception] = []
         try:
             while self._timers and self._timers[0][0] <= time:
                 self.flush_later(heappop(self._timers)[2])
@@ -281,36 +287,40 @@ class Lane:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
-                for port, row, members in rows:
-                    self._call(port, port.receive, row, members)
-            self._flush_all(time)
-            touched, self._touched = self._touched, []
-            for one in touched:
-                self._call(one, one.finish, time)
+                for port, row, members in each(rows):
+                    try:
+                        port.receive(row, members)
+                    except Exception as fault:
+                        faults.append(fault)
+            if self._barriers or self._touched or self._batch.prompt:
+                for _, end in each(self._ends(faults)):
+                    try:
+                        end(time)
+                    except Exception as fault:
+                        faults.append(fault)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
 
-    def _flush_all(self, time: int) -> None:
-        """Flush; what fails is not flushed again, so this ends."""
+    def _ends(self, faults: list[Exception]) -> Iterator[tuple[EpochMOp, Callable[[int], None]]]:
+        """Yield the flushes of an epoch, lowest first, and then what finishes it.
+
+        What fails is not flushed again, so there is an end of flushes.
+        """
         barriers, batch = self._barriers, self._batch
         while barriers or (batch.prompt and batch):
             if batch.prompt:
-                self._call(None, batch.run)
+                try:
+                    batch.run()
+                except Exception as fault:
+                    faults.append(fault)
             if barriers:
-                barrier = heappop(barriers)[2]
-                self._call(barrier, barrier.flush, time)
-
-    def _call(self, counted: Counted | None, part: Callable[..., None], *given: Any) -> None:
-        """Call a part of an epoch; keep what it raises, count its time if the epoch is timed."""
-        began = perf_counter() if self._timed else 0.0
-        try:
-            part(*given)
-        except Exception as fault:
-            self._faults.append(fault)
-        if self._timed and counted is not None:
-            counted.seconds += SAMPLED * (perf_counter() - began)
+                mop = heappop(barriers)[2]
+                yield mop, mop.flush
+        touched, self._touched = self._touched, {}
+        for mop in touched:
+            yield mop, mop.finish
 
     # -- the plan changes; snapshots -------------------------------------------------------
 

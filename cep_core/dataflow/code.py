@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
+from textwrap import indent
 from typing import Any, TypeAlias, assert_never, cast
 
 from cep_core.algebra import expressions as ex
@@ -29,7 +30,7 @@ EntryScan: TypeAlias = Callable[[Sequence[Any], Row | None, Row], list[Any]]
 InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any]]
 RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
 
-_ARGUMENTS = "a, b, k"
+_ARGUMENTS, _BODY = "a, b, k", "    "
 CHOICES = 8
 """Choices of items of sequences that are a step of their budget."""
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
@@ -59,7 +60,7 @@ class Writer:
         self._columns = columns
         self._binary = binary
         self.names: dict[str, Any] = {
-            **{"_eq": _equal, "_ne": _unequal, "_first": _first},
+            **{"_eq": _equal, "_ne": _unequal, "_first": _first, "_errors": ATOM_ERRORS},
             **{"_added": added, "_bounded": within_bounds, "_choices": _choices},
         }
         self._functions = functions
@@ -199,16 +200,14 @@ def _is_number(node: ex.Expression) -> bool:
             return isinstance(node, ex.Duration | ex.Time)
 
 
-def either(quick: Any, careful: Any) -> Any:
-    """Return a function that calls the quick one, and the careful one if that raises."""
-
-    def evaluated(one: Any, two: Any, three: Any) -> Any:
-        try:
-            return quick(one, two, three)
-        except ATOM_ERRORS:
-            return careful(one, two, three)
-
-    return evaluated
+def either(quick: str, careful: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
+    """Return a compiled function that does the quick body, and the careful one if that raises."""
+    return function_of(
+        f"def made({arguments}):\n    try:\n{indent(quick, _BODY * 2)}\n"
+        f"    except _errors:\n        return careful({arguments})\n"
+        f"def careful({arguments}):\n{indent(careful, _BODY)}",
+        writer.names,
+    )
 
 
 def guarded(
@@ -218,10 +217,8 @@ def guarded(
 
     It never raises: where evaluation fails, the atom that fails is false.
     """
-    head = f"def made({arguments}):\n    "
-    quick = function_of(head + body.format(writer.condition(node)), writer.names)
-    careful = function_of(head + body.format(writer.by_atoms(node)), writer.names)
-    return either(quick, careful)
+    quick, careful = writer.condition(node), writer.by_atoms(node)
+    return either(body.format(quick), body.format(careful), writer, arguments)
 
 
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
@@ -260,7 +257,7 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
 
     An instance is a pair whose first item is its row.
     """
-    body = "start = b[0]\n    return [i for i in instances if (a := i[0])[1] < start and {}]"
+    body = "start = b[0]\nreturn [i for i in instances if (a := i[0])[1] < start and {}]"
     whole = ex.And(tuple(literals))
     scan: InstanceScan = guarded(whole, Writer(functions, True), body, "instances, b, k")
     return scan
@@ -275,9 +272,8 @@ def row_maker(
     """
     writer = Writer(functions, binary)
     values = list(map(writer.value, columns))
-    quick = returning(", ".join((times, *values)), writer)
-    careful = returning(", ".join((times, *map(_attempted, values))), writer)
-    make: RowMaker = either(quick, careful)
+    quick, careful = (times, *values), (times, *map(_attempted, values))
+    make: RowMaker = either(f"return {', '.join(quick)}", f"return {', '.join(careful)}", writer)
     return _with_budget(make) if writer.calls else make
 
 

@@ -192,7 +192,6 @@ class OrderedMOp(MOp):
         assert first.lane is not None
         self.lane = self._lane = first.lane
         self._since = BEGINNING if first.since is None else first.since
-        self._touched = False  # whether it finishes when the epoch ends
         self._armed = False  # whether it will look for rows that are too old
 
     def flush(self, now: int) -> None:
@@ -200,7 +199,6 @@ class OrderedMOp(MOp):
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
-        self._touched = False
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         """Yield the operators for which something is due at a deadline."""
@@ -209,12 +207,6 @@ class OrderedMOp(MOp):
     def evict(self, watermark: int) -> None:
         """Drop what no row from the watermark on can meet."""
         self._armed = False
-
-    def _touch(self) -> None:
-        """Finish when the epoch ends."""
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
 
     def _arm(self, now: int, window: int) -> None:
         """Evict when rows may be too old that are half of all, if there is a window."""
@@ -267,22 +259,24 @@ class MatchBound:
             what = f"{self._mop.label}, query {slot}"
             report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
 
-    def begin(self, time: Hashable) -> None:
-        """Begin with a time, if it is another one than before."""
-        if time != self._time:
-            self._time, self._tried = time, 0
-            self._made, self._counts, self._over = [], None, set()
+    def _begin(self, time: Hashable) -> None:
+        self._time, self._tried = time, 0
+        self._made, self._counts, self._over = [], None, set()
 
-    def may_try(self, number: int) -> bool:
-        """Return True if so many rows may be tried, for all queries together."""
+    def may_try(self, time: Hashable, number: int) -> bool:
+        """Return True if so many rows may be tried at a time, for all queries together."""
+        if time != self._time:
+            self._begin(time)
         before, most = self._tried, WORK * len(self._mop.operators)
         self._tried += number
         if self._tried > most >= before:
             self._leave_out({operator.slot for operator in self._mop.operators})
         return self._tried <= most
 
-    def within(self, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
+    def within(self, time: Hashable, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
         """Return the results of a row for the streams that have not too many with them."""
+        if time != self._time:
+            self._begin(time)
         made = [members for _, members in found]
         if self._counts is None:
             self._made += made

@@ -31,7 +31,7 @@ class EntryPlace(NamedTuple):
     part: EntryLayout
     entry: tuple[Any, ...]
     columns: tuple[int, ...] = ()
-    key: Any = None
+    key: Any = ()
     range: ConstantRange | None = None
 
 
@@ -97,8 +97,7 @@ class PredicateIndex(Generic[Target]):
             held.entries.insert(at, place.entry)
             return
         if place.columns not in self._tables:
-            value_of = values_of(place.columns) if place.columns else _no_value
-            self._tables[place.columns] = (value_of, {})
+            self._tables[place.columns] = (values_of(place.columns), {})
         bucket = self._tables[place.columns][1].setdefault(place.key, {})
         bucket.setdefault(place.part, []).append(place.entry)
 
@@ -122,10 +121,6 @@ class PredicateIndex(Generic[Target]):
             del self._tables[place.columns]
 
 
-def _no_value(row: Row) -> None:
-    """Return the key of what no index answers."""
-
-
 def places_of(definition: BoundPredicate, target: object) -> list[EntryPlace]:
     """Return the places of a target's disjuncts in an index; one that can never hold has none.
 
@@ -136,7 +131,7 @@ def places_of(definition: BoundPredicate, target: object) -> list[EntryPlace]:
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
         columns: tuple[int, ...] = ()
-        key: Any = None
+        key: Any = ()
         answered: tuple[int, ...] = ()
         chosen = disjunct.ranges[0] if disjunct.ranges else None
         if disjunct.equalities:

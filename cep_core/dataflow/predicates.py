@@ -341,8 +341,9 @@ def _atom(node: ex.Expression, positive: bool) -> NumberedAtom:
 
 
 def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
-    """Return a function from a row to the value of a column, or the tuple of several."""
-    return itemgetter(*(column + VALUES for column in columns))
+    """Return a function from a row to the value of a column, or the tuple of none or several."""
+    places = [column + VALUES for column in columns]
+    return itemgetter(*places) if places else itemgetter(slice(0))
 
 
 def is_proper(key: Any, several: bool) -> bool:

@@ -27,7 +27,7 @@ class IndexPlace(NamedTuple):
     key: Hashable
 
 
-EACH_ROW = IndexPlace((), None)
+EACH_ROW = IndexPlace((), ())
 
 
 class ActiveIndex:
@@ -83,10 +83,10 @@ class ActiveIndex:
     def activate(self, state: Any) -> None:
         """Enter a state that has instances; it may have been entered before."""
         columns, key = state.place
-        if columns and not is_proper(key, len(columns) > 1):
+        if not is_proper(key, len(columns) != 1):
             return  # nothing equals a null or NaN: no row concerns the state
         if columns not in self._tables:
-            self._tables[columns] = (values_of(columns) if columns else _no_value, {})
+            self._tables[columns] = (values_of(columns), {})
         self._tables[columns][1].setdefault(key, {})[state] = None
 
     def deactivate(self, state: Any) -> None:
@@ -108,7 +108,3 @@ class ActiveIndex:
     def entries(self) -> int:
         """Count the states that it lists."""
         return sum(len(states) for _, table in self._tables.values() for states in table.values())
-
-
-def _no_value(row: Row) -> None:
-    """Return the key of states that each row concerns."""

@@ -132,10 +132,10 @@ class WindowJoinMOp(MOp):
         if self._keys and key is None:
             return
         # All that an event makes is made before the next one arrives.
-        self._bound.begin((self._clock.arrivals, self._clock.turn, now))
+        time = self._clock.arrivals, self._clock.turn, now
         group = self._kept[1 - side].groups.get(key, ())
         pairs: list[tuple[Row, Members]] = []
-        for other, theirs, _ in group if self._bound.may_try(len(group)) else ():
+        for other, theirs, _ in group if self._bound.may_try(time, len(group)) else ():
             apart = abs(row[1] - other[1])
             if apart <= self._window and now <= other[1] + self._window + self._lateness:
                 ours = (row, members), (other, theirs)
@@ -146,7 +146,7 @@ class WindowJoinMOp(MOp):
                     times = (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]))
                     pair = (*times, *a[VALUES:], *b[VALUES:])
                     pairs.append((pair, members_of(sorted(slots))))
-        for pair, takers in self._bound.within(pairs):
+        for pair, takers in self._bound.within(time, pairs):
             self._output.emit(pair, takers)
         self._keep(side, row, members)
 

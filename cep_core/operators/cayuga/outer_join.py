@@ -177,9 +177,9 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             return
         key = self._keys[side](row) if self._keys else None
         group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
-        self._bound.begin(self._lane.now)
+        now = self._lane.now
         # Rows that are too many to be tried come out neither in pairs nor alone.
-        tried = self._bound.may_try(len(group))
+        tried = self._bound.may_try(now, len(group))
         partners = self._partners(side, row, group) if tried else list(group.values())
         if self._definition.paired and tried:
             pairs: list[tuple[Row, Members]] = []
@@ -188,7 +188,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
                 times = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2])
                 readers = members if side == _LEFT else other.members
                 pairs.append(((*times, *a[VALUES:], *b[VALUES:]), readers))
-            for pair, readers in self._bound.within(pairs):
+            for pair, readers in self._bound.within(now, pairs):
                 self._output.emit(pair, readers)
         for other in partners:
             self._answer(other)
@@ -211,7 +211,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         key = self._keys[side](row) if self._keys else None
         self._last += 1
         self._store(UnpairedRow(row, members, side, answered, key, self._last))
-        self._touch()
+        self._lane.touch(self)
 
     def _store(self, one: UnpairedRow) -> None:
         self._kept[one.side].setdefault(one.key, {})[one.number] = one
@@ -236,7 +236,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         if not group:
             del self._kept[one.side][one.key]
         self._lane.journal.drop((one,))
-        self._touch()
+        self._lane.touch(self)
 
     # -- deadlines -------------------------------------------------------------------------
 
@@ -262,5 +262,4 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self._due.pop(now, None)
 
     def finish(self, now: int) -> None:
-        super().finish(now)
         self._attend()

@@ -125,7 +125,6 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
-        super().finish(now)
         kept = self._kept
         pending, self._pending = self._pending, []
         for key, met in self._met.items():
@@ -195,7 +194,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))
-        self._touch()
+        self._lane.touch(self)
 
     def _meet(self, row: Row) -> list[Instance]:
         """Return the instances that a right row meets, and note that they are met."""
@@ -207,17 +206,14 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         group = self._kept.groups.get(key)
         if group is None:
             return []
-        if len(group) > _FEW:
-            self._bound.begin(self._lane.now)
-            if not self._bound.may_try(len(group)):
-                self._note(key, group)  # this row may be their next one: no later one is
-                return []
+        if len(group) > _FEW and not self._bound.may_try(self._lane.now, len(group)):
+            self._note(key, group)  # this row may be their next one: no later one is
+            return []
         found: list[Instance] = self._scan(group, row, self._constants)
         if not found:
             return found
         self._note(key, found)
-        self._bound.begin(self._lane.now)
-        return self._bound.within(found)
+        return self._bound.within(self._lane.now, found)
 
     def _note(self, key: Any, found: list[Instance]) -> None:
         """Mark instances of a group as met: they are deleted when the epoch ends."""
@@ -227,7 +223,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
             met = self._met.setdefault(key, set())
             if met is not None:
                 met.update(map(id, found))
-        self._touch()
+        self._lane.touch(self)
 
     def indexes(self) -> str:
         """Describe what the indexes answer."""
