@@ -7,7 +7,7 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
@@ -26,6 +26,15 @@ RUNS = 10_000
 """Runs and matches that one time adds to a query at most."""
 WORK = 1_000_000
 """Rows or runs that are tried at one time for a query, some tenths of a second."""
+KEPT = 1_000_000
+"""Events in the runs and rows that a query keeps in an operator, some 60 MB.
+
+A run or a row is as much as `OWN` events.  What begins with one event counts beyond `FREE`: so
+much is explained by the size of the input.
+"""
+OWN, FREE = 8, 100
+KeptSize: TypeAlias = tuple[Members, int, int]
+"""For which queries something is kept, the first arrival in it, and its size in events."""
 
 
 class Wanted(NamedTuple):
@@ -224,17 +233,23 @@ def count_by_slot(counts: Mapping[int, int]) -> Counter[int]:
     return by_slot
 
 
+def mask_of(slots: Iterable[int]) -> int:
+    """Return the mask of the queries of some slots, each once."""
+    return sum([1 << slot for slot in slots])
+
+
 def with_too_many(counts: Mapping[int, int], most: int) -> int:
     """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
     by_slot = count_by_slot(counts)
-    return sum(1 << slot for slot, count in by_slot.items() if count > most)
+    return mask_of(slot for slot, count in by_slot.items() if count > most)
 
 
 class MatchBound:
     """The bounds of an m-op, whose queries are the slots of its output.
 
     Operators over time multiply: each of n rows may make a match with each of m others, and so on
-    at the next operator.  What is beyond a bound is left out, logged, and counted in explanations.
+    at the next operator; and n rows may begin n² runs that are kept.  What is beyond a bound is
+    left out, logged, and counted in explanations.
     """
 
     def __init__(self, mop: MOp) -> None:
@@ -245,19 +260,21 @@ class MatchBound:
         self._made: list[Members] = []  # the streams of results, until these are too many,
         self._counts: Counter[int] | None = None  # and from then on by stream
         self._over: set[int] = set()
+        self._room = 0  # what may be kept more before any query can have too much
 
     def __str__(self) -> str:
         if not self._given_up:
             return ""
         times = counted(self._given_up, "time", "times")
-        return f"had too many matches for one time, and left them out ({times})"
+        return f"had too many matches or runs, and left them out ({times})"
 
     def give_up(self, slots: Iterable[int]) -> None:
         """Note that queries have too many results at one time."""
         for slot in slots:
             self._given_up += 1
             what = f"{self._mop.label}, query {slot}"
-            report(what, BeyondBounds(f"over {RUNS:,} runs or {WORK:,} steps at one time"))
+            bounds = f"over {RUNS:,} runs or {WORK:,} steps at one time, or {KEPT:,} events kept"
+            report(what, BeyondBounds(bounds))
 
     def _begin(self, time: Hashable) -> None:
         self._time, self._tried = time, 0
@@ -299,6 +316,42 @@ class MatchBound:
     def _leave_out(self, slots: set[int]) -> None:
         self.give_up(slots - self._over)
         self._over |= slots
+
+    # -- what is kept ----------------------------------------------------------------------
+
+    def count_again(self) -> None:
+        """Note that what is kept has changed otherwise than by additions that were told."""
+        self._room = 0
+
+    def keep_too_much(self, added: int, kept: Callable[[], Iterable[KeptSize]]) -> set[int]:
+        """Return the slots for which too much is kept with additions of some size.
+
+        They are the same whenever it is counted, and whatever is kept for others: additions are
+        told as if all were for one query, so none has too much before all room is taken.
+        """
+        self._room -= added
+        if not added or self._room >= 0:
+            return set()
+        sizes, together = Counter[tuple[int, Members]](), Counter[int]()
+        for members, first, size in kept():
+            if members:
+                sizes[first, members] += size
+                together[first] += size
+        self._room = KEPT - _counting(together)
+        if self._room >= 0:
+            return set()
+        by_slot = defaultdict[int, Counter[int]](Counter)
+        for (first, members), size in sizes.items():
+            for slot in slots_of(members):
+                by_slot[slot][first] += size
+        counts = {slot: _counting(own) for slot, own in by_slot.items()}
+        self._room = KEPT - max([count for count in counts.values() if count <= KEPT], default=0)
+        return {slot for slot, count in counts.items() if count > KEPT}
+
+
+def _counting(sizes: Mapping[int, int]) -> int:
+    """Return how much of what is kept counts, given its sizes by the arrival that begins it."""
+    return sum(max(0, size - FREE) for size in sizes.values())
 
 
 class KeptGroups(Generic[Kept]):

@@ -16,7 +16,15 @@ from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.constant_index import ConstantIndex
-from cep_core.dataflow.mop import MatchBound, Operator, OperatorNumber, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.mop import (
+    MatchBound,
+    Operator,
+    OperatorNumber,
+    OrderedMOp,
+    Wanted,
+    Wire,
+    mask_of,
+)
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 
@@ -152,6 +160,7 @@ class SharedRuns(OrderedMOp):
         operator = super().add(wanted)
         self._owners[operator.slot] = operator
         self._queries.add(operator)
+        self._bound.count_again()  # a snapshot may have runs of it
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -181,7 +190,4 @@ class SharedRuns(OrderedMOp):
 
     def _mask_of(self, operators: list[Operator]) -> int:
         """Return the mask of the queries of operators."""
-        mask = 0
-        for operator in operators:
-            mask |= 1 << operator.slot
-        return mask
+        return mask_of(operator.slot for operator in operators)

@@ -1,4 +1,4 @@
-"""Every operator that multiplies its inputs has a bound for one time."""
+"""Every operator that multiplies its inputs has a bound for one time, and for what it keeps."""
 
 from __future__ import annotations
 
@@ -91,6 +91,36 @@ def test_what_multiplies_is_bounded(kind: str, caplog: pytest.LogCaptureFixture)
     assert max(found.values()) <= 100
     assert "over 100 runs or 1,000 steps at one time" in caplog.text
     assert "left them out" in core.explain("q")
+
+
+KEEPS = {
+    "an absence": "SEQ(A a, !(C z), A b, B c)",
+    "the next one": "SEQ(A a, A b, next B c)",
+    "matches that wait": "SEQ(A a, A b, !(C z))",
+    "a silence": "SEQ(A a, A b, !(C z) FOR 900)",
+    "a silence inside": "SEQ(A a, A b, !(C z) FOR 900, B c)",
+    "runs of any": "SEQ(A a, any A+ b[], B c)",
+    "runs of the nearest": "SEQ(A a, nearest A+ nearest b[], B c)",
+    "AND": "SEQ((A a AND A b), B c)",
+    "OR": "SEQ((A a OR B b), A c, !(C z), B d)",
+    "EVERY": "SEQ(A a, every (A b, A c), B d)",
+}
+
+
+@pytest.mark.parametrize("kind", KEEPS)
+def test_what_is_kept_is_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many events at many times keep no more than their number explains."""
+    monkeypatch.setattr(mop, "RUNS", 1 << 60)
+    monkeypatch.setattr(mop, "WORK", 1 << 60)
+    monkeypatch.setattr(mop, "KEPT", 500)
+    core = engine()
+    core.register("q", f"EVENT {KEEPS[kind]} WITHIN 1000", "sase")
+    most = 0
+    for at in range(60):
+        core.push([Event("A", (at,), at)])
+        most = max(most, core.stats()["instances"])
+    assert "left them out" in core.explain("q")
+    assert 50 < most <= 60 * 11 + 500 / 10
 
 
 def test_an_outer_join_with_too_many_pairs_says_of_none_that_it_is_alone() -> None:

@@ -215,6 +215,47 @@ def shared(chosen: settings, language: str, plain: bool) -> Counter[str]:
     return tried
 
 
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("language", ["sase", "eql"])
+def test_what_is_kept_has_a_bound_for_each_query(language: str) -> None:
+    """It acts for each as if it were alone, however events are cut, and after a restore."""
+    tried: Counter[str] = Counter()
+
+    def matches(cases: Sequence[Program], cuts: Sequence[int], restored: bool) -> list[list[Any]]:
+        core = engine_for(cases[0])
+        for number, case in enumerate(cases):
+            registered(core, str(number), case)
+        found: list[Match] = []
+        for a, b in pairwise([0, *cuts, len(cases[0].events)]):
+            found += core.push(cases[0].events[a:b])
+            if restored:
+                core = Engine.restore(core.snapshot())
+        found += core.close()
+        queries = [str(number) for number in range(len(cases))]
+        tried["left out"] += any("left them out" in core.explain(query) for query in queries)
+        return [rows([one for one in found if one.query == query]) for query in queries]
+
+    @given(companies(language))
+    @settings(USUAL, max_examples=holding(25).max_examples)
+    def agrees(company: Company) -> None:
+        cases = company.programs
+        together = matches(cases, cases[0].cuts, False)
+        assert list(map(Counter, together)) == [
+            Counter(matches([one], (), False)[0]) for one in cases
+        ]
+        assert together == matches(cases, range(len(cases[0].events)), True)
+        for case, found in zip(cases, together, strict=True):
+            if case.query.policy == "none":
+                assert not Counter(found) - Counter(expected(case, case.events))
+            tried["found"] += bool(found)
+
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(mop, "KEPT", 40)
+        small.setattr(mop, "FREE", 20)
+        agrees()
+        demand(lambda: min(tried["left out"], tried["found"]) > 5, agrees)
+
+
 def _is_split(mop: SharedRuns) -> bool:
     """Return True if a row or a run stands for some of several queries."""
     match mop:
@@ -566,6 +607,40 @@ def test_what_is_tried_for_others_is_no_work_of_a_query(kind: str) -> None:
         if other in constants:
             assert "left them out" in core.explain(other)
         return [match for match in found if match.query == own]
+
+    assert matches(own, other) == matches(own) != []
+
+
+KEPT_FOR_OTHERS = {
+    "runs in a longer window": ("", (9, 1_000)),
+    "runs of more events": ("a.v > {} AND", (9, -1)),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT_FOR_OTHERS)
+def test_what_is_kept_for_others_takes_nothing_from_a_query(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the other query keeps too much."""
+    monkeypatch.setattr(mop, "KEPT", 200)
+    monkeypatch.setattr(mop, "FREE", 0)
+    condition, (own, other) = KEPT_FOR_OTHERS[kind]
+    events = [
+        one
+        for time in range(0, 80, 2)
+        for one in (*at("A", time, v=10 * (time % 40 == 0)), *at("B", time + 1))
+    ]
+
+    def matches(*constants: int) -> list[Match]:
+        core = engine_of("ABC", {"v": int})
+        for one in constants:
+            where = f"WHERE {condition.format(one)} b.v >= 0"
+            window = 20 if condition else one
+            text = f"EVENT SEQ(A a, A b, !C z, B c) {where} WITHIN {window}"
+            core.register(str(one), text, "sase")
+        found = [*core.push(events), *core.close()]
+        assert other not in constants or "left them out" in core.explain(str(other))
+        return [match for match in found if match.query == str(own)]
 
     assert matches(own, other) == matches(own) != []
 

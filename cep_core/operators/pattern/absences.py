@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from cep_core.algebra.pattern_automaton import Absences
-from cep_core.dataflow.mop import WORK, count_by_slot
+from cep_core.dataflow.mop import WORK, count_by_slot, mask_of
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
@@ -152,7 +152,7 @@ class AbsentEvents:
                     self._tried[asking] += 1
         self._asked.clear()
         counts = count_by_slot(self._tried)
-        self.given_up |= sum(1 << slot for slot, count in counts.items() if count > WORK)
+        self.given_up |= mask_of(slot for slot, count in counts.items() if count > WORK)
         self._all_tried = max([one for one in counts.values() if one <= WORK], default=0)
 
 

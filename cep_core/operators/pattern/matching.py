@@ -24,11 +24,13 @@ from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.mop import (
     RUNS,
     WORK,
+    KeptSize,
     MOp,
     Operator,
     OperatorNumber,
     SavedRows,
     Wanted,
+    mask_of,
     with_too_many,
 )
 from cep_core.dataflow.predicates import key_function
@@ -204,6 +206,18 @@ class PatternMatchMOp(SharedRuns):
         for run in made.values():
             self._install(run._replace(mask=policies.left(run)) if discards else run)
         policies.forget()
+        # each is kept once as a run, and once as a match that waits
+        added = 2 * sum(run.size for run in made.values())
+        if over := mask_of(self._bound.keep_too_much(added, lambda: self._sizes(now))):
+            self._give_up(over)
+            self._drop(lambda run: run.mask & ~over, over)
+
+    def _sizes(self, now: int) -> Iterator[KeptSize]:
+        """Yield what is kept, for the queries in whose window it is."""
+        for run in self.runs():
+            yield self._queries.within(run.mask, now - run.first_end), run.taken[0][1][2], run.size
+        for run in self._waiting:
+            yield run.mask, run.taken[0][1][2], run.size
 
     def _count(self, made: dict[Hashable, Run]) -> None:
         """Go on without the queries of which an epoch makes too many runs."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from cep_core.algebra.pattern_tree import Policy
 from cep_core.dataflow.channels import slots_of
 from cep_core.dataflow.clock import BEGINNING, END
+from cep_core.dataflow.mop import OWN
 from cep_core.events import Row
 
 Taken: TypeAlias = tuple[tuple[int, Row], ...]  # components with their rows, by their ends
@@ -62,6 +63,11 @@ class Run(NamedTuple):
     def begin(self) -> RunPlace:
         """The place of the first event."""
         return min(map(place_of, (row for _, row in self.taken)))
+
+    @property
+    def size(self) -> int:
+        """What it counts as kept; one of a single event is explained by that."""
+        return OWN + len(self.taken) if len(self.taken) > 1 else 0
 
     @property
     def places(self) -> list[RunPlace]:
