@@ -51,8 +51,13 @@ time.tzset()
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
 gc.disable()  # until all is collected: a sixth of the time of that
 
+SPARK = (
+    *("through_spark", "/spark/test_feed_items.py::", "/spark/test_jobs.py::"),
+    *("/spark/test_matching.py::", "/spark/test_service.py::", "/spark/test_session.py::"),
+    "/spark/test_streaming.py::",
+)
 TOGETHER = {
-    "the Spark session": ("through_spark", "/xscl/spark/"),
+    "the Spark session": SPARK,
     "the gallery and the browser": ("/xscl/web/",),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "cases of the whole language": ("/oracle/test_language.py::",),
@@ -71,8 +76,8 @@ WHOLE_MODULES = (
 
 
 BEGIN_WITH = (
-    *("/xscl/spark/", "through_spark", "/xscl/web/", "/soak/test_faults.py::"),
-    *("/test_install.py::", "/oracle/test_language.py::"),
+    *(*SPARK, "/xscl/web/", "/soak/test_faults.py::"),
+    *("/test_install.py::", "/oracle/test_language.py::", "/xscl/spark/"),
     *("/xscl/service/", "/cli/test_remote.py::"),
     *("/server/test_termination.py::", "/server/test_demo.py::", "/server/test_printing.py::"),
     *("/server/test_serve.py::", "/polling/test_many_feeds.py::", "/test_backup.py::"),
