@@ -69,7 +69,7 @@ class _Canary(BaseHTTPRequestHandler):
         self.send_error(404)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def canary() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Canary)
     thread = Thread(target=server.serve_forever)
