@@ -160,6 +160,7 @@ def test_its_matches_are_delivered(
     with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
         at_work.engine.subscribe("q", EACH)
         endpoint, _ = at_work.outbox.deliver("q", Webhook(receiver.url(where)))
+        at_work.outbox.finish(threading.Event())  # first looked at while `q` is lost: in a minute
         remove(at_work, endpoint)
         at_work.items()
         assert at_work.outbox.endpoints.of("q")
