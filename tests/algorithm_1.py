@@ -6,7 +6,7 @@ The benchmark of Figures 6.14 and 6.15 compares it with Algorithm 4, and tests t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -38,19 +38,24 @@ class BatchJoinOfBase(BatchJoin):
 
     def join(self, usable: Column, *, back: bool) -> None:
         if self.bindings.num_rows:
+            templates = [one for one in self._registry.members.values() if one.two_sided]
+            self.copy_relations(templates)
             for second in (False, True) if back else (False,):
-                templates = self._registry.members.values()
-                self.take(joined_over_base(_base(), self._relations(), templates, second))
+                self.take(joined_over_base(_base(), templates, second))
 
-    def _relations(self) -> dict[str, pa.Table]:
-        """Return the kept relations and those of a batch."""
+    def copy_relations(self, templates: Iterable[TemplateRows]) -> None:
+        """Copy relations to the database in memory, which an engine that joins by it would have.
+
+        They are R_T, and R_bin and R_docTS, kept and of the batch.
+        """
         state = self.documents.state
         assert isinstance(state, StoredState)
-        return {
-            **{name: scan(state.storage, name) for name in ("binding", "times")},
-            "batch_binding": self.bindings,
-            "batch_times": self.documents.times,
-        }
+        tables = {name: scan(state.storage, name) for name in ("binding", "times")}
+        tables |= {"batch_binding": self.bindings, "batch_times": self.documents.times}
+        tables |= {_r_t(one): pa.table(dict(_every(one))) for one in templates}
+        for name, table in tables.items():
+            _base().register("lent", table)
+            _base().execute(f"CREATE OR REPLACE TABLE {name} AS FROM lent")
 
 
 class ProcessorOfBase(Processor):
@@ -111,31 +116,23 @@ _TIMES = {
 
 
 def joined_over_base(
-    connection: duckdb.DuckDBPyConnection,
-    relations: Mapping[str, pa.Table],
-    templates: Iterable[TemplateRows],
-    back: bool,
+    connection: duckdb.DuckDBPyConnection, templates: Iterable[TemplateRows], back: bool
 ) -> list[tuple[TemplateRows, Columns]]:
     """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
-    `relations` are `binding` and `times`, kept and of the batch (`batch_binding`, `batch_times`);
-    they are copied to a database in memory.  `back`: the batch is the left side.
+    The database has the relations (`copy_relations`).  `back`: the batch is the left side.
     """
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
-    two_sided = [one for one in templates if one.two_sided]
-    r_t = {f"r_t_{one.template.number}": _every(one) for one in two_sided}
-    for name, table in {
-        **relations,
-        **{n: pa.table(dict(rows)) for n, rows in r_t.items()},
-    }.items():
-        connection.register("lent", table)
-        connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM lent")
     connection.execute(_VIEWS)
     found: list[tuple[TemplateRows, Columns]] = []
-    for name, one in zip(r_t, two_sided, strict=True):
-        rows = connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy()
+    for one in templates:
+        rows = connection.execute(over_base(one.template.graph, _r_t(one), *sides)).fetchnumpy()
         found.append((one, {column: np.asarray(values) for column, values in rows.items()}))
     return found
+
+
+def _r_t(registered: TemplateRows) -> str:
+    return f"r_t_{registered.template.number}"
 
 
 def _every(registered: Any) -> Columns:
