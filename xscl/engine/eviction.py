@@ -107,6 +107,10 @@ class Eviction:
         self._bytes_left = 0  # when there were too many the last time
         self._looked_at = 0  # texts before the horizon, and results, the last time
         self._arrived = 0  # documents since then
+        # What the relations of the last push are made of, while joins are elsewhere: its documents,
+        # and those of a time, or later, that they could be joined with.
+        self._last: list[RowNumbers] = []
+        self._oldest = self._oldest_after = INFINITE
         self._pushes = 0
 
     def _set(self, told: Retention | None) -> None:
@@ -163,7 +167,10 @@ class Eviction:
 
         While documents are joined elsewhere, all are needed.
         """
-        every = self._everything or self._oldest_elsewhere < INFINITE
+        self._oldest, self._oldest_after = self._oldest_after, self._oldest_elsewhere
+        is_elsewhere = self._oldest_after < INFINITE
+        self._last = [batch.docs for batch in accepted if is_elsewhere]
+        every = self._everything or is_elsewhere
         for batch in accepted:
             docs, texts = batch.docs.tolist(), batch.xml
             self._arrived += len(docs)
@@ -236,8 +243,9 @@ class Eviction:
         held = np.fromiter(
             (doc for composite in self._composites() for doc in composite.docs), np.int64
         )
-        elsewhere = documents_from(self._store, self._oldest_elsewhere)
-        return np.concatenate((*numbered, documents_of_composites(self._store), held, elsewhere))
+        elsewhere = documents_from(self._store, min(self._oldest, self._oldest_elsewhere))
+        composites = documents_of_composites(self._store)
+        return np.concatenate((*numbered, composites, held, elsewhere, *self._last))
 
     def _pays(self) -> bool:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at

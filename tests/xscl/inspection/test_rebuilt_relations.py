@@ -58,7 +58,7 @@ def cases(draw: st.DrawFn) -> Case:
             batch = []
             for _ in range(draw(st.integers(1, 4))):
                 number, now = number + 1, now + draw(st.sampled_from((0, 0.5, 1, 2)))
-                late = draw(st.sampled_from((0, 0, 1, 3)))
+                late = draw(st.sampled_from((0, 0, 1, 3, 9)))
                 keys, values = (
                     "".join(f"<{tag}>{text}</{tag}>" for text in draw(texts)) for tag in "kv"
                 )
@@ -117,6 +117,37 @@ def test_rows_that_nothing_can_join_any_more_are_not_shown() -> None:
             found = {row[0] for row in rows_of(both.divided, f"FROM {name}")}
             assert found == {"d4", "d5", "d6", "d7"}, name
         assert rows_of(both.divided, "FROM R_out_1") == set()
+
+
+@pytest.mark.parametrize("history", [0, None])
+def test_documents_of_the_last_push_are_there_though_they_came_too_late(
+    history: int | None,
+) -> None:
+    with Divided(history=history) as both:
+        both.subscribe("one", QUERIES["one"])
+        both.push(ONE)
+        for time in (100, 200):
+            both.push([document(time, time, "<e/>"), document(time + 1, 50, "<e><k>1</k></e>")])
+            for engine in both.engines:
+                assert {row[0] for row in rows_of(engine, "FROM R_binW")} == {f"d{time + 1}"}
+
+
+@pytest.mark.parametrize("history", [0, None])
+def test_partners_of_the_last_push_are_there_though_nothing_later_joins_them(
+    history: int | None,
+) -> None:
+    with Divided(history=history) as both:
+        # Results that stage 2 finds and the comparison of values refuses, so that none is kept.
+        both.subscribe(
+            "refined", "S//e[./k->x][./v->v] JOIN{x = y AND v < w, 5 s} R//e[./k->y][./v->w]"
+        )
+        both.push([document(1, 1, "<e><k>1</k><v>2</v></e>")])
+        partner = document(2, 2, "<e><k>1</k><v>2</v></e>", "R")
+        both.push([partner, document(3, 90, "<e/>")])
+        assert both.expect_equal()["R_out_1"]
+        both.push([document(4, 91, "<e/>")])
+        if history == 0:
+            assert rows_of(both.divided, "SELECT doc FROM state.text") == {(3,), (4,)}
 
 
 def test_they_are_those_of_the_same_position_after_a_restart(tmp_path: Path) -> None:

@@ -261,6 +261,12 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         spool.append(documents(4), 1)
         consumer.run_once()
         assert look(0, whole=True) == (5, 5, 10, 4, 0)
+        clock.between = 0.1  # of an addition, too, which then waits for twenty times that
+        for number, seen in ((5, True), (6, False), (7, False)):
+            spool.append(documents(number), 1)
+            consumer.run_once()
+            assert (look(0.5)[1] == number + 1) == seen
+        assert look(2)[1] == 8, "what came meanwhile is added"
         assert looks.now(whole=True) == status(store, place)
 
 
