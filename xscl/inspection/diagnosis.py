@@ -185,7 +185,7 @@ class Closeness:
         self._between: dict[int, list[tuple[int, Comparison]]] = {}  # of two blocks, by the later
         self._known: dict[tuple[int, int, Operand], _Values] = {}
         self._choices: dict[tuple[int, int], Choices] = {}
-        expression = distinct_names(parse(query.source).expression, query.source)
+        expression = distinct_names(parse(query.source).expression)
         for node in walk(expression):
             if isinstance(node, Comparison):
                 sides = [self._place(side) for side in (node.left, node.right)]

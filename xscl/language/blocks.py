@@ -25,11 +25,9 @@ from xscl.language.paths import (
     Formulas,
     formulas,
     inside,
-    is_binding,
     is_token,
     slashed,
     span_of,
-    tree_of,
 )
 from xscl.language.scope import binds
 from xscl.language.unparse import MEMBER
@@ -116,9 +114,9 @@ class BlockReader:
         ]
 
     def _written_step(self, tree: Tree[Token], descendant: bool) -> WrittenStep:
-        bindings = [tree_of(child) for child in tree.children if is_binding(child)]
+        bindings = [cast(Token, child) for child in tree.children if is_token(child, "NAME")]
         for second in bindings[1:]:
-            message = f"this step is bound to {str(bindings[0].children[0])!r} already"
+            message = f"this step is bound to {str(bindings[0])!r} already"
             raise self._paths.fault(second, message)
         brackets = [child for child in tree.children if is_token(child, "BRACKET")]
         *axis, test = tree.children[: len(tree.children) - len(bindings) - len(brackets)]
@@ -130,7 +128,7 @@ class BlockReader:
             ("attribute" if sign == "@" else sign) if axis else "child",
             test if isinstance(test, Tree) else None,
             tuple(inside(cast(Token, bracket)) for bracket in brackets),
-            cast(Token, bindings[0].children[0]) if bindings else None,
+            bindings[0] if bindings else None,
             self._text[span.start : span.end],
         )
 

@@ -44,6 +44,7 @@ from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Expression, Function
 from xscl.language import syntax
 from xscl.language.functions import DEFINING, NUMERIC, TESTS, TIME, compared
+from xscl.language.scope import has_path
 from xscl.language.valuejoin import is_numeric, is_untyped
 
 ColumnKind: TypeAlias = Literal["text", "number", "decimal", "time"]
@@ -68,11 +69,6 @@ class OneSidedNumbers:
 
     def __repr__(self) -> str:
         return "one-sided"
-
-
-def has_path(operand: syntax.Operand) -> bool:
-    """Return True for a path on a variable, which may select several nodes or none."""
-    return isinstance(operand, syntax.VariablePath) and operand.path != syntax.Path()
 
 
 class Lowering:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
+from xscl.errors import QueryError
 from xscl.language import syntax
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import TIME
 from xscl.language.scope import (
     JoinScope,
-    bound_names,
+    bound_steps,
     distinct_names,
+    has_path,
     leaves,
     rewritten,
     variables,
@@ -138,7 +140,7 @@ class NormalQuery:
 def normalise(query: syntax.Query, source: str) -> NormalQuery:
     """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
     reader = _Reader(source)
-    form = reader.form(distinct_names(query.expression, source))
+    form = reader.form(distinct_names(query.expression))
     reader.check(query.select, reader.names(form))
     for block in reader.blocks:
         if block.stream == query.publish:
@@ -236,20 +238,20 @@ class _Reader:
         self.blocks: list[syntax.Block] = []
         self.joins: list[Disjunct | int] = []
         self.places: dict[str, int] = {}
+        self.bound: set[str] = set()  # also names of instants and aggregates
         self.mentioned: list[str] = []
         self.made: list[tuple[int, int, syntax.Element]] = []
 
     def form(self, expression: syntax.StreamExpression, *, is_input: bool = False) -> NormalForm:
         """Return the normal form of an expression, perhaps of the input of a join."""
         match expression:
-            case syntax.Block(steps=(*_, step)) if expression.is_calendar:
-                self.blocks.append(expression)
-                return CalendarForm(len(self.blocks) - 1, step.variable or "")
             case syntax.Block():
-                for name, _ in bound_names(expression):
-                    self.places[name] = len(self.blocks)
+                component = len(self.blocks)
                 self.blocks.append(expression)
-                component = len(self.blocks) - 1
+                names = [self._bound(step) for step in bound_steps(expression.steps)]
+                if expression.is_calendar:
+                    return CalendarForm(component, "".join(names))
+                self.places.update(dict.fromkeys(names, component))
                 return Scan(component, None if is_input else self._numbered(component))
             case syntax.Query():
                 return self._subquery(expression, is_input)
@@ -262,12 +264,29 @@ class _Reader:
                 predicate = self._resolved(expression.predicate, scope)
                 return NextForm(left, right, predicate)
             case syntax.Fold():
+                before = self.bound.copy()
                 left, right, scope = self._inputs(expression)
                 found = folding(expression, scope)
+                for name, _ in found.aggregates:
+                    if name in before:
+                        raise self._repeated(name, expression.span)
+                    self.bound.add(name)
                 self.mentioned.extend(found.mentioned)
                 return FoldForm(left, right, found)
             case _:
                 assert_never(expression)
+
+    def _bound(self, step: syntax.Step) -> str:
+        """Return the variable of a step; raises QueryError if it is bound twice."""
+        name = step.variable or ""
+        if name in self.bound:
+            raise self._repeated(name, step.variable_span)
+        self.bound.add(name)
+        return name
+
+    def _repeated(self, name: str, span: syntax.Span) -> QueryError:
+        message = f"the variable {name!r} is bound twice"
+        return fault(self.source, span, message, "use two names")
 
     def check(self, select: syntax.Element | None, known: tuple[str, ...]) -> None:
         """Raise for a variable in a constructor that nothing binds."""
@@ -326,11 +345,12 @@ class _Reader:
         predicate = self._resolved(expression.predicate, scope, paths=True)
         if expression.operator is SYMMETRIC_JOIN:
             _expect_symmetry(expression, predicate, self.source)
-        sides, relation = (self._side(left), self._side(right)), expression.relation
+        sides = self._side(left, scope.left), self._side(right, scope.right)
+        relation = expression.relation
         found = value_joins(predicate, sides, relation, self.source, expression.span)
         return JoinForm(left, right, predicate, relation, tuple(map(self._numbered, found)))
 
-    def _side(self, form: NormalForm) -> JoinInput:
+    def _side(self, form: NormalForm, names: tuple[str, ...]) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
         unbound = (
             name
@@ -340,7 +360,7 @@ class _Reader:
             if is_alone
             for name in self.names(other)
         )
-        return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
+        return JoinInput(block, frozenset(names), frozenset(unbound))
 
     def _absent(self, expression: syntax.Join) -> NormalForm:
         left, right, scope = self._inputs(expression)
@@ -433,8 +453,8 @@ class _FoldNames:
         """Return a name with its decorator."""
         self.scope.refuse_several(leaf)
         match leaf:
-            case syntax.VariablePath(name, path):
-                if path != syntax.Path():
+            case syntax.VariablePath(name):
+                if has_path(leaf):
                     raise self.scope.unsupported_path(leaf.span)
                 if name in self.aggregates:
                     return syntax.DecoratedName(0, name, leaf.span)

@@ -34,7 +34,7 @@ from xscl.language.functions import (
 )
 from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
-from xscl.language.scope import binds, walk
+from xscl.language.scope import binds, has_path, walk
 
 LarkNode: TypeAlias = "Tree[Token] | Token"
 
@@ -52,15 +52,10 @@ def formulas(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
-def is_binding(node: LarkNode) -> bool:
-    """Return True for `->x` behind a step."""
-    return isinstance(node, Tree) and node.data == "binding"
-
-
 def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
     """Yield steps behind slashes, each with whether it is one of descendants."""
     for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
-        yield str(tree_of(slash).children[0]) == "//", tree_of(step)
+        yield is_token(slash, "DOUBLE_SLASH"), tree_of(step)
 
 
 def sign(tree: Tree[Token]) -> syntax.Span:
@@ -80,25 +75,16 @@ def calls(tree: Tree[Token]) -> bool:
 
 
 def span_of(node: LarkNode) -> syntax.Span:
-    """Return where a node's first and last tokens stand."""
-    first, last = _edge(node, 0), _edge(node, -1)
-    if first is None or last is None:
-        return syntax.Span()
+    """Return where a node's first and last tokens stand.
+
+    No subtree without tokens, as that of `{}` is, stands at the edge of another one.
+    """
+    first = last = node
+    while isinstance(first, Tree):
+        first = first.children[0]
+    while isinstance(last, Tree):
+        last = last.children[-1]
     return syntax.Span(first.start_pos or 0, last.end_pos or 0)
-
-
-def _edge(node: LarkNode, index: Literal[0, -1]) -> Token | None:
-    """Return the first or the last token of a node."""
-    inner = node
-    while isinstance(inner, Tree) and inner.children:
-        inner = inner.children[index]
-    if isinstance(inner, Token):  # else the subtree there is empty, as that of {} is
-        return inner
-    for child in tree_of(node).children[:: 1 if index == 0 else -1]:
-        found = _edge(child, index)
-        if found is not None:
-            return found
-    return None
 
 
 def exact_literal(tree: Tree[Token]) -> str | None:
@@ -188,42 +174,49 @@ class Formulas:
             return calendar_block(self.source, span_of(stream), steps[-1])
         return syntax.Block(str(stream), steps, span_of(stream))
 
-    def step(
-        self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False
-    ) -> syntax.Step:
-        """Return a step; the first of a path between documents is a variable instead."""
-        if tree.data == "bound_type":
-            raise self.fault(
-                tree,
-                f"{tree.children[0]}() cannot be bound",
-                "bind the element that holds the text",
-            )
-        if tree.data in ("axis_step", "xpath_step"):
-            raise self.beyond(tree, "this step is XPath")
-        if tree.data == "node_type":
-            name = str(tree.children[0])
-            raise self.beyond(
-                tree,
-                f"{name}() cannot stand here",
-                "text() may end a path in a comparison"
-                if name == "text"
-                else "paths select elements and attributes",
-            )
-        children = list(tree.children)
-        attribute = is_token(children[0], "AT")
-        named = tree_of(children[attribute])
-        test = self.name_test(named, variable=variable)
+    def step(self, tree: Tree[Token], *, descendant: bool = False) -> syntax.Step:
+        """Return a step."""
+        match str(tree.data):
+            case "bound_type":
+                raise self.fault(
+                    tree,
+                    f"{tree.children[0]}() cannot be bound",
+                    "bind the element that holds the text",
+                )
+            case "axis_step" | "xpath_step":
+                raise self.beyond(tree, "this step is XPath")
+            case "node_type":
+                name = str(tree.children[0])
+                raise self.beyond(
+                    tree,
+                    f"{name}() cannot stand here",
+                    "text() may end a path in a comparison"
+                    if name == "text"
+                    else "paths select elements and attributes",
+                )
+            case _:
+                pass
+        attribute = is_token(tree.children[0], "AT")
+        named = tree_of(tree.children[attribute])
+        test = self.name_test(named)
         conditions: list[syntax.Condition] = []
         variables: list[Token] = []
-        for suffix in children[attribute + 1 :]:
-            if isinstance(suffix, Tree):
-                variables.append(cast(Token, suffix.children[0]))
+        for suffix in cast(list[Token], tree.children[attribute + 1 :]):
+            if suffix.type == "NAME":
+                variables.append(suffix)
             else:
                 conditions.append(self.bracket(inside(suffix)))
-        step = syntax.Step(test, descendant, attribute, tuple(conditions), span=span_of(named))
-        for name in variables:
-            step = self.bound(step, name)
-        return step
+        for second in variables[1:]:
+            raise self.fault(second, f"this step is bound to {str(variables[0])!r} already")
+        return syntax.Step(
+            test,
+            descendant,
+            attribute,
+            tuple(conditions),
+            str(variables[0]) if variables else None,
+            span=span_of(named),
+            variable_span=span_of(variables[0]) if variables else syntax.NOWHERE,
+        )
 
     def bracket(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
@@ -249,9 +242,9 @@ class Formulas:
             raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
 
-    def name_test(self, tree: Tree[Token], *, variable: bool = False) -> syntax.NameTest:
+    def name_test(self, tree: Tree[Token]) -> syntax.NameTest:
         tokens = list(map(str, tree.children))
-        if not variable and "'" in tokens[-1]:
+        if "'" in tokens[-1]:
             raise self.fault(
                 tree,
                 f"{tokens[-1]!r} is no name of an element or attribute",
@@ -438,7 +431,7 @@ class Formulas:
             case "path" if calls(tree):
                 return self._call(tree_of(tree.children[0]), span)
             case "path":
-                return self._variable_path(tree)
+                return self._variable_path(tree, span)
             case _ if self._of == "condition":
                 raise self.unsupported(tree, "comparing a truth value")
             case _:
@@ -495,51 +488,42 @@ class Formulas:
             raise self.fault(tree, "the number is too large")
         return number
 
-    def _variable_path(self, tree: Tree[Token]) -> syntax.VariablePath:
+    def _variable_path(self, tree: Tree[Token], span: syntax.Span) -> syntax.VariablePath:
         if self._of != "documents":
             return syntax.VariablePath("", self.path(tree))
-        path = self.path(tree, variable=True)
-        first = path.steps[0] if path.steps else None
-        if first is not None and first.conditions:
-            raise self.unsupported(path.span, "a condition on a variable", "write it in the block")
-        if binds(path):
-            raise self.fault(path.span, "no variable can be bound here", "bind it in a block")
-        if (
-            first is None
-            or isinstance(tree.children[0], Token)
-            or first.attribute
-            or first.test.local is None
-            or first.test.uri != ""
-        ):
-            raise self.fault(
-                path.span, "a path between documents starts at a variable", "for example x1/author"
-            )
-        return syntax.VariablePath(
-            first.test.local, syntax.Path(path.steps[1:], path.text), path.span
-        )
+        match tree.children:
+            case [Tree("step", [Tree("plain_name", [name]), *suffixes]), *rest]:
+                pass
+            case _:
+                raise self.fault(
+                    span, "a path between documents starts at a variable", "for example x1/author"
+                )
+        if any(is_token(suffix, "BRACKET") for suffix in suffixes):
+            raise self.unsupported(span, "a condition on a variable", "write it in the block")
+        path = self._path([], rest, syntax.NOWHERE) if rest else syntax.Path()
+        if suffixes or (rest and binds(path)):
+            raise self.fault(span, "no variable can be bound here", "bind it in a block")
+        return syntax.VariablePath(str(name), path, span)
 
-    def path(self, tree: Tree[Token], *, variable: bool = False) -> syntax.Path:
-        """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`.
-
-        With `variable` it starts at a variable, which is then its first step.
-        """
-        children = list(tree.children)
-        first = children[0]
+    def path(self, tree: Tree[Token]) -> syntax.Path:
+        """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`."""
+        first, *rest = tree.children
         span = span_of(tree)
         if isinstance(first, Tree) and first.data == "steps":
             raise self.beyond(span, "a condition's path starts at the node", "write ./ or .//")
-        head: list[tuple[bool, Tree[Token]]] = []
-        if isinstance(first, Tree):
-            head.append((False, first))
-        head += slashed(tree_of(children[1])) if len(children) > 1 else ()
+        return self._path([] if isinstance(first, Token) else [(False, first)], rest, span)
+
+    def _path(
+        self, head: list[tuple[bool, Tree[Token]]], rest: Sequence[LarkNode], span: syntax.Span
+    ) -> syntax.Path:
+        """Return a path of a step, perhaps none, and of steps behind slashes."""
+        for steps in rest:
+            head += slashed(tree_of(steps))
         text: Literal["child", "descendant"] | None = None
         if head and head[-1][1].data == "node_type" and str(head[-1][1].children[0]) == "text":
             text = "descendant" if head.pop()[0] else "child"
-        steps = tuple(
-            self.step(step, descendant=deep, variable=variable and not i)
-            for i, (deep, step) in enumerate(head)
-        )
-        return syntax.Path(steps, text, span)
+        found = tuple([self.step(step, descendant=deep) for deep, step in head])
+        return syntax.Path(found, text, span)
 
 
 def _wrong_argument(
@@ -556,7 +540,8 @@ def _wrong_argument(
         if at >= fixed and not isinstance(value, kind):
             what = "a string in quotes" if kind is str else "a number"
             return at, f"the second argument of {name}() is {what}", None
-        if name == TIME and not _is_name(argument):
+        is_name = isinstance(argument, syntax.VariablePath | syntax.DecoratedName)
+        if name == TIME and (not is_name or has_path(argument)):
             hint = "time(x) is the time of the document that x is bound in"
             return at, "time() takes a variable", hint
         if name == DURATION and duration(str(value)) is None:
@@ -568,13 +553,6 @@ def _wrong_argument(
 def _has_duration(operands: tuple[syntax.Operand, ...]) -> bool:
     return any(
         isinstance(node, syntax.Call) and node.function == DURATION for node in walk(operands)
-    )
-
-
-def _is_name(operand: syntax.Operand) -> bool:
-    """Return True for a variable without a path."""
-    return isinstance(operand, syntax.DecoratedName) or (
-        isinstance(operand, syntax.VariablePath) and operand.path == syntax.Path()
     )
 
 

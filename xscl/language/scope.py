@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, TypeAlias, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language import syntax
@@ -24,8 +24,9 @@ class _Fields(dict[type, "tuple[str, ...] | None"]):
     """The fields that the nodes of each class are compared by; None for a class without nodes."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        is_node = is_dataclass(kind) and kind is not syntax.Span
-        names = tuple(field.name for field in fields(kind) if field.compare) if is_node else None
+        names = (
+            tuple(one.name for one in fields(kind) if one.compare) if is_dataclass(kind) else None
+        )
         self[kind] = names
         return names
 
@@ -45,7 +46,7 @@ def walk(node: object) -> Iterator[Any]:
             pending.extend(reversed(one))
         elif (names := _FIELDS[type(one)]) is not None:
             yield one
-            pending.extend([part for name in reversed(names) if (part := getattr(one, name))])
+            pending.extend(filter(None, map(getattr, repeat(one), reversed(names))))
 
 
 def rewritten(node: T, change: Callable[[Any], Any]) -> T:
@@ -93,6 +94,11 @@ def variables(node: syntax.Predicate | syntax.Operand) -> list[str]:
     """Return the variables that occur, each once, in order of appearance."""
     found = (leaf.variable for leaf in leaves(node) if isinstance(leaf, syntax.VariablePath))
     return list(dict.fromkeys(found))
+
+
+def has_path(node: object) -> bool:
+    """Return True for a path on a variable, which may select several nodes or none."""
+    return isinstance(node, syntax.VariablePath) and bool(node.path.steps or node.path.text)
 
 
 def here(leaf: Any) -> Any:
@@ -156,7 +162,7 @@ class JoinScope:
         """
 
         def plain(leaf: syntax.Operand) -> syntax.Operand:
-            if isinstance(leaf, syntax.VariablePath) and leaf.path != syntax.Path() and not paths:
+            if not paths and has_path(leaf):
                 raise self.unsupported_path(leaf.span)
             if not paths:
                 self.refuse_several(leaf)
@@ -218,53 +224,28 @@ class JoinScope:
         return fault(self.source, span, f"the variable {name!r} is not bound{where}", hint)
 
 
-def distinct_names(expression: syntax.StreamExpression, source: str) -> syntax.StreamExpression:
-    """Return an expression each of whose variables has a name of its own; raises QueryError."""
-    return _distinct(expression, source)[0]
-
-
-BoundName: TypeAlias = tuple[str, syntax.Span]
-"""A name that an expression binds, and its place."""
-
-
-def _distinct(
-    expression: syntax.StreamExpression, source: str
-) -> tuple[syntax.StreamExpression, list[BoundName]]:
-    """Return an expression whose variables have names of their own, and all that it binds."""
+def distinct_names(expression: syntax.StreamExpression) -> syntax.StreamExpression:
+    """Return an expression in which no name is bound by both inputs of a NEXT or FOLD."""
     match expression:
         case syntax.Block():
-            bound = list(bound_names(expression))
-            _refuse_repeated(bound, set(), source)
-            return expression, bound
+            return expression
         case syntax.Query(inner):
-            inner, bound = _distinct(inner, source)
-            return replace(expression, expression=inner), bound
+            return replace(expression, expression=distinct_names(inner))
         case syntax.Join() | syntax.Next() | syntax.Fold():
-            left, own = _distinct(expression.left, source)
-            right, others = _distinct(expression.right, source)
-            common = {name for name, _ in own}.intersection(name for name, _ in others)
-            if common and isinstance(expression, syntax.Next | syntax.Fold):
-                names = {name: f"{name}_1" for name in common}
-                left = _renamed(left, names)
-                own = [(names.get(name, name), span) for name, span in own]
-            _refuse_repeated(others, {name for name, _ in own}, source)
-            aggregates = expression.aggregates if isinstance(expression, syntax.Fold) else ()
-            made = ((name, expression.span) for name, _ in aggregates)
-            return replace(expression, left=left, right=right), [*own, *others, *made]
+            left, right = distinct_names(expression.left), distinct_names(expression.right)
+            if isinstance(expression, syntax.Next | syntax.Fold):
+                names = {name: f"{name}_1" for name in _names_bound(left) & _names_bound(right)}
+                left = _renamed(left, names) if names else left
+            return replace(expression, left=left, right=right)
         case _:
             assert_never(expression)
 
 
-def _refuse_repeated(bound: Iterable[BoundName], known: set[str], source: str) -> None:
-    for name, span in bound:
-        if name in known:
-            raise fault(source, span, f"the variable {name!r} is bound twice", "use two names")
-        known.add(name)
-
-
-def bound_names(block: syntax.Block) -> tuple[BoundName, ...]:
-    """Return the names that a block binds, in the order of the text, with their places."""
-    return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))
+def _names_bound(expression: syntax.StreamExpression) -> set[str]:
+    """Return the names of variables and aggregates."""
+    folds = (node for node in walk(expression) if isinstance(node, syntax.Fold))
+    aggregates = {name for fold in folds for name, _ in fold.aggregates}
+    return aggregates | {step.variable or "" for step in bound_steps(expression)}
 
 
 def _renamed(

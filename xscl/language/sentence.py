@@ -45,7 +45,7 @@ _ALONE: Mapping[tuple[bool, bool], str] = {
 def sentence(source: str) -> str:
     """Return a query as one sentence; raises QueryError."""
     query = parse(source)
-    expression = distinct_names(query.expression, source)
+    expression = distinct_names(query.expression)
     reading = _Reading(expression)
     begin = "Tell me about each" if isinstance(expression, syntax.Block) else "Tell me when"
     words = reading.clause(expression)

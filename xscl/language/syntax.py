@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from templates.model.join_graph import TemporalOperator, TemporalRelation
 
@@ -21,8 +21,7 @@ MIRRORED: dict[ComparisonSign, ComparisonSign] = {
 """The operator that holds between exchanged operands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A half-open range of character offsets in the text of a query."""
 
     start: int = 0

@@ -33,7 +33,7 @@ from xscl.language.functions import (
     OPERANDS,
     TIME,
 )
-from xscl.language.scope import here, leaves, rewritten, walk
+from xscl.language.scope import has_path, here, leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -99,7 +99,7 @@ def disjuncts(
             and atom.operator in ("=", "!=")
             and all(
                 isinstance(side, VariablePath)
-                and side.path == Path()
+                and not has_path(side)
                 and side.variable not in unbound
                 for side in (atom.left, atom.right)
             )
@@ -295,10 +295,13 @@ class _Conjunction:
 
         Stage 1 sees no times, so what reads the time of a document is no node.
         """
-        if any(isinstance(node, Call) and node.function == TIME for node in walk(operand)):
-            return -1
-        found = [leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)]
-        if not found or (len(found) > 1 and any(leaf.path != Path() for leaf in found)):
+        found: list[VariablePath] = []
+        for node in walk(operand):
+            if isinstance(node, Call) and node.function == TIME:
+                return -1
+            if isinstance(node, VariablePath):
+                found.append(node)
+        if not found or (len(found) > 1 and any(map(has_path, found))):
             return -1
         sides = [n for n, side in enumerate(self._sides) if found[0].variable in side.variables]
         same = all(leaf.variable == found[0].variable for leaf in found)
@@ -306,7 +309,7 @@ class _Conjunction:
 
     def _node(self, side: int, operand: Operand) -> str:
         """Return the name of the node that an operand stands for on a side, made if need be."""
-        plain = isinstance(operand, VariablePath) and operand.path == Path()
+        plain = isinstance(operand, VariablePath) and not has_path(operand)
         if plain and self._blocks[side] is not None:
             return cast(VariablePath, operand).variable
         self._made += 1
@@ -358,9 +361,9 @@ class _Conjunction:
     def _is_one_text(self, operand: Operand) -> bool:
         """Return True if an operand has one text for each node that its variable is bound to."""
         match operand:
-            case VariablePath(variable, path):
+            case VariablePath(variable):
                 unbound = self._sides[0].unbound | self._sides[1].unbound
-                return path == Path() and variable not in unbound
+                return not has_path(operand) and variable not in unbound
             case Call("canonical-url"):
                 return False
             case Call(function, arguments):

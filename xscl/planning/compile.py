@@ -208,7 +208,7 @@ def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
     Without any, all that counts is whether the main path matches.
     """
     join = _graph((GraphSide(found),), (), outputs)
-    if any(node.output for node in join.graph.nodes):
+    if join.graph.outputs:
         return join
     return replace(join, reduced=JoinGraph((Node(LEFT, None),)), kept=(found.main,))
 
@@ -261,18 +261,18 @@ def _graph(
 def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
     """Raise for a pattern that no document can match: anything below an attribute."""
     for index, step in enumerate(steps):
-        below = [c.path.steps[0] for c in step.conditions if isinstance(c, Exists) and c.path.steps]
-        for lower in (*steps[index + 1 :], *below):
-            if step.attribute and lower.derived is None:
+        branches = [one.path.steps for one in step.conditions if isinstance(one, Exists)]
+        below = (steps[index + 1 :], *(path[:1] for path in branches)) if step.attribute else ()
+        for lower in chain.from_iterable(below):
+            if lower.derived is None:
                 raise fault(
                     source,
                     lower.span,
                     "this step can never match: an attribute has no children and no attributes",
                     "put the attribute at the end of the path",
                 )
-        for condition in step.conditions:
-            if isinstance(condition, Exists):
-                _refuse_impossible(condition.path.steps, source)
+        for path in branches:
+            _refuse_impossible(path, source)
 
 
 MOST = 50_000

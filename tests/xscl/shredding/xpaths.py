@@ -31,7 +31,7 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
         expression = parse(_with_stream(path)).expression
         assert isinstance(expression, Block)
         read = pattern(expression)
-        block = read.definition(read.main, frozenset((read.main,)))
+        (block,) = read.definitions((read.main,))
         automaton.install([Pair(number, unparse(block), unparse(block), False)])
     columns = WitnessColumns(automaton)
     for doc in range(2):  # the second one has a known shape

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from xscl.language import syntax
@@ -52,22 +52,21 @@ class Pattern:
 
     def chain(self, number: int) -> tuple[int, ...]:
         """Return the nodes from the top to one node, both included."""
-        chain: list[int] = []
+        found: list[int] = []
         current: int | None = number
         while current is not None:
-            chain.append(current)
+            found.append(current)
             current = self.nodes[current].parent
-        return tuple(reversed(chain))
+        return tuple(reversed(found))
 
-    def definition(self, number: int, kept: Collection[int]) -> syntax.Block:
-        """Return the definition of a node's variable, given the nodes that stage 2 sees."""
-        chain = self.chain(number)
-        visible = {above for node in kept for above in self.chain(node)}
-        return syntax.Block(
-            self.stream, tuple(self._closed(node, visible | set(chain)) for node in chain)
-        )
+    def definitions(self, kept: Collection[int]) -> list[syntax.Block]:
+        """Return the definitions of the variables of the nodes that stage 2 sees."""
+        chains = list(map(self.chain, kept))
+        visible = set(chain.from_iterable(chains))
+        steps = {node: self._closed(node, visible) for node in visible}
+        return [syntax.Block(self.stream, tuple(map(steps.__getitem__, one))) for one in chains]
 
-    def _closed(self, number: int, visible: set[int]) -> syntax.Step:
+    def _closed(self, number: int, visible: Collection[int]) -> syntax.Step:
         """Return a node's step with every branch that is not visible as a condition."""
         branches = [
             syntax.Exists(syntax.Path((self._closed(child, visible),)))
@@ -89,7 +88,7 @@ def pattern(block: syntax.Block) -> Pattern:
 
 def definitions(found: Pattern, kept: Collection[int]) -> tuple[str, ...]:
     """Return the texts of the definitions of the nodes that stage 2 sees."""
-    blocks = [found.definition(number, kept) for number in kept]
+    blocks = found.definitions(kept)
     texts = tuple(map(unparse, blocks))
     if len(_printed) > RECENT:
         _printed.clear()
@@ -107,7 +106,7 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
                 branches.append(condition)
             else:
                 plain.append(condition)
-        conditions = canonical(tuple(plain))
+        conditions = canonical(tuple(plain)) if plain else ()
         bare = syntax.Step(
             step.test, step.descendant, step.attribute, conditions, derived=step.derived
         )
@@ -130,9 +129,10 @@ def _conjuncts(conditions: tuple[syntax.Condition, ...]) -> Iterator[syntax.Cond
 
 def canonical(conditions: tuple[syntax.Condition, ...]) -> tuple[syntax.Condition, ...]:
     """Return the conditions in a form that equal ones share: nested, sorted, each once."""
-    flat = (_canonical(condition) for condition in _conjuncts(conditions))
-    distinct = {unparse(c): c for c in _conjuncts(tuple(flat)) if c != syntax.Exists(syntax.Path())}
-    return tuple(distinct[text] for text in sorted(distinct))
+    flat = tuple(map(_canonical, _conjuncts(conditions)))
+    always = syntax.Exists(syntax.Path())
+    distinct = {unparse(one): one for one in _conjuncts(flat) if one != always}
+    return tuple(map(distinct.__getitem__, sorted(distinct)))
 
 
 def _canonical(condition: syntax.Condition) -> syntax.Condition:

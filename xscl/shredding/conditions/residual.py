@@ -28,9 +28,8 @@ from xscl.language.lowering import (
     Lowering,
     NamedLeaf,
     OneSidedNumbers,
-    has_path,
 )
-from xscl.language.scope import walk
+from xscl.language.scope import has_path, walk
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import Item, string_value, time_of
