@@ -24,8 +24,10 @@ UNITS = {
 }
 """Units of a window, in ticks: microseconds."""
 
+EARLIEST = -62_135_596_800_000_000
 LATEST = 253_402_300_799_999_999
-"""Ticks of the end of the year 9999, the last time that RFC 3339 can write."""
+"""Ticks of the years from 1 to 9999, which RFC 3339 and Python's dates can write."""
+_TICKS = re.compile(r"-?[0-9]{1,19}")
 INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 """A time within a text, as `written` and `moment` write it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,8 +56,8 @@ def window(lower: int | None, upper: int | None) -> str:
 def moment(ticks: int) -> str:
     """Return a time in UTC, or the ticks if it is outside the calendar."""
     try:
-        return datetime.fromtimestamp(ticks // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
+        return rfc3339(ticks // SECOND * SECOND)
+    except OverflowError:
         return str(ticks)
 
 
@@ -64,7 +66,7 @@ def ticks_of_time(text: str) -> int | None:
 
     A year alone is a year.
     """
-    if text.lstrip("-").isdecimal() and len(text) != 4 and len(text) < 20:
+    if len(text) != 4 and _TICKS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
@@ -96,7 +98,7 @@ def unit_hint(ticks: int, unit: str) -> str:
 
 def written(ticks: int) -> str:
     """Return a time in ISO 8601, UTC, for programs; clipped to the years that it can write."""
-    return rfc3339(min(max(ticks, 0), LATEST))
+    return rfc3339(min(max(ticks, EARLIEST), LATEST))
 
 
 # -- In the zone of this process -----------------------------------------------------------

@@ -24,7 +24,7 @@ from xscl.cli.progress import progress
 from xscl.client import Client, Feed, Refused, Subscription, Trial
 from xscl.client.calls import PAGE, resource
 from xscl.errors import NameTaken, UnknownSubscription
-from xscl.time_format import LATEST, written
+from xscl.time_format import EARLIEST, LATEST, written
 
 if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer is loaded for it
     import pyarrow as pa
@@ -356,7 +356,7 @@ def _line(document: Document) -> dict[str, str] | None:
 
 def _time_sent(ticks: int) -> str:
     """Return a time as it is sent; as ISO 8601, since some numbers are refused."""
-    return written(ticks) if 0 <= ticks <= LATEST else str(ticks)
+    return written(ticks) if EARLIEST <= ticks <= LATEST else str(ticks)
 
 
 def _is_malformed(document: Document) -> bool:

@@ -21,14 +21,14 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from xscl.time_format import LATEST
+from xscl.time_format import EARLIEST, LATEST
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_of(ticks: int) -> datetime:
     """Return a time in ticks as a date, clipped to the years that RFC 3339 can write."""
-    return _EPOCH + timedelta(microseconds=min(max(ticks, 0), LATEST))
+    return _EPOCH + timedelta(microseconds=min(max(ticks, EARLIEST), LATEST))
 
 
 def ticks_of(time: datetime) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from xscl.time_format import LATEST
+from xscl.time_format import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from xscl.documents.document_validation import Reason
@@ -53,9 +53,6 @@ REJECTED = pa.schema(
 REJECTED_COLUMN = pa.field("_rejected", pa.struct(list(REJECTED)))
 """The column of rejected rows beside others; it is NULL in a row that was taken."""
 
-_EARLIEST = -62_135_596_800_000_000
-"""The beginning of the year 1."""
-
 
 def rejected_row(row: Mapping[str, Any], reason: Reason) -> dict[str, object]:
     """Return a row that is no document, with its time in microseconds, as a row of REJECTED."""
@@ -63,7 +60,7 @@ def rejected_row(row: Mapping[str, Any], reason: Reason) -> dict[str, object]:
     return {
         "stream": _shown(row["stream"]),
         "id": _shown(row["id"]),
-        "ts": ts if ts is not None and _EARLIEST <= ts <= LATEST else None,
+        "ts": ts if ts is not None and EARLIEST <= ts <= LATEST else None,
         "xml": row["xml"],
         "reason": reason.reason_code,
         "message": reason.message,
