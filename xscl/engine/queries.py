@@ -44,7 +44,7 @@ from xscl.inspection.rebuilt_relations import (
     rebuilt,
 )
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
-from xscl.inspection.unseen_names import QueryWarning, doubtful_comparisons, unseen_names
+from xscl.inspection.unseen_names import QueryNames, QueryWarning
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import TextReader, Visible, WhyQuestion, question_of, why
 from xscl.language.names import EVERYTHING
@@ -296,7 +296,7 @@ class EngineQueries:
         """
         compile_query(query)
         with self._seen(named) as seen:
-            return unseen_names(query, *seen)
+            return QueryNames(query, *seen).warnings()
 
     @contextmanager
     def _seen(
@@ -354,8 +354,8 @@ class EngineQueries:
         if sql or refused or (known is not None and known.relational):
             return text
         with self._seen(str) as documents:
-            found = doubtful_comparisons(query if known is None else known.query, *documents)
-            warnings = [f"warning: {one.message}: {one.hint}" for one in found]
+            names = QueryNames(query if known is None else known.query, *documents)
+            warnings = [f"warning: {one.message}: {one.hint}" for one in names.doubtful()]
         return "\n".join((text, *warnings))
 
     def plan(self) -> PlanGraph:

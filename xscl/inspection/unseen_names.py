@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from cep_core.algebra import number_of, text_of
 from xscl.errors import QueryError
@@ -57,193 +58,140 @@ class QueryWarning:
         return asdict(self)
 
 
-def unseen_names(
-    query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> tuple[QueryWarning, ...]:
-    """Return warnings about the names in a query that were never seen, in the order of the text.
-
-    Those about comparisons (`doubtful_comparisons`) follow.
-
-    `streams` are the known ones, with the numbers of their documents; `vocabulary` returns that of
-    a stream.  Raises QueryError.
-    """
-    found = dict.fromkeys(_unseen(query, streams, vocabulary))
-    return tuple(found)[:MOST]
-
-
-def _unseen(
-    query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[QueryWarning]:
-    parsed = parse(query)
-    blocks = [
-        node for node in walk(parsed) if isinstance(node, syntax.Block) and not node.is_calendar
-    ]
-    for block in blocks:
-        near = nearest_names(block.stream, streams)
-        if block.stream not in streams and (near or any(streams.values())):
-            message = f"nothing is known of the stream {block.stream!r}"
-            yield _placed(query, block.span, "stream", block.stream, message, near)
-        yield from _steps(query, block.stream, block.steps, streams, vocabulary)
-    stream_of = {step.variable: block.stream for block in blocks for step in bound_steps(block)}
-    for one in walk(parsed):
-        if isinstance(one, syntax.VariablePath) and one.variable in stream_of:
-            stream = stream_of[one.variable]
-            yield from _steps(query, stream, one.path, streams, vocabulary)
-    yield from doubtful_comparisons(query, streams, vocabulary)
-
-
-def doubtful_comparisons(
-    query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[QueryWarning]:
-    """Yield warnings about comparisons that the values seen so far make doubtful.
-
-    These compare as texts what are numbers, written in different ways, or as times what are no
-    dates.  Raises QueryError.
-    """
-    for compared, operand, sample in without_dates(parse(query), streams, vocabulary):
-        value = "nodes without a text" if sample is None else f"values such as '{sample}'"
-        name = unparse(operand)
-        yield QueryWarning(
-            "comparison",
-            unparse(compared),
-            f"{name} is compared as a time, and {value} were seen, which are no dates",
-            *_place(query, compared.span),
-            (),
-            f"time({name}) is the time of its document",
-        )
-    for compared, left, right, numbers in differently_written(parse(query), streams, vocabulary):
-        text = unparse(compared)
-        yield QueryWarning(
-            "comparison",
-            text,
-            f"{text} compares texts, and values such as '{left}' and '{right}' were seen",
-            *_place(query, compared.span),
-            (),
-            f"compare numbers with {numbers}",
-        )
-
-
-def _steps(
-    query: str,
-    stream: str,
-    node: object,
-    streams: Mapping[str, int],
-    vocabulary: Callable[[str], Vocabulary],
-) -> Iterator[QueryWarning]:
-    """Yield the names of steps that are in no document of a stream, unless it has none at all."""
-    if not streams.get(stream):
-        return
-    seen = vocabulary(stream)
-    for step in walk(node):
-        if not isinstance(step, syntax.Step) or step.derived is not None or step.test.local is None:
-            continue
-        name = step_written(step)
-        if seen.documents and not is_seen(step, name, seen.names):
-            documents = counted(seen.documents, "document")
-            message = f"{name!r} is not in the newest {documents} of {stream!r}"
-            near = nearest_names(name, seen.names)
-            yield _placed(query, step.span, "name", name, message, near)
-
-
-def _placed(
-    query: str,
-    span: syntax.Span,
-    kind: Literal["stream", "name"],
-    name: str,
-    message: str,
-    nearest: tuple[SeenName, ...],
-) -> QueryWarning:
-    hint = f"did you mean {names_text(nearest)}?" if nearest else None
-    return QueryWarning(kind, name, message, *_place(query, span), nearest, hint)
-
-
-def _place(query: str, span: syntax.Span) -> tuple[int, int]:
-    """Return line and column of a part of a query."""
-    place = QueryError.at(span.start, "", query)
-    return place.line, place.column
-
-
-# -- Equalities of numbers that are written differently --------------------------------------
-
-# `=` and `!=` between values of documents compare texts.  That is right for keys, and wrong for
-# amounts: `40` and `40.00` are different texts.
-
-Chain = tuple[str, tuple[syntax.Step, ...]]
+Chain: TypeAlias = tuple[str, tuple[syntax.Step, ...]]
 """A stream, and the steps from the root of its documents to a node."""
 
 
-def differently_written(
-    query: syntax.Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[tuple[syntax.Comparison, str, str, str]]:
-    """Yield each equality of texts that are numbers, written in different ways.
+class QueryNames:
+    """The names and comparisons of a query, beside what was seen in the streams that it reads.
 
-    With it come two values that were seen, and the comparison of numbers to use instead.  `streams`
-    has the numbers of documents, `vocabulary` returns that of a stream.
+    `streams` are the known ones, with the numbers of their documents; `vocabulary` returns that of
+    a stream.
     """
-    chains = _chains(query, streams)
-    for node in walk(query):
-        if not isinstance(node, syntax.Comparison) or node.operator not in ("=", "!="):
-            continue
-        seen = [
-            {sample for path in _paths_seen(side, chains, vocabulary) for sample in path.samples}
-            for side in (node.left, node.right)
-        ]
+
+    def __init__(
+        self, query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
+    ) -> None:
+        """Parse the query; raises QueryError."""
+        self._query = query
+        self._streams = streams
+        self._vocabulary = vocabulary
+        parsed = list(walk(parse(query)))
+        blocks = [one for one in parsed if isinstance(one, syntax.Block)]
+        self._blocks = [block for block in blocks if not block.is_calendar]
+        self._operands = [one for one in parsed if isinstance(one, syntax.VariablePath)]
+        self._comparisons = [one for one in parsed if isinstance(one, syntax.Comparison)]
+
+    def warnings(self) -> tuple[QueryWarning, ...]:
+        """Return warnings about the names that were never seen, in the order of the text.
+
+        Those about comparisons (`doubtful`) follow.
+        """
+        return tuple(dict.fromkeys((*self._unseen(), *self.doubtful())))[:MOST]
+
+    def _unseen(self) -> Iterator[QueryWarning]:
+        stream_of: dict[str | None, str] = {}
+        for block in self._blocks:
+            stream_of |= {step.variable: block.stream for step in bound_steps(block)}
+            near = nearest_names(block.stream, self._streams)
+            if block.stream not in self._streams and (near or any(self._streams.values())):
+                message = f"nothing is known of the stream {block.stream!r}"
+                yield self._warning("stream", block.stream, block.span, message, near)
+            yield from self._steps(block.stream, block.steps)
+        for one in self._operands:
+            if one.variable in stream_of:
+                yield from self._steps(stream_of[one.variable], one.path)
+
+    def _steps(self, stream: str, node: object) -> Iterator[QueryWarning]:
+        """Yield the names of steps that are in no document of a stream, unless it has none."""
+        if not self._streams.get(stream):
+            return
+        seen = self._vocabulary(stream)
+        for step in walk(node):
+            if isinstance(step, syntax.Step) and step.derived is None and step.test.local:
+                name = step_written(step)
+                if seen.documents and not is_seen(step, name, seen.names):
+                    documents = counted(seen.documents, "document")
+                    message = f"{name!r} is not in the newest {documents} of {stream!r}"
+                    near = nearest_names(name, seen.names)
+                    yield self._warning("name", name, step.span, message, near)
+
+    def doubtful(self) -> Iterator[QueryWarning]:
+        """Yield warnings about comparisons that the values seen so far make doubtful.
+
+        They compare as times what are no dates, or as texts what are numbers, written in different
+        ways: that is right for keys, and wrong for amounts, as `40` and `40.00` are different.
+        """
+        for compared in self._comparisons:
+            for call in walk(compared):
+                if isinstance(call, syntax.Call) and call.function == DATE_TIME:
+                    yield from self._without_dates(compared, call.arguments[0])
+        for compared in self._comparisons:
+            if compared.operator in ("=", "!="):
+                yield from self._differently_written(compared)
+
+    def _without_dates(
+        self, compared: syntax.Comparison, operand: syntax.Operand
+    ) -> Iterator[QueryWarning]:
+        paths, name = self._paths_seen(operand), unparse(operand)
+        samples = [sample for path in paths for sample in path.samples]
+        if paths and all(seconds(sample) is None for sample in samples):
+            value = f"values such as '{min(samples)}'" if samples else "nodes without a text"
+            message = f"{name} is compared as a time, and {value} were seen, which are no dates"
+            hint = f"time({name}) is the time of its document"
+            yield self._warning("comparison", unparse(compared), compared.span, message, hint=hint)
+
+    def _differently_written(self, compared: syntax.Comparison) -> Iterator[QueryWarning]:
+        sides, text = (compared.left, compared.right), unparse(compared)
+        seen = ({s for path in self._paths_seen(side) for s in path.samples} for side in sides)
         if (pair := _pair(*seen)) is not None:
-            left, right = (f"number({unparse(side)})" for side in (node.left, node.right))
-            yield node, *pair, f"{left} {node.operator} {right}"
+            values = " and ".join(f"'{value}'" for value in pair)
+            message = f"{text} compares texts, and values such as {values} were seen"
+            numbers = f" {compared.operator} ".join(f"number({unparse(side)})" for side in sides)
+            hint = f"compare numbers with {numbers}"
+            yield self._warning("comparison", text, compared.span, message, hint=hint)
 
+    def _warning(
+        self,
+        kind: Literal["stream", "name", "comparison"],
+        name: str,
+        span: syntax.Span,
+        message: str,
+        near: tuple[SeenName, ...] = (),
+        hint: str | None = None,
+    ) -> QueryWarning:
+        hint = f"did you mean {names_text(near)}?" if near else hint
+        place = QueryError.at(span.start, "", self._query)
+        return QueryWarning(kind, name, message, place.line, place.column, near, hint)
 
-def without_dates(
-    query: syntax.Query, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
-) -> Iterator[tuple[syntax.Comparison, syntax.Operand, str | None]]:
-    """Yield each comparison with an operand that is read as a time, and was never seen to be one.
+    @cached_property
+    def _chains(self) -> Mapping[str, Sequence[Chain]]:
+        """The nodes that each variable is bound to, in streams that have documents."""
+        chains = defaultdict[str, list[Chain]](list)
+        for block in self._blocks:
+            if self._streams.get(block.stream):
+                found = pattern(block)
+                for number, node in enumerate(found.nodes):
+                    if node.variable is not None:
+                        steps = tuple(found.nodes[above].step for above in found.chain(number))
+                        chains[node.variable].append((block.stream, steps))
+        return chains
 
-    With it comes a value that was seen, None for nodes that have no text of their own.
-    """
-    chains = _chains(query, streams)
-    for node in walk(query):
-        for call in walk(node) if isinstance(node, syntax.Comparison) else ():
-            if not isinstance(call, syntax.Call) or call.function != DATE_TIME:
-                continue
-            (operand,) = call.arguments
-            paths = _paths_seen(operand, chains, vocabulary)
-            samples = [sample for path in paths for sample in path.samples]
-            if paths and all(seconds(sample) is None for sample in samples):
-                yield node, operand, min(samples, default=None)
-
-
-def _chains(query: syntax.Query, streams: Mapping[str, int]) -> Mapping[str, Sequence[Chain]]:
-    """Return the nodes that each variable is bound to, in streams that have documents."""
-    chains = defaultdict[str, list[Chain]](list)
-    for block in walk(query):
-        if isinstance(block, syntax.Block) and not block.is_calendar and streams.get(block.stream):
-            found = pattern(block)
-            for number, node in enumerate(found.nodes):
-                if node.variable is not None:
-                    steps = tuple(found.nodes[above].step for above in found.chain(number))
-                    chains[node.variable].append((block.stream, steps))
-    return chains
-
-
-def _paths_seen(
-    operand: syntax.Operand,
-    chains: Mapping[str, Sequence[Chain]],
-    vocabulary: Callable[[str], Vocabulary],
-) -> list[SeenPath]:
-    """Return the paths, of those that were seen, of a variable's nodes, or of a path at one."""
-    match operand:
-        case syntax.VariablePath(name, syntax.Path(steps, None)):
-            below = steps
-        case syntax.DecoratedName(_, name):
-            below = ()
-        case _:
-            return []
-    return [
-        path
-        for stream, steps in chains.get(name, ())
-        for path in vocabulary(stream).paths
-        if _leads((*steps, *below), path.path)
-    ]
+    def _paths_seen(self, operand: syntax.Operand) -> list[SeenPath]:
+        """Return the paths, of those that were seen, of a variable's nodes, or of a path at one."""
+        match operand:
+            case syntax.VariablePath(name, syntax.Path(steps, None)):
+                below = steps
+            case syntax.DecoratedName(_, name):
+                below = ()
+            case _:
+                return []
+        return [
+            path
+            for stream, steps in self._chains.get(name, ())
+            for path in self._vocabulary(stream).paths
+            if _leads((*steps, *below), path.path)
+        ]
 
 
 def _leads(steps: Sequence[syntax.Step], path: Sequence[str]) -> bool:

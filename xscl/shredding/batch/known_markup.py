@@ -86,8 +86,10 @@ class ReadDocument:
             self._skeleton = skeleton(self.nodes)
         return self._skeleton
 
-    def text(self, place: int) -> str:
-        """Return the string value of the element at a place of the skeleton."""
+    def text(self, place: int, name: str | None = None) -> str:
+        """Return the value of the element at a place of the skeleton, or of its attribute."""
+        if name is not None:
+            return str(self.nodes[place].get(name))
         if not self._spans:
             return string_value(self.nodes[place])
         first, end = self._spans[place]

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lxml import etree
 
 from cep_core.algebra.function_bounds import Budget, spending
-from xscl.language.syntax import Condition, Operand, Path, Residual, ValueTest
+from xscl.language.syntax import Condition, Operand, Residual, ValueTest
 from xscl.shredding.automaton.automaton_states import (
     BoundLevel,
     Branch,
@@ -206,19 +206,18 @@ def packed_rows(
 
 
 class DocumentWalk:
-    """One document, by its place among others of its shape, and the places that match it."""
+    """One document of a shape, and the places that match it."""
 
     __slots__ = (
-        *("_alike", "_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place"),
-        *("shape", "unevaluated"),
+        *("_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "read", "shape"),
+        "unevaluated",
     )
 
-    def __init__(self, alike: ShapeBatch, place: int) -> None:
-        self.shape: DocumentShape = alike.shape
-        self.place = place
+    def __init__(self, shape: DocumentShape, doc: int, read: ReadDocument) -> None:
+        self.shape = shape
+        self.doc = doc
+        self.read = read
         self.hits: dict[PatternPlace, Sequence[int]] = {}  # with the nodes that match, ascending
-        self.doc = alike.docs[place]
-        self._alike = alike
         self.unevaluated: list[NotEvaluated] = []
         self._held: dict[tuple[int, int], bool | NotEvaluated] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
@@ -229,13 +228,12 @@ class DocumentWalk:
     def item(self, number: int) -> etree._Element | AttributeNode:
         """Return a node by its number."""
         place, name = self.shape.structure.places[number]
-        node = self._alike.read[self.place].nodes[place]
+        node = self.read.nodes[place]
         return node if name is None else AttributeNode(node, name, str(node.get(name)))
 
     def text(self, number: int) -> str:
         """Return the string value of a node."""
-        (text,) = self._alike.texts(number, (self.place,))
-        return text
+        return self.read.text(*self.shape.structure.places[number])
 
     def matching(self, place: PatternPlace) -> Sequence[int]:
         """Return the nodes that match a place."""
@@ -270,9 +268,8 @@ class DocumentWalk:
         """Evaluate a condition at a node."""
         try:
             if isinstance(condition, ValueTest) and is_plain(condition.path):
-                return text_holds(condition, self._texts(condition.path, node))
-            if isinstance(condition, Residual):
-                return self._residual(condition, self.item(node))
+                nodes = self.shape.select(steps_of(condition.path), node)
+                return text_holds(condition, map(self.text, nodes))
             if is_structural(condition):
                 return self.shape.structure.subtrees[node].holds(condition)
             return evaluate(condition, self.item(node), self._residual)
@@ -288,19 +285,11 @@ class DocumentWalk:
 
     def _residual(self, condition: Residual, item: Item) -> bool:
         assert not isinstance(item, str), "conditions are tested at elements and attributes"
-        return self._evaluation().holds(condition, item)
-
-    def _evaluation(self) -> Evaluation:
-        """Return the evaluation of residual conditions in the document."""
         if self._residuals is None:
             from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
 
-            self._residuals = evaluation(self._alike.read[self.place].nodes[0])
-        return self._residuals
-
-    def _texts(self, path: Path, node: int) -> Iterator[str]:
-        """Yield the string values of the nodes that a plain path selects from a node."""
-        return map(self.text, self.shape.select(steps_of(path), node))
+            self._residuals = evaluation(self.read.nodes[0])
+        return self._residuals.holds(condition, item)
 
     def bindings(self, entry: PairEntry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""
@@ -330,34 +319,25 @@ class DocumentWalk:
 class ShapeBatch:
     """Documents of one shape, by their places from 0, and the rows of their matches.
 
-    `docs` are their numbers.
-
     A place of the automaton that matches a document has packed rows (`rows`, each with its
-    documents, `owners`; a document may own several), or is among the hits of the document's walk.
+    documents, `owners`; a document may own several), or is among the hits of the document.
     """
 
     __slots__ = (
-        *("_answers", "_behind", "_deeper", "_texts", "_views", "docs", "owners", "read", "rows"),
-        *("shape", "walks"),
+        *("_answers", "_behind", "_deeper", "_texts", "_views", "documents", "owners", "rows"),
+        "shape",
     )
 
     def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
-        self.docs: list[int] = []
-        self.read: list[ReadDocument] = []
+        self.documents: list[DocumentWalk] = []  # all before the evaluation
         self._texts: dict[int, dict[int, str]] = {}  # by node and place, as they are read
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
-        self.walks: dict[int, DocumentWalk] = {}
         self._deeper: list[tuple[int, PatternPlace]] = []  # places that match, with others below
         self._behind: list[tuple[IndexView, Sequence[int]]] = []  # what is to be looked at next
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
-
-    def add(self, doc: int, document: ReadDocument) -> None:
-        """Add a document, before the evaluation."""
-        self.docs.append(doc)
-        self.read.append(document)
 
     def texts(self, node: int, which: Sequence[int]) -> list[str]:
         """Return the string values of a node in some documents."""
@@ -365,11 +345,7 @@ class ShapeBatch:
         place, name = self.shape.structure.places[node]
         for one in which:
             if one not in known:
-                document = self.read[one]
-                if name is None:
-                    known[one] = document.text(place)
-                else:
-                    known[one] = str(document.nodes[place].get(name))
+                known[one] = self.documents[one].read.text(place, name)
         return [known[one] for one in which]
 
     def find(self, changes: int) -> None:
@@ -380,7 +356,7 @@ class ShapeBatch:
                 self.shape.cache.forget_rows(self.shape)
                 self.shape.shown = changes
             self._views = self.shape.views
-        every = range(len(self.docs))
+        every = range(len(self.documents))
         for spot, nodes in self.shape.spots:
             self._search(spot, nodes, every)
 
@@ -388,13 +364,6 @@ class ShapeBatch:
         """Take rows that some documents own."""
         self.rows.append(rows)
         self.owners.append(owners)
-
-    def walk(self, place: int) -> DocumentWalk:
-        """Return one document's own walk."""
-        walk = self.walks.get(place)
-        if walk is None:
-            walk = self.walks[place] = DocumentWalk(self, place)
-        return walk
 
     # -- Places ----------------------------------------------------------------------------
 
@@ -409,7 +378,7 @@ class ShapeBatch:
             self._probe(view, which)
         deeper, self._deeper = self._deeper, []
         for one, place in deeper:
-            self._search_below(place, self.walks[one].hits[place], one)
+            self._search_below(place, self.documents[one].hits[place], one)
 
     def _search_below(self, place: PatternPlace, nodes: Sequence[int], which: int) -> None:
         """Find the matches below a place that matches some nodes of a document."""
@@ -442,7 +411,7 @@ class ShapeBatch:
         if rows:
             self.take(rows, which)
         for one in which if candidates else ():
-            walk = self.walk(one)
+            walk = self.documents[one]
             for place, todo, packed in candidates:
                 if not todo or walk.hold(todo, node):
                     if packed is not None:
@@ -496,7 +465,7 @@ class ShapeBatch:
         constants, nodes = asked.constants, asked.nodes
         answers = self._answers.get(asked.key)
         if answers is None:
-            answers = self._answers[asked.key] = [None] * len(self.docs)
+            answers = self._answers[asked.key] = [None] * len(self.documents)
         missing = [one for one in which if answers[one] is None]
         if not missing:
             return answers
@@ -508,7 +477,7 @@ class ShapeBatch:
             return answers
         if nodes is None:
             path = constants.question.path
-            items = (self.walk(one).item(asked.node) for one in missing)
+            items = (self.documents[one].item(asked.node) for one in missing)
             every: Iterable[Sequence[str]]
             every = [[string_value(found) for found in select(path, item)] for item in items]
         elif not nodes:

@@ -56,7 +56,7 @@ class WitnessColumns:
         together = self._alike.get(shape)
         if together is None:
             together = self._alike[shape] = ShapeBatch(shape)
-        together.add(len(self._docs), document)
+        together.documents.append(DocumentWalk(shape, len(self._docs), document))
         self._docs.append(doc)
         self._waiting += len(shape.lines)
         if self._waiting >= NODES:
@@ -92,19 +92,16 @@ class WitnessColumns:
         for together in batches:
             self._find(together)
         self._unpack(batches)
-        for together in batches:
-            together.walks.clear()  # they know it: without this they would be garbage in a circle
 
     def _find(self, together: ShapeBatch) -> None:
         """Find the rows of the matches of documents, those of derived nodes apart."""
         together.find(self._automaton.changes)
-        shape, every = together.shape, range(len(together.docs))
+        shape, documents = together.shape, together.documents
         if shape.packed:
-            together.take(shape.packed, every)
-        for walk in map(together.walk, every) if shape.derived else ():
+            together.take(shape.packed, range(len(documents)))
+        for at, walk in enumerate(documents):
             for entry in shape.derived:
                 self._derive(entry, walk)
-        for walk in together.walks.values():
             if walk.unevaluated:
                 self._automaton.unevaluated.note(self._docs[walk.doc], walk.unevaluated)
             if one_sided := walk.one_sided:
@@ -115,7 +112,7 @@ class WitnessColumns:
                     packed, derived = packed_rows(shape, walk.matching, place, nodes)
                     for entry in derived:
                         self._derive(entry, walk)
-                together.take(packed, (walk.place,))
+                together.take(packed, (at,))
 
     def _unpack(self, batches: Sequence[ShapeBatch]) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
@@ -128,8 +125,8 @@ class WitnessColumns:
             pieces += together.rows
             owned += together.owners
             first += [len(docs)] * len(together.rows)
-            widths += [len(together.shape.wanted)] * len(together.docs)
-            docs += together.docs
+            widths += [len(together.shape.wanted)] * len(together.documents)
+            docs += [walk.doc for walk in together.documents]
         if not pieces:
             return
         bases = np.cumsum([1, *widths])  # the first number is that of rows without a value
@@ -157,7 +154,7 @@ class WitnessColumns:
         """Return the number of each node's value; -1 for a node that is not asked for."""
         numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
-            count, nodes = len(together.docs), together.shape.wanted
+            count, nodes = len(together.documents), together.shape.wanted
             end = begin + count * len(nodes)
             flags = asked[begin:end].reshape(count, len(nodes)).T.tolist()
             for node, place in nodes.items():
