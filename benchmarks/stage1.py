@@ -47,11 +47,11 @@ from feeds.xml.xmlparse import parse
 from templates.model.relations import Pair
 from xscl.gc_control import paused
 from xscl.language.unparse import unparse
+from xscl.shredding.arrivals import RemoteBindings, compute_bindings, texts_of
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch import shape_batch, shred
+from xscl.shredding.batch import shape, shape_batch, shred
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
-from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
 
 NAME = "stage1"
 STREAM = "feed"
@@ -61,7 +61,7 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
     "parse": (MarkupCache, "read"),
-    "shape": (shred, "shape_of"),
+    "shape": (shape.DocumentShapes, "shape"),
     "index": (shape_batch.ShapeBatch, "find"),
     "texts": (shape_batch.ShapeBatch, "texts"),
     "rows": (shape_batch, "cached_rows"),

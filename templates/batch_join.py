@@ -30,7 +30,7 @@ from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded, grouped
 from templates.registry.members import TemplateRows
 from templates.registry.registry import Registry
-from templates.state.stored_state import StoredState
+from templates.state.join_state import StoredState
 from templates.state.value_joins import BatchDocuments, Dense, Driven, KeptState, Pass
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class BatchJoin:
         self._take_joins(views, half.joins(batch, partial(of.driving, back=back)))
 
     def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
-        from templates.text.text_pass import TextPass  # few queries compare texts
+        from templates.text.text_index import TextPass  # few queries compare texts
 
         state = self.documents.state
         assert isinstance(state, StoredState), "only an engine's state has indexes of texts"

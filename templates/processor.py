@@ -20,7 +20,7 @@ from templates.model.join_graph import INFINITE
 from templates.model.relations import TIMES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded
 from templates.registry.registry import UNDESIGNATED, Registry
-from templates.state.stored_state import StoredState
+from templates.state.join_state import StoredState
 from templates.state.value_joins import BatchDocuments
 from templates.storage import RELATIONS, Storage
 

@@ -29,7 +29,7 @@ from templates.model.conjunctive_query import (
 from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.members import TemplateRows
-from templates.state.stored_state import StoredState
+from templates.state.join_state import StoredState
 from templates.storage import scan
 
 

@@ -34,10 +34,9 @@ from xscl.documents.document_validation import (
     separate_invalid,
 )
 from xscl.errors import StoreError
-from xscl.shredding.arrivals import Arrival, Arrivals
+from xscl.shredding.arrivals import Arrival, Arrivals, Numbers, RemoteBindings
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
-from xscl.shredding.remote_bindings import Numbers, RemoteBindings
 from xscl.store.queries.documents import latest_arrival, stored_documents, text_of, texts_of
 from xscl.store.queries.lateness import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS

@@ -22,8 +22,7 @@ from xscl.engine.state import EngineState
 from xscl.errors import XsclError
 from xscl.inspection.replay import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.arrivals import Arrivals
-from xscl.shredding.remote_bindings import RemoteBindings
+from xscl.shredding.arrivals import Arrivals, RemoteBindings
 from xscl.store.queries.documents import documents_from
 from xscl.store.queries.tables import LEVELS
 

@@ -26,7 +26,6 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
-from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, diagnose
 from xscl.inspection.explain import (
     PlanUsers,
@@ -34,6 +33,7 @@ from xscl.inspection.explain import (
     explain,
     plan_users,
     silent_streams,
+    unmet,
 )
 from xscl.inspection.reasons import Diagnosis, Why
 from xscl.inspection.rebuilt_relations import (

@@ -6,7 +6,7 @@ line ends, and `$` is the end of the text.  Back-references and class subtractio
 automaton of bounded size has them.
 
 A *factor* is a literal text that each match contains.  An index finds the expressions that may
-match a text by their factors (`xscl.shredding.conditions.substrings`).
+match a text by their factors (`xscl.shredding.conditions.constants`).
 """
 
 from __future__ import annotations

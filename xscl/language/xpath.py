@@ -5,7 +5,7 @@ bound is refused (`DENIED`), before elementpath's parser sees it.  Only function
 call are accepted (`ALLOWED`); regular expressions are those of RE2.
 
 One walk over elementpath's tree refuses what a block lacks, and makes a tree of ours
-(`xscl.language.xpath_tree`).  Nothing is evaluated here (`xscl.shredding.conditions.xpath_compile`
+(`xscl.language.xpath_tree`).  Nothing is evaluated here (`xscl.shredding.conditions.xpath`
 does it).
 
 This module is imported with the first expression that needs it.

@@ -1,24 +1,146 @@
 """The documents of a batch as the input of stage 1, and their witnesses.
 
-Another process may have shredded them already (`xscl.shredding.remote_bindings`).  Then one is
-parsed here only when its nodes are needed.
+Another process may have shredded them already (`RemoteBindings`).  Then one is parsed here only
+when its nodes are needed.  A portion from there numbers its documents from 0.  Their numbers in the
+order of arrival, and whether they are accepted, are known only when the engine has accepted the
+batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from lxml import etree
 
-from templates.model.relations import TIMES, Witnesses
+from feeds.documents import Document, DocumentColumns
+from feeds.errors import MalformedDocument
+from templates.model.relations import BINDINGS, TIMES, VALUES, Witnesses
+from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch.known_markup import ReadDocument
+from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.remote_bindings import Numbers, RemoteBindings
+
+Numbers = npt.NDArray[np.int64]
+Text: TypeAlias = tuple[tuple[str, ...], bytes]
+"""The streams and the text of a document, which stage 1 needs."""
+
+
+def texts_of(documents: Iterable[Document]) -> list[Text]:
+    """Return the input of stage 1 for documents."""
+    columns = DocumentColumns.of(documents)
+    return list(zip(columns.streams, columns.xml, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoteBindings:
+    """The witnesses of some documents.
+
+    `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
+    document among these; `refused` are the places of those that are no XML.
+    """
+
+    bindings: pa.Table
+    values: pa.Table
+    refused: frozenset[int]
+
+    @classmethod
+    def united(cls, portions: Iterable[tuple[RemoteBindings, int]]) -> RemoteBindings:
+        """Return portions as one, each given with the number of its documents."""
+        tables: list[tuple[pa.Table, pa.Table]] = []
+        refused: set[int] = set()
+        first = 0
+        for portion, count in portions:
+            moved = pc.add(portion.bindings["doc"], pa.scalar(first, pa.int64()))
+            tables.append((portion.bindings.set_column(0, "doc", moved), portion.values))
+            refused.update(first + place for place in portion.refused)
+            first += count
+        return cls(*united(tables), frozenset(refused))
+
+    def of_documents(self, places: Numbers) -> RemoteBindings:
+        """Return the witnesses of the documents at some places, which are numbered anew."""
+        numbers = np.arange(len(places))
+        refused = np.isin(places, sorted(self.refused)).nonzero()[0]
+        return RemoteBindings(*self.numbered(places, numbers), frozenset(refused.tolist()))
+
+    def numbered(self, places: Numbers, numbers: Numbers) -> tuple[pa.Table, pa.Table]:
+        """Return bindings and values of the documents at some places, with their numbers."""
+        there = self.bindings["doc"].to_numpy()
+        known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
+        known[places] = numbers
+        docs = pa.array(known[there])
+        bindings = self.bindings.set_column(0, "doc", docs)
+        return united([(bindings.filter(pc.greater_equal(docs, 0)), self.values)])
+
+    def of_pairs(self, pairs: Numbers) -> RemoteBindings:
+        """Return the witnesses of some pairs of variables, with the values that they have."""
+        bindings = self.bindings.filter(pa.array(np.isin(self.bindings["pair"], pairs)))
+        value = bindings["value"].combine_chunks()
+        used = np.unique(value.drop_null().to_numpy())
+        column = bindings.schema.get_field_index("value")
+        moved = pc.index_in(value, value_set=pa.array(used, value.type))
+        bindings = bindings.set_column(column, bindings.schema.field(column), moved)
+        return RemoteBindings(bindings, self.values.take(pa.array(used)), self.refused)
+
+
+def compute_bindings(automaton: Automaton, texts: Iterable[Text]) -> RemoteBindings:
+    """Return the witnesses of documents; those that cannot be parsed have none."""
+    columns = WitnessColumns(automaton)
+    refused: set[int] = set()
+    markups = MarkupCache()
+    with paused():
+        for place, (streams, xml) in enumerate(texts):
+            try:
+                columns.add(place, streams, markups.read(xml))
+            except MalformedDocument:
+                refused.add(place)
+    bindings, values = columns.tables()
+    return RemoteBindings(bindings, values, frozenset(refused))
+
+
+# -- Several portions ------------------------------------------------------------------------
+
+
+def united(several: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.Table]:
+    """Return the bindings and values of several batches as those of one.
+
+    There is one row for each distinct value that occurs, counted by documents.
+    """
+    offsets = np.cumsum([0, *(values.num_rows for _, values in several)]).tolist()
+    bindings = pa.concat_tables(
+        [
+            one.set_column(
+                one.schema.get_field_index("value"),
+                "value",
+                pc.add(one["value"], pa.scalar(offset, pa.int32())),
+            )
+            for (one, _), offset in zip(several, offsets, strict=False)
+        ]
+    )
+    texts = pa.concat_tables([values for _, values in several])["strVal"]
+    distinct = texts.combine_chunks().dictionary_encode()
+    rows = distinct.indices.to_numpy()
+    valued = bindings.filter(pc.is_valid(bindings["value"]))
+    used = rows[valued["value"].to_numpy()].astype(np.int64)
+    pairs = np.unique((used << 32) | (valued["doc"].to_numpy() & 0xFFFFFFFF))
+    occurring, counts = np.unique(pairs >> 32, return_counts=True)
+    renumbered = np.zeros(len(distinct.dictionary), np.int32)
+    renumbered[occurring] = np.arange(len(occurring), dtype=np.int32)
+    by_row = pa.array(renumbered[rows], pa.int32())
+    values = pa.table(
+        [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())], schema=VALUES
+    )
+    column = bindings.schema.get_field_index("value")
+    numbered = by_row.take(bindings["value"].combine_chunks())
+    return bindings.set_column(column, "value", numbered).cast(BINDINGS), values
+
+
+# -- A batch -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from feeds.documents import Document
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
-from xscl.shredding.remote_bindings import texts_of
+from xscl.shredding.arrivals import texts_of
 from xscl.spark.designation import absence_of, designated, reason_against
 from xscl.spark.plan_files import PLAN, PlanFiles, unreadable
 from xscl.spark.plan_replica import PlanReplica

@@ -22,8 +22,8 @@ from xscl.language.parser import parse_block
 from xscl.language.syntax import And, Block, Comparison, Path, Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, compile_query
+from xscl.shredding.arrivals import Text, compute_bindings
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote_bindings import Text, compute_bindings
 from xscl.spark.absences import EqualityAbsence
 
 SampleTexts: TypeAlias = Callable[[], Iterable[Text]]

@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
 from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
-from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
+from xscl.shredding.arrivals import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
 from xscl.spark.bucket import BucketResults, PartDocuments
 from xscl.spark.part_format import DOCUMENTS, WITNESSES, packed, unpacked

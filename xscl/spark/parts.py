@@ -25,7 +25,7 @@ from templates.columns.columns import Columns, among, chosen, columns_of, distin
 from templates.columns.values import keys_of
 from templates.model.relations import TIMES
 from xscl.documents.document_ids import document_name
-from xscl.shredding.remote_bindings import compute_bindings
+from xscl.shredding.arrivals import compute_bindings
 from xscl.spark.absences import ROWS, block_rows
 from xscl.spark.document_rows import checked_columns, documents_of, rejected_batch, rejected_row
 from xscl.spark.part_format import (

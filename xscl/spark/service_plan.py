@@ -16,8 +16,8 @@ from templates.registry.registry import DesignatedRows, Registry
 from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
+from xscl.shredding.arrivals import Text
 from xscl.shredding.automaton.pattern import form_of
-from xscl.shredding.remote_bindings import Text
 from xscl.spark.designation import designated, reason_against_row
 from xscl.spark.plan_files import PlanFiles
 from xscl.store.queries.documents import documents_with_texts, kept_rows, latest_document

@@ -12,8 +12,8 @@ from tests.examples import usually
 from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
+from xscl.shredding.arrivals import RemoteBindings, compute_bindings, texts_of
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
 from xscl.store.store import Store
 from xscl.time_format import LATEST
 

@@ -9,7 +9,7 @@ import pytest
 import xscl
 from tests.project import ROOT
 from xscl.errors import QueryError
-from xscl.inspection.condition_split import placed
+from xscl.inspection.explain import placed
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
 

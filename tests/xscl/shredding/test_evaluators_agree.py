@@ -17,7 +17,7 @@ from tests.examples import tried
 from tests.xscl.shredding.test_residual import parsed
 from tests.xscl.shredding.test_xpath_saxon import Saxon, saxon
 from tests.xscl.shredding.xpaths import engine, together
-from xscl.inspection.condition_split import placed
+from xscl.inspection.explain import placed
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
 from xscl.shredding.conditions.residual import compiled

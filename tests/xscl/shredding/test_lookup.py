@@ -30,7 +30,7 @@ from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.conditions import substrings
+from xscl.shredding.conditions import constants
 from xscl.shredding.nodes.tree import number_nodes
 
 STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
@@ -97,7 +97,7 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 
 LIMITS = (
-    *((automaton_states, "FEW"), (substrings, "RECENT"), (shape, "BUDGET")),
+    *((automaton_states, "FEW"), (constants, "RECENT"), (shape, "BUDGET")),
     *((shape, "SEEN"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "NODES")),
 )
 

@@ -19,7 +19,7 @@ from tests.examples import tried
 from tests.xscl.shredding.xpath_cases import Cases, document
 from tests.xscl.shredding.xpaths import engine, together
 from xscl.errors import QueryError
-from xscl.inspection.condition_split import placed
+from xscl.inspection.explain import placed
 from xscl.language import xpath_tree
 from xscl.language.parser import parse, parse_block
 from xscl.language.syntax import Block, Not, Residual

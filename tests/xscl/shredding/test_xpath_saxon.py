@@ -21,7 +21,7 @@ from tests.xscl.shredding.xpath_cases import AXES, Cases, document, words
 from tests.xscl.shredding.xpaths import engine
 from xscl.errors import QueryError
 from xscl.language.xpath import ALLOWED, WrongXPath, normalised
-from xscl.shredding.conditions.xpath_compile import Focus, evaluator
+from xscl.shredding.conditions.xpath import Focus, evaluator
 from xscl.shredding.conditions.xpath_nodes import Node, Tree, path_of
 from xscl.shredding.conditions.xpath_values import ERRORS, Work, text_of
 from xscl.shredding.nodes.tree import number_nodes

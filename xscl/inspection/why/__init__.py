@@ -5,9 +5,9 @@ them, one edge after another; they match iff every edge holds.
 
     question      the question: a query, documents, their arrival
     examination   the edges of the query's parts, the inner ones first, and the answer
+                  (order, window, retention, the choices of temporal operators)
     mismatch      a pattern that fails: the longest prefix of its steps that does not
     values        choices of nodes, predicates over them, and the nearest miss
-    times         order, window and retention, and the choices of temporal operators
 """
 
 from xscl.inspection.reasons import Edge, Why

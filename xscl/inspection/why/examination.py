@@ -7,30 +7,25 @@ parts of its predicate.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from templates.model.join_graph import UNBOUNDED, TemporalRelation
+from templates.model.join_graph import INFINITE, UNBOUNDED, TemporalRelation
+from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.reasons import Edge, Why
+from xscl.inspection.replay import TRIED, TrialScope
 from xscl.inspection.why.mismatch import mismatch, with_names
-from xscl.inspection.why.question import WhyQuestion, covered
-from xscl.inspection.why.times import (
-    QuerySide,
-    belated,
-    dropped,
-    in_relation,
-    is_over_time,
-    repeated,
-    settled,
-    temporal_choice,
-    together,
-)
+from xscl.inspection.why.question import KnownDocument, WhyQuestion, covered
 from xscl.inspection.why.values import Choices, TestedConjunct
 from xscl.language import normalform as nf
 from xscl.language.names import with_prefixes
-from xscl.language.syntax import Predicate
+from xscl.language.parser import parse
+from xscl.language.syntax import Join, Predicate, Query, StreamExpression
 from xscl.language.unparse import unparse
+from xscl.store.queries.tables import EARLIEST
+from xscl.time_format import UNITS, written
 
 
 class Examination:
@@ -235,3 +230,266 @@ def why(*questions: WhyQuestion) -> Why:
 
 def _hold(edges: Sequence[Edge]) -> bool:
     return all(edge.holds for edge in edges)
+
+
+# -- Time: the conditions between two sides of an operator -----------------------------------
+
+# A side is the composite of a part of the query: an interval [start, ts] of event time, and the
+# place of its newest document in the order of arrival.
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySide:
+    """One side of an operator: its interval, M(n) and the rank of its newest document.
+
+    `lateness` is the largest of its streams, `conjuncts` are those of all predicates in it.
+    """
+
+    name: str
+    start: int
+    ts: int
+    clock: int
+    rank: int
+    lateness: int
+    documents: tuple[StoredDocument, ...]
+    conjuncts: tuple[TestedConjunct, ...] = ()
+
+
+def together(
+    left: QuerySide, right: QuerySide, conjuncts: tuple[TestedConjunct, ...] = ()
+) -> QuerySide:
+    """Return two sides as one, with the conjuncts of the predicate between them."""
+    newest = max(left, right, key=lambda side: side.rank)
+    return QuerySide(
+        f"{left.name} + {right.name}",
+        min(left.start, right.start),
+        max(left.ts, right.ts),
+        newest.clock,
+        newest.rank,
+        max(left.lateness, right.lateness),
+        (*left.documents, *right.documents),
+        (*left.conjuncts, *right.conjuncts, *conjuncts),
+    )
+
+
+def settled(side: QuerySide, ts: int) -> QuerySide:
+    """Return the side of a temporal operator: it is in time for everything in its window."""
+    return replace(side, ts=ts, clock=EARLIEST, rank=0)
+
+
+def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
+    """Yield an edge if a document, or versions of one, occurs on both sides."""
+    for document in left.documents:
+        for other in right.documents:
+            if document.base == other.base:
+                text = f"{left.name} and {right.name} are different documents"
+                both = "the same" if document.doc == other.doc else "versions of the same"
+                yield Edge("order", text, False, f"{document.id} and {other.id} are {both}")
+
+
+def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
+    """Yield the edges of the bounds that a relation has for two sides."""
+    lead, gap = right.start - left.ts, right.ts - left.ts
+    measured = {"lead": lead, "gap": gap}
+    if relation.operator.follows:
+        near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
+        near = near if lead else "both are at the same time"
+        yield Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
+    if relation.least is None:
+        if relation.window is not None:
+            yield _at_most_apart(relation.upper, left, right)
+        return
+    for bound in relation.bounds:
+        value = measured[bound.measure]
+        if relation.operator.follows and not bound.is_least:
+            yield _at_most_apart(relation.upper, left, right)
+            continue
+        side = "after" if bound.ticks > 0 or (bound.ticks == 0 and not bound.is_least) else "before"
+        least = bound.is_least == (side == "after")
+        text = f"{right.name} comes at {'least' if least else 'most'} {duration(abs(bound.ticks))}"
+        near = f"it comes {duration(abs(value))} {'after' if value > 0 else 'before'} it"
+        near = near if value else "they are at the same time"
+        if not bound.holds(value):
+            over = duration(abs(value - bound.ticks))
+            near = f"{near}, {over} too {'early' if bound.is_least else 'late'}"
+        yield Edge("time", f"{text} {side} {left.name}", bound.holds(value), near)
+
+
+def _at_most_apart(upper: int, left: QuerySide, right: QuerySide) -> Edge:
+    gap = abs(right.ts - left.ts)
+    near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
+    if gap > upper:
+        near = f"{near}, {duration(gap - upper)} too much"
+    text = f"{left.name} and {right.name} are at most {duration(upper)} apart"
+    return Edge("time", text, gap <= upper, near)
+
+
+def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
+    """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
+    keep = relation.keep(max(left.lateness, right.lateness))
+    pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
+    if left.rank == right.rank:
+        pairs.append((left, right))
+    for old, new in pairs:
+        over = new.clock - old.ts - keep
+        if over > 0:
+            text = f"{old.name} was still kept when {new.name} came"
+            near = f"{new.name} came {duration(over)} too late: with this window and lateness"
+            near = f"{near} it is kept for {duration(keep)}"
+            if all(document.history for document in new.documents):
+                near += "; 'try' takes what a feed held already as if it had come in its own time"
+            yield Edge("time", text, False, near)
+            return
+
+
+def belated(lateness: int, *sides: QuerySide) -> Iterator[Edge]:
+    """Yield an edge for each side that was too late for a temporal operator."""
+    for side in sides:
+        behind = side.clock - lateness - side.ts
+        if behind > 0:
+            text = f"{side.name} came in time for an operator over time"
+            near = f"it came {duration(behind)} too late, with a lateness of {duration(lateness)}"
+            yield Edge("time", text, False, near)
+
+
+def duration(ticks: int) -> str:
+    """Return a duration in its two largest units, up to days: `30 d`, `1 d 5 h`; `0 s`."""
+    if ticks == 0:
+        return "0 s"
+    parts: list[str] = []
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if unit != "w" and ticks >= length and len(parts) < 2:
+            parts.append(f"{ticks // length} {unit}")
+            ticks %= length
+    return " ".join(parts) or f"{ticks} tick{'' if ticks == 1 else 's'}"
+
+
+# -- Operators over time ---------------------------------------------------------------------
+
+# NEXT chooses the earliest document, FOLD continues from row to row, and NOT FOLLOWED BY waits for
+# an absence.  The documents of a question alone do not decide that.  So a query with such an
+# operator is tried on all kept documents, within the time of these documents.
+
+
+def is_over_time(form: nf.NormalForm) -> bool:
+    """Return True if a form contains a temporal operator."""
+    return any(
+        isinstance(one, nf.NextForm | nf.FoldForm | nf.AbsenceForm) for one in nf.forms(form)
+    )
+
+
+def temporal_choice(question: WhyQuestion) -> Edge:
+    """Return the edge that the temporal operators yield the match, or their other result."""
+    wanted = tuple(part.stored.id for part in question.parts)
+    what = "calendars" if question.query.calendars else "operators over time"
+    text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
+    found = {wanted} if question.found else _found(question, question.query.source)
+    if wanted in found:
+        waits = _pending(question) if question.found is False else None
+        return Edge("order", text, waits is None, waits, waits is not None)
+    near, pending = _instead(question, wanted, found)
+    return Edge("order", text, False, near, pending)
+
+
+def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
+    """Return the documents of a query's matches."""
+    subscription = question.subscription
+    known = [document for document in question.documents if document is not None]
+    trial = TrialScope(
+        TRIED,
+        query,
+        question.query.streams,
+        subscription is None or subscription.updates,
+        0 if subscription is None else subscription.since,
+        *_period(question, known),
+        {one.stored.doc: one.xml for one in known},
+        own_time=question.own_time,
+    )
+    return {match.names for match in question.attempt(trial)}
+
+
+def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
+    """Return the first and the last time that can matter; of instants, all."""
+    if question.query.calendars:
+        return -INFINITE, INFINITE
+    times = [one.stored.ts for one in known]
+    form = question.query.normal.form
+    last = INFINITE if _has_longest(form) else max(times) + _deadlines(form)
+    return min(times) - _earliest(form), last
+
+
+def _has_longest(form: nf.NormalForm) -> bool:
+    """Return True if the end of a run decides, which a document after it makes."""
+    return any(isinstance(one, nf.FoldForm) and one.folding.longest for one in nf.forms(form))
+
+
+def _earliest(form: nf.NormalForm) -> int:
+    """Return the longest time before a match in which its documents may have had a partner."""
+    absent = [one.relation for one in nf.forms(form) if isinstance(one, nf.AbsenceForm)]
+    return sum(one.keep(0) for one in absent if one.looks_back)
+
+
+def _deadlines(form: nf.NormalForm) -> int:
+    """Return the longest time that a match waits for deadlines after its documents, in ticks."""
+    return sum(one.window for one in nf.forms(form) if isinstance(one, nf.AbsenceForm))
+
+
+def _instead(
+    question: WhyQuestion, wanted: tuple[str, ...], found: set[tuple[str, ...]]
+) -> tuple[str | None, bool]:
+    """Return the documents that answered or consumed the left ones, and False.
+
+    If an absence is not decided yet, return what it waits for, and True.
+    """
+    form = question.query.normal.form
+    if question.query.calendars:
+        return None, False
+    if isinstance(form, nf.AbsenceForm) and not _is_answer(question, form):
+        expression: StreamExpression = parse(question.query.source)
+        while isinstance(expression, Query):
+            expression = expression.expression
+        assert isinstance(expression, Join)
+        plain = replace(expression, alone=(False, False), negated=False)
+        is_right = question.documents[covered(form.left)[0]] is None
+        mine = slice(-len(wanted), None) if is_right else slice(len(wanted))
+        others = {one for one in _found(question, unparse(plain)) if one[mine] == wanted}
+        answered = {other[:1] if is_right else other for other in others}
+        answers = _others(wanted, "is answered by", answered)
+        waits = _pending(question) if answers is None else None
+        return answers or waits, waits is not None
+    left = wanted[:-1]
+    taken = _others(left, "was taken by", {one for one in found if one[:-1] == left})
+    if taken is None and _has_longest(form):
+        return "no later document has ended the run", False
+    return taken, False
+
+
+def _pending(question: WhyQuestion) -> str | None:
+    """Return the time at which a match is certain, if that is not over, and what it needs."""
+    if _has_longest(question.query.normal.form):
+        return "it is decided when time passes the document that ends the run"
+    deadline = _period(
+        question, [document for document in question.documents if document is not None]
+    )[1]
+    if deadline <= question.watermark:
+        return None
+    lateness = max(question.lateness.values())
+    end, now = deadline + lateness, question.watermark + 1 + lateness
+    text = f"it is decided when time passes {written(end)}; time is at {written(now)}"
+    if not question.not_live:
+        return f"{text}, and a later document or the wall clock of a service advances it"
+    streams = ", ".join(map(repr, question.not_live))
+    verb = "is" if len(question.not_live) == 1 else "are"
+    text = f"{text}, and only a later document advances it, as {streams} {verb} not live"
+    return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
+
+
+def _is_answer(question: WhyQuestion, form: nf.AbsenceForm) -> bool:
+    """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
+    both = (*covered(form.left), *covered(form.right))
+    return form.otherwise and all(question.documents[place] is not None for place in both)
+
+
+def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
+    names: Iterator[str] = (other[-1] for other in sorted(others))
+    return f"{', '.join(left)} {verb} {', '.join(names)}" if others else None

@@ -44,7 +44,7 @@ from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.documents.results import Subscription
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
-from xscl.shredding.remote_bindings import united
+from xscl.shredding.arrivals import united
 from xscl.store.queries.tables import LEVELS
 
 AT_ONCE = 100_000

@@ -9,6 +9,7 @@ below.  Its configurations at the nodes of documents are computed lazily
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from templates.model.relations import Pair
 from xscl.language.constants import Constant
@@ -37,7 +38,7 @@ class Automaton:
         self._questions = QuestionRegistry()
         self._places: dict[str, PatternPlace] = {}  # with own conditions, by definitions
         self.known = Lineages()  # and subtrees, of the documents so far
-        self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
+        self.shapes: Any = None  # what documents had in common: see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
         self.changes = 0  # so far, of whatever kind

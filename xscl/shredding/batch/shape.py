@@ -218,13 +218,3 @@ class DocumentShapes:
         """Cache the rows of a place at a node."""
         shape.rows[place, node] = rows
         self._size += ROWS
-
-
-def shape_of(
-    automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
-) -> DocumentShape | None:
-    """Return the shape of a document; None if no pattern reads its streams."""
-    if automaton.shapes is None:
-        automaton.shapes = DocumentShapes()
-    assert isinstance(automaton.shapes, DocumentShapes)
-    return automaton.shapes.shape(automaton, streams, skeleton)

@@ -209,7 +209,7 @@ class DocumentWalk:
     """One document of a shape, and the places that match it."""
 
     __slots__ = (
-        *("_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "read", "shape"),
+        *("_budgets", "_derived", "_held", "_made", "doc", "hits", "read", "residuals", "shape"),
         "unevaluated",
     )
 
@@ -223,7 +223,7 @@ class DocumentWalk:
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._budgets: dict[Operand, Budget] = {}
         self._made = 0
-        self._residuals: Evaluation | None = None  # made with the first one
+        self.residuals: Evaluation | None = None  # made with the first one
 
     def item(self, number: int) -> etree._Element | AttributeNode:
         """Return a node by its number."""
@@ -276,20 +276,13 @@ class DocumentWalk:
         except NotEvaluated as error:
             return error
 
-    @property
-    def one_sided(self) -> list[NotEvaluated]:
-        """The expressions that have compared a number with a text, as those without a value."""
-        if self._residuals is None:
-            return []
-        return [NotEvaluated(one, "") for one in self._residuals.one_sided]
-
     def _residual(self, condition: Residual, item: Item) -> bool:
         assert not isinstance(item, str), "conditions are tested at elements and attributes"
-        if self._residuals is None:
+        if self.residuals is None:
             from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
 
-            self._residuals = evaluation(self.read.nodes[0])
-        return self._residuals.holds(condition, item)
+            self.residuals = evaluation(self.read.nodes[0])
+        return self.residuals.holds(condition, item)
 
     def bindings(self, entry: PairEntry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""

@@ -23,13 +23,14 @@ from xscl.shredding.automaton.automaton_states import PairEntry
 from xscl.shredding.automaton.lineage import WIDTH, Packed
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import ReadDocument
-from xscl.shredding.batch.shape import DocumentShape, shape_of
+from xscl.shredding.batch.shape import DocumentShape, DocumentShapes
 from xscl.shredding.batch.shape_batch import (
     DocumentWalk,
     ShapeBatch,
     cached_rows,
     packed_rows,
 )
+from xscl.shredding.conditions.unevaluated import NotEvaluated
 
 _TYPES = tuple(BINDINGS.types)
 NODES = 30_000  # of documents that are evaluated together, as far as they have one shape
@@ -40,6 +41,7 @@ class WitnessColumns:
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
+        self._shapes = automaton.shapes = automaton.shapes or DocumentShapes()
         self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
         self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # nodes of documents that are not evaluated yet
@@ -50,7 +52,7 @@ class WitnessColumns:
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
         """Add the witnesses of one document."""
-        shape = shape_of(self._automaton, streams, document.skeleton)
+        shape = self._shapes.shape(self._automaton, streams, document.skeleton)
         if shape is None:
             return
         together = self._alike.get(shape)
@@ -104,7 +106,8 @@ class WitnessColumns:
                 self._derive(entry, walk)
             if walk.unevaluated:
                 self._automaton.unevaluated.note(self._docs[walk.doc], walk.unevaluated)
-            if one_sided := walk.one_sided:
+            if walk.residuals is not None:
+                one_sided = [NotEvaluated(one, "") for one in walk.residuals.one_sided]
                 self._automaton.one_sided.note(self._docs[walk.doc], one_sided)
             for place, nodes in walk.hits.items():
                 packed = cached_rows(shape, place, nodes[0]) if len(nodes) == 1 else None
