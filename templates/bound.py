@@ -195,7 +195,7 @@ class BoundedAnswers:
 
 # -- Enumeration -------------------------------------------------------------------------------
 
-Relation: TypeAlias = "Mapping[str, Column]"
+RowsByVariable: TypeAlias = "Mapping[str, Column]"
 """The rows of one relation by variable; a variable in several relations joins them."""
 
 
@@ -216,7 +216,7 @@ class Enumeration:
         """True if the work was too much: answers may be missing then."""
         return self.work < 0
 
-    def answer(self, relations: Sequence[Relation], most: int) -> Column:
+    def answer(self, relations: Sequence[RowsByVariable], most: int) -> Column:
         """Return all distinct answers, a row each; of more than `most` so many.
 
         The relations are reduced by semi-joins and joined depth first, with at most `columns.MOST`
@@ -231,7 +231,7 @@ class Enumeration:
             # of outputs with one value each, the first of very many bindings is the only answer
             most = min(most, math.prod(len(distinct(_values(reduced, n))) for n in self.outputs))
             first, *others = sorted(reduced, key=_size)
-            parts: list[tuple[Relation, Sequence[Relation]]] = [(first, others)]
+            parts: list[tuple[RowsByVariable, Sequence[RowsByVariable]]] = [(first, others)]
             while parts and len(found) < most and not self.gave_up:
                 part, left = parts.pop()
                 if left:
@@ -242,8 +242,8 @@ class Enumeration:
         return np.array(rows, np.int64).reshape(len(rows), len(self.outputs))
 
     def _joined(
-        self, part: Relation, left: Sequence[Relation]
-    ) -> Iterator[tuple[Relation, Sequence[Relation]]]:
+        self, part: RowsByVariable, left: Sequence[RowsByVariable]
+    ) -> Iterator[tuple[RowsByVariable, Sequence[RowsByVariable]]]:
         """Yield a part of the answers joined with one more relation, or halves of the two."""
         following = min([one for one in left if part.keys() & one.keys()] or left, key=_size)
         left = [one for one in left if one is not following]
@@ -259,31 +259,31 @@ class Enumeration:
         self.work -= _size(joined)
         yield self._projected(joined, left), left
 
-    def _heads(self, part: Relation) -> Iterable[tuple[int, ...]]:
+    def _heads(self, part: RowsByVariable) -> Iterable[tuple[int, ...]]:
         for one, other in self.unequal:
             part = chosen(part, part[one] != part[other])
         return zip(*(part[name].tolist() for name in self.outputs), strict=True)
 
-    def _projected(self, answer: Relation, left: Sequence[Relation]) -> Relation:
+    def _projected(self, answer: RowsByVariable, left: Sequence[RowsByVariable]) -> RowsByVariable:
         """Return an intermediate result projected to the needed variables, without duplicates."""
         needed = {*self.outputs}.union(*self.unequal, *left)
         return _distinct(answer, [name for name in answer if name in needed])
 
 
-def _size(relation: Relation) -> int:
+def _size(relation: RowsByVariable) -> int:
     return len(next(iter(relation.values())))
 
 
-def _values(relations: Sequence[Relation], name: str) -> Column:
+def _values(relations: Sequence[RowsByVariable], name: str) -> Column:
     """Return the values of a variable in the first relation that has it."""
     return next(relation[name] for relation in relations if name in relation)
 
 
-def _halves(relation: Relation) -> Iterator[Relation]:
+def _halves(relation: RowsByVariable) -> Iterator[RowsByVariable]:
     return (chosen(relation, rows) for rows in np.array_split(np.arange(_size(relation)), 2))
 
 
-def _distinct(relation: Relation, names: Sequence[str]) -> dict[str, Column]:
+def _distinct(relation: RowsByVariable, names: Sequence[str]) -> dict[str, Column]:
     """Return the distinct rows of some columns; of none, one row at most as it is."""
     if not names:  # that there is a row is all that matters
         return {name: column[:1] for name, column in relation.items()}
@@ -292,7 +292,7 @@ def _distinct(relation: Relation, names: Sequence[str]) -> dict[str, Column]:
     return {name: relation[name][order[first]] for name in names}
 
 
-def _join(left: Relation, right: Relation) -> dict[str, Column]:
+def _join(left: RowsByVariable, right: RowsByVariable) -> dict[str, Column]:
     """Return the natural join of two relations; raises TooManyRows."""
     names = [name for name in left if name in right]
     if names:
@@ -306,7 +306,7 @@ def _join(left: Relation, right: Relation) -> dict[str, Column]:
     return {**chosen(left, ours), **chosen(others, theirs)}
 
 
-def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
+def _reduced(relations: Sequence[RowsByVariable]) -> list[RowsByVariable] | None:
     """Return the relations reduced by semi-joins; None if one becomes empty.
 
     As many rounds as there are relations suffice for an acyclic query: then some answer uses every
@@ -334,7 +334,7 @@ def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
 
 def relations_of(
     query: ConjunctiveQuery, row: Columns, relations: Mapping[str, Columns]
-) -> list[Relation]:
+) -> list[RowsByVariable]:
     """Return the rows of relations that the atoms of a query read for one row of R_T."""
     made = []
     for atom in query.atoms:

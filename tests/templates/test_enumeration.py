@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import templates.bound as bound
 import templates.columns.columns as columns
-from templates.bound import Enumeration, Relation
+from templates.bound import Enumeration, RowsByVariable
 from tests.examples import examples
 
 VARIABLES = ("a", "b", "c", "d")
@@ -52,7 +52,7 @@ def test_there_are_all_answers_or_as_many_as_were_asked_for(
     case: tuple[list[dict[str, list[int]]], Enumeration], most: int, chunk: int
 ) -> None:
     relations, query = case
-    given: list[Relation] = [
+    given: list[RowsByVariable] = [
         {name: np.array(column, np.int64) for name, column in one.items()} for one in relations
     ]
     before, columns.MOST = columns.MOST, chunk

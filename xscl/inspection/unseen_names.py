@@ -58,7 +58,7 @@ class QueryWarning:
         return asdict(self)
 
 
-Chain: TypeAlias = tuple[str, tuple[syntax.Step, ...]]
+StepChain: TypeAlias = tuple[str, tuple[syntax.Step, ...]]
 """A stream, and the steps from the root of its documents to a node."""
 
 
@@ -165,9 +165,9 @@ class QueryNames:
         return QueryWarning(kind, name, message, place.line, place.column, near, hint)
 
     @cached_property
-    def _chains(self) -> Mapping[str, Sequence[Chain]]:
+    def _chains(self) -> Mapping[str, Sequence[StepChain]]:
         """The nodes that each variable is bound to, in streams that have documents."""
-        chains = defaultdict[str, list[Chain]](list)
+        chains = defaultdict[str, list[StepChain]](list)
         for block in self._blocks:
             if self._streams.get(block.stream):
                 found = pattern(block)
