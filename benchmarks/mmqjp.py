@@ -23,13 +23,13 @@ import pyarrow as pa
 from benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
-from templates.batch_join import BatchJoin
 from templates.columns.columns import table_of
 from templates.columns.values import InternedValues
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
-from templates.registry.registry import Registry
+from templates.processor import BatchJoin
+from templates.registry import Registry
 from templates.state.join_state import StoredState
 from tests.algorithm_1 import ProcessorOfBase
 from tests.templates.memory_storage import MemoryStorage

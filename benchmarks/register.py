@@ -35,7 +35,7 @@ from benchmarks.harness import (
 )
 from benchmarks.query_shapes import Kind, Queries, documents
 from templates.columns.values import InternedValues
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from templates.state.join_state import StoredState
 from xscl.engine import transactions
 from xscl.engine.eviction import Eviction

@@ -51,7 +51,7 @@ from xscl.shredding.arrivals import RemoteBindings, compute_bindings, texts_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shape_batch, shred
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
-from xscl.shredding.nodes.tree import AttributeNode, number_nodes
+from xscl.shredding.nodes import AttributeNode, number_nodes
 
 NAME = "stage1"
 STREAM = "feed"

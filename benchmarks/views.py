@@ -43,8 +43,8 @@ from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES
 from benchmarks.mmqjp_points import ZIPF
 from feeds.documents import Document
-from templates.batch_join import BatchJoin
-from templates.registry.members import TemplateIndex, TemplateRows
+from templates.processor import BatchJoin
+from templates.registry import TemplateIndex, TemplateRows
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
 from tests import algorithm_1

@@ -11,6 +11,6 @@ Architecture: language → 1 shredding → 2 templates → 3 cep_core → delive
 from templates.model.join_graph import Edge, JoinGraph, Node, minor
 from templates.model.relations import Witnesses
 from templates.processor import Processor
-from templates.registry.registry import Registry
+from templates.registry import Registry
 
 __all__ = ["Edge", "JoinGraph", "Node", "Processor", "Registry", "Witnesses", "minor"]

@@ -40,7 +40,7 @@ from templates.model.conjunctive_query import (
 )
 from templates.model.join_graph import JoinGraph
 from templates.model.result_bound import Cut, groups_of, newcomers
-from templates.registry.members import TemplateRows
+from templates.registry import TemplateRows
 from templates.state.value_joins import BatchDocuments
 
 UNCOUNTED = 100_000

@@ -33,7 +33,7 @@ from templates.model.conjunctive_query import (
     select,
 )
 from templates.model.join_graph import JoinGraph
-from templates.registry.members import TemplateRows
+from templates.registry import TemplateRows
 
 MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""

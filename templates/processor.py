@@ -1,28 +1,315 @@
 """The join processor: all registered joins over one batch of witnesses.
 
-Hong 2009, Algorithms 2 and 4: store the batch, compute the views, evaluate
-the conjunctive query of each template that can fire, and forget what no later
-document can meet.  The caller owns the storage and its transactions.
+Hong 2009, Algorithms 2 and 4: store the batch, compute the views, evaluate the conjunctive query of
+each template that can fire, and forget what no later document can meet.  The caller owns the
+storage and its transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from templates.batch_join import Apart, BatchJoin, Pushed
-from templates.columns.columns import Column, among
-from templates.evaluators import ConjunctiveQueries, SmallBatch
-from templates.model.join_graph import INFINITE
+from templates.bound import UNCOUNTED, BoundedAnswers
+from templates.columns.columns import (
+    Column,
+    Columns,
+    among,
+    chosen,
+    columns_of,
+    distinct,
+    steps,
+    together,
+    unpack,
+    with_valued,
+)
+from templates.evaluators import ConjunctiveQueries, Evaluator, SmallBatch, arrow_table
+from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, BatchView, Views, node
+from templates.model.join_graph import INFINITE, LEFT, RIGHT, JoinGraph
 from templates.model.relations import TIMES, Witnesses
-from templates.model.result_bound import RESULTS, Cut, bounded
-from templates.registry.registry import UNDESIGNATED, Registry
+from templates.model.result_bound import RESULTS, Cut, bounded, grouped
+from templates.registry import UNDESIGNATED, Registry, TemplateRows
 from templates.state.join_state import StoredState
-from templates.state.value_joins import BatchDocuments
+from templates.state.value_joins import BatchDocuments, Dense, Driven, KeptState, Pass
 from templates.storage import RELATIONS, Storage
+
+if TYPE_CHECKING:
+    from templates.text.text_comparisons import TextEdges
+
+
+SHOWN = 100_000
+"""Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
+
+Apart: TypeAlias = Callable[[Column, Column], Column]
+
+FOUND = pa.schema(
+    [
+        ("qid", pa.int32()),
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)
+NOTHING_FOUND = FOUND.empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The input and output of stage 2 for the last batch; immutable.
+
+    `bindings` and `times` are the witnesses, `answers` are the rows of R_out by template.
+    """
+
+    bindings: pa.Table
+    times: pa.Table
+    answers: Mapping[int, Sequence[Columns]]
+    made: Mapping[str, Sequence[Columns]]
+
+    @property
+    def out(self) -> dict[int, pa.Table]:
+        """R_out, by template."""
+        found = {number: together(parts) for number, parts in self.answers.items()}
+        return {number: pa.table(dict(columns)) for number, columns in found.items()}
+
+    def joins(self, name: str) -> pa.Table:
+        """Return R_vj of one pass, by the name of its relation."""
+        made = self.made.get(name)
+        return arrow_table(together(list(made)), R_VJ) if made else R_VJ.empty_table()
+
+
+class ValuePart(Protocol):
+    """The part of all values that is joined here; results that need only others are found
+    elsewhere.
+    """
+
+    def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
+        """Return the value joins that are made first, one for each row of R_T.
+
+        `weights` has the number of bindings of the batch for each pair of variables.
+        """
+
+    def is_here(self, keys: Column) -> Column:
+        """Return a mask of the values of the part."""
+
+
+class BatchJoin:
+    """One batch through all templates.
+
+    `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
+    templates' queries, `of_one` those that may have very many answers.  With a `part` the value
+    joins of its values drive, so that at least the results that need these are found.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        state: KeptState,
+        bindings: pa.Table,
+        times: pa.Table,
+        *,
+        evaluator: Evaluator,
+        of_one: SmallBatch,
+        most: int,
+        apart: Apart | None = None,
+        part: ValuePart | None = None,
+    ) -> None:
+        self.documents = BatchDocuments(times, columns_of(times), state)
+        self.columns = with_valued(bindings)
+        self.out: dict[int, list[Columns]] = {}
+        self._registry = registry
+        self.bindings = bindings
+        self._apart = apart
+        self._part = part
+        self._bounded = BoundedAnswers(self.documents, evaluator, of_one, most)
+        self._answers = 0  # rows of all R_out
+        self.made: dict[str, list[Columns]] = {}  # R_vj
+
+    def take(self, found: Iterable[tuple[TemplateRows, Columns]]) -> None:
+        """Add rows to the R_out of templates; queries are evaluated as their rows are yielded."""
+        before = perf_counter()
+        for members, columns in found:
+            now = perf_counter()
+            members.seconds += now - before
+            before = now
+            self._answers += len(columns["qid"])
+            if self._answers > UNCOUNTED:
+                columns = self._bounded.within(members.template.graph, columns)
+            if len(columns["qid"]):
+                self.out.setdefault(members.template.number, []).append(columns)
+
+    def found(self) -> tuple[pa.Table, list[Cut]]:
+        """Return the results within the bound (`FOUND`), and the joins and documents that exceed
+        it.
+        """
+        parts = [
+            _project(together(found), self._registry.members[number].template.graph)
+            for number, found in self.out.items()
+        ]
+        every = pa.concat_tables(parts) if parts else NOTHING_FOUND
+        most, cuts = self._bounded.most, list(self._bounded.over)
+        if every.num_rows and (every.num_rows > most or cuts):
+            every, cuts = bounded(grouped(every, self.documents.ranks), most, cuts)
+        return every.select(FOUND.names), cuts
+
+    # -- One side --------------------------------------------------------------------------
+
+    def filter(self) -> None:
+        """Evaluate the templates with one side, which read the documents of the batch only."""
+        if not self._registry.firing.filters:
+            return
+        arrived = distinct(self.columns["pair"])
+        pairs = set(arrived.tolist())
+        reached = self._registry.firing.reached(pairs, two_sided=False)
+        live = [members for members in reached if members.can_fire(pairs, pairs)]
+        self.take(self._bounded.answers(live, arrived, BatchView(self.columns)))
+
+    # -- Two sides: R_vj -------------------------------------------------------------------
+
+    def join(self, usable: Column, *, back: bool) -> None:
+        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
+
+        `usable` are the bindings whose values another document has, too.
+        """
+        texts = self._registry.texts
+        if texts is not None:  # which compare with other values, too
+            pairs = self.columns["pair"]
+            sides = (texts.near(pairs, side) for side in (LEFT, RIGHT))
+            usable = np.logical_or.reduce((usable, *sides))
+        if not usable.any():
+            return
+        for views in (FORWARD, BACKWARD) if back else (FORWARD,):
+            self._pass(views, usable)
+
+    def _pass(self, views: str, usable: Column) -> None:
+        back, times = views is BACKWARD, self.documents.columns
+        asked = self._registry.retention.joined[LEFT if back else RIGHT][self.columns["pair"]] > 0
+        batch = chosen(self.columns, np.flatnonzero(usable & asked))
+        half = Pass(
+            self.documents.state.memory,
+            self._registry.retention.horizon(),
+            times,
+            back,
+            int(times["doc"].min()),
+            self.exceeding,
+            None if self._part is None else self._part.is_here,
+        )
+        texts = self._registry.texts
+        if texts is not None:
+            compares = texts.near(batch["pair"], LEFT if back else RIGHT)
+            if compares.any():
+                self._take_joins(views, self._text_joins(half, texts, chosen(batch, compares)))
+                batch = chosen(batch, ~compares)
+        of = self._registry.firing if self._part is None else self._part
+        self._take_joins(views, half.joins(batch, partial(of.driving, back=back)))
+
+    def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
+        from templates.text.text_index import TextPass  # few queries compare texts
+
+        state = self.documents.state
+        assert isinstance(state, StoredState), "only an engine's state has indexes of texts"
+        return TextPass(half, state, edges, self.cut).joins(batch)
+
+    def _take_joins(self, views: str, parts: Iterable[Columns | Dense]) -> None:
+        """Evaluate the templates over R_vj, part by part."""
+        shown = self.made.setdefault(views, [])
+        size = sum(len(one["docs"]) for one in shown)
+        for joins in parts:
+            if isinstance(joins, Dense):
+                self._answer_dense(joins)
+                continue
+            joins = self._joinable(joins)
+            size += len(joins["docs"])
+            if size <= SHOWN:
+                shown.append(joins)
+            if len(joins["docs"]):
+                self._answer(joins)
+
+    def _joinable(self, joins: Columns) -> Columns:
+        """Return R_vj without the documents that may not be joined."""
+        if self._apart is None or not len(joins["docs"]):
+            return joins
+        docs, place = np.unique(joins["docs"], return_inverse=True)
+        apart = self._apart(*unpack(docs))
+        return joins if apart.all() else chosen(joins, apart[place])
+
+    # -- Two sides: the templates' queries -------------------------------------------------
+
+    def _answer(self, joins: Columns) -> None:
+        """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
+        left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
+        live = self._registry.firing.joined(left, right)
+        views = Views(joins)
+        if any(members.others for members in live):
+            bindings = self.documents.bindings(np.concatenate((joins["doc1"], joins["doc2"])))
+            views = Views(joins, bindings)
+            either = set(distinct(bindings["pair"]).tolist())
+            live = [m for m in live if m.can_fire(left | either, right | either)]
+        self.take(self._bounded.answers(live, distinct(joins["pairs"]), views))
+
+    def _answer_dense(self, dense: Dense) -> None:
+        """Evaluate the templates over two documents of which no R_vj was made."""
+        times = self.documents.distance(dense.left, dense.right)
+        if times is None:
+            return
+        docs = dense.left, dense.right
+        if self._apart is not None and not self._apart(*np.array(docs)[:, None]).all():
+            return
+        for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
+            rows = members.any_of(dense.edges)
+            self.take(self._bounded.dense(members, rows, docs, times))
+
+    def cut(self, doc: int, edges: Column) -> None:
+        """Note that not all value joins of a document were looked for."""
+        (rank,) = self.documents.ranks(np.array([doc])).tolist()
+        for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+            for qid in members.any_of(edges)["qid"].tolist():
+                self._bounded.exceed(Cut(qid, rank))
+
+    def exceeding(self, rank: int, edges: Column) -> Column:
+        """Return a mask of value joins that matter no more: all rows of R_T that need them are cut.
+
+        These exceed the bound with the newcomer of a `rank`.
+        """
+        over = self._bounded.exceeding(rank)
+        found = np.full(len(edges), len(over) > 0)
+        if found.any():
+            for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+                for place, _ in enumerate(members.template.graph.equalities):
+                    which, rows = members.having(f"e{place}", edges)
+                    found[which[~among(members.column("qid", rows), over)]] = False
+        return found
+
+
+def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
+    """Return the rows of R_out with the bindings of the output nodes only, without doubles.
+
+    They are in the order of results: by doc2, doc1, qid, and then the nodes.
+    """
+    nodes = list(map(node, graph.outputs))
+    names = ["doc2", "doc1", "qid", *nodes]
+    rows = chosen(rows, np.lexsort([rows[name] for name in reversed(names)]))
+    if len(nodes) < len(graph.nodes):
+        rows = chosen(rows, steps(*[rows[name] for name in names]))
+    size = len(rows["qid"])
+    listed = np.stack([rows[name] for name in nodes], axis=1) if nodes else np.empty((size, 0))
+    offsets = np.arange(size + 1, dtype=np.int32) * len(nodes)
+    of_nodes = pa.ListArray.from_arrays(offsets, pa.array(listed.ravel().astype(np.int32)))
+    columns = [pa.array(rows["qid"], pa.int32()), pa.array(rows["doc1"]), pa.array(rows["doc2"])]
+    return pa.table([*columns, of_nodes], schema=FOUND)
+
+
+def _ends(edges: Column) -> set[int]:
+    """Return the pairs of variables of some value joins, which are packed."""
+    return set(distinct(np.concatenate(unpack(edges))).tolist())
+
+
+# -- Batch after batch -----------------------------------------------------------------------
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""

@@ -14,7 +14,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.batch_join import BatchJoin
 from templates.columns.columns import Column, Columns
 from templates.errors import EvaluationError
 from templates.evaluators import in_memory
@@ -27,8 +26,8 @@ from templates.model.conjunctive_query import (
     select,
 )
 from templates.model.join_graph import JoinGraph
-from templates.processor import Processor
-from templates.registry.members import TemplateRows
+from templates.processor import BatchJoin, Processor
+from templates.registry import TemplateRows
 from templates.state.join_state import StoredState
 from templates.storage import scan
 

@@ -46,7 +46,7 @@ from templates.columns.columns import (
 from templates.columns.values import InternedValues
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Witnesses
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from templates.storage import Mask, Storage, scan
 
 if TYPE_CHECKING:

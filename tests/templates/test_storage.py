@@ -9,7 +9,7 @@ from templates import Edge, JoinGraph, Node, Processor, Witnesses
 from templates.columns.columns import Column, table_of
 from templates.model.join_graph import JOIN
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from templates.storage import Mask
 from tests.templates.memory_storage import MemoryStorage
 

@@ -11,7 +11,7 @@ import pytest
 
 from templates.columns.columns import Column, Columns, columns_of, with_valued
 from templates.model.relations import Horizon
-from templates.registry.members import JoinDriver
+from templates.registry import JoinDriver
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Dense, Pass
 

@@ -20,7 +20,7 @@ from feeds.xml.xmlparse import parse
 from xscl.errors import StoreError
 from xscl.planning.join_groups import ComparedOperand, compared
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import (
+from xscl.shredding.nodes import (
     AttributeNode,
     DocumentTree,
     Item,

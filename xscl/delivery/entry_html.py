@@ -22,10 +22,10 @@ from xscl.delivery.cards import (
     sentence_case,
     shown,
 )
+from xscl.engine.story_log import Story
 from xscl.language.names import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes import DocumentTree, string_value
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.story import Story
 from xscl.time_format import ticks_to_minute, written
 
 MARK = frozenset({"mark"})

@@ -29,11 +29,11 @@ from xscl.delivery.cards import (
     within,
 )
 from xscl.delivery.entry_html import entry_html
+from xscl.engine.story_log import Growth, Story
 from xscl.language.names import owner_name
-from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
+from xscl.shredding.nodes import DocumentTree, Item, string_value
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node, digest
-from xscl.subscriptions.story import Growth, Story
 from xscl.time_format import written
 
 TOGETHER = 100

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_log import DocumentLog, stored_in
-from xscl.shredding.nodes.tree import DocumentTree, Item
+from xscl.shredding.nodes import DocumentTree, Item
 from xscl.store.queries.composites import relational_results
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import EARLIEST

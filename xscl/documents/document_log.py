@@ -36,7 +36,7 @@ from xscl.documents.document_validation import (
 from xscl.errors import StoreError
 from xscl.shredding.arrivals import Arrival, Arrivals, Numbers, RemoteBindings
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
-from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.shredding.nodes import DocumentTree, TreeCache, number_nodes
 from xscl.store.queries.documents import latest_arrival, stored_documents, text_of, texts_of
 from xscl.store.queries.lateness import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS

@@ -27,7 +27,7 @@ import numpy as np
 
 from cep_core.plan import VALUES, MOp, Plan, Row
 from templates.model.join_graph import INFINITE
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO

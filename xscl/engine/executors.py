@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.documents import DocumentColumns
-from templates.batch_join import FOUND
 from templates.columns.columns import Column, among
 from templates.model.result_bound import Cut
+from templates.processor import FOUND
 from xscl.documents.document_log import AcceptedDocuments
 from xscl.engine.state import EngineState
 from xscl.errors import XsclError

@@ -31,7 +31,7 @@ from xscl.engine.ingest import Ingest, PushResult
 from xscl.engine.match_log import LIMIT, MatchLog, Page
 from xscl.engine.queries import EngineQueries
 from xscl.engine.state import EngineState, Settings
-from xscl.engine.story_log import StoryLog
+from xscl.engine.story_log import Story, StoryLog
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
 from xscl.inspection.reasons import Diagnosis, Why
@@ -41,10 +41,8 @@ from xscl.planning.event_queries import StreamAttributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
-from xscl.subscriptions.html_tables import html_table
-from xscl.subscriptions.match import Match
+from xscl.subscriptions.match import Match, html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
-from xscl.subscriptions.story import Story
 from xscl.subscriptions.streams import refuse_long_stream
 
 __all__ = ["Engine"]

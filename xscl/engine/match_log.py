@@ -35,7 +35,7 @@ from xscl.documents.document_log import evicted
 from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
 from xscl.errors import UnknownSubscription
-from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.shredding.nodes import DocumentTree, TreeCache, number_nodes
 from xscl.store.queries.documents import TimedText, text_of, texts_of
 from xscl.store.queries.feeds import given_titles
 from xscl.store.queries.kept_matches import count_kept

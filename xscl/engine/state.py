@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from feeds.documents import Document
-from templates.batch_join import Pushed
 from templates.model.result_bound import RESULTS
-from templates.processor import Processor
-from templates.registry.registry import Registry
+from templates.processor import Processor, Pushed
+from templates.registry import Registry
 from templates.state.join_state import a_quarter
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.composite_ids import CompositeIds

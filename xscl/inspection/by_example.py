@@ -17,7 +17,7 @@ from xscl.language.scope import rewritten, walk
 from xscl.language.syntax import Block, Join, NameTest, Query
 from xscl.language.unparse import literal, unparse
 from xscl.planning.compile import compile_query
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes import DocumentTree, string_value
 
 MOST = 40
 """Maximum number of shared values, the best first."""

@@ -28,7 +28,7 @@ from xscl.language.valuejoin import is_numeric
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import COMPARISONS
+from xscl.shredding.nodes import COMPARISONS
 from xscl.store.queries.documents import count_documents, newest_documents
 from xscl.store.store import Store
 

@@ -18,7 +18,7 @@ from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views, select
 from templates.model.join_graph import EXCHANGED, INFINITE, LEFT, RIGHT, JoinGraph
 from templates.processor import SMALL_BATCH
-from templates.registry.registry import UNDESIGNATED, Registry
+from templates.registry import UNDESIGNATED, Registry
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import DAY
 from xscl.inspection.replay import subscription_named

@@ -26,12 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.batch_join import Pushed
 from templates.columns.columns import Columns, chosen, pack
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Pair, Witnesses
-from templates.processor import Processor
-from templates.registry.registry import Registry, graph_of
+from templates.processor import Processor, Pushed
+from templates.registry import Registry, graph_of
 from templates.storage import Mask, Numbers, scan
 from xscl.documents.results import Subscription
 from xscl.errors import SqlError

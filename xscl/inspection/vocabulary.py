@@ -20,7 +20,7 @@ from xscl.inspection.reasons import SeenName
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import NameTest, Path, Step
 from xscl.language.unparse import unparse
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, number_nodes, string_value
+from xscl.shredding.nodes import AttributeNode, DocumentTree, Item, number_nodes, string_value
 from xscl.store.queries.documents import newest_documents
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store

@@ -30,7 +30,7 @@ from cep_core.plan import (
 from templates.model.join_graph import INFINITE, LEFT
 from templates.model.result_bound import Cut
 from templates.processor import Processor
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription

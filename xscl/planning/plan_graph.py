@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from cep_core.plan import MOp, Operator, Plan
 from templates.model.join_graph import JoinGraph
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.planned_subscriptions import PlannedSubscriptions

@@ -11,7 +11,7 @@ from typing import TypeVar
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
-from templates.registry.registry import Registry, RowOfRT
+from templates.registry import Registry, RowOfRT
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.compile import QueryPlan

@@ -24,7 +24,7 @@ from typing import Any, assert_never
 from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
-from templates.registry.registry import Registry, RowOfRT
+from templates.registry import Registry, RowOfRT
 from xscl.language import normalform as nf
 from xscl.language.lowering import ColumnKind, OneSidedNumbers
 from xscl.language.scope import rewritten

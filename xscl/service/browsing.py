@@ -20,7 +20,7 @@ from xscl.documents.document_ids import number_in
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
 from xscl.service.accounts import Account
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, number_nodes, string_value
+from xscl.shredding.nodes import AttributeNode, DocumentTree, number_nodes, string_value
 from xscl.store.queries.browsing import BrowsedDocument, DocumentPlace
 from xscl.store.queries.documents import document_named
 from xscl.subscriptions.match import MatchDocument

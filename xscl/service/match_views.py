@@ -10,13 +10,12 @@ from xscl.delivery.cards import MatchView, StoryShown, shown
 from xscl.delivery.message import row_of, size_of
 from xscl.delivery.message_reader import story_or_match
 from xscl.engine.match_log import MatchPlace
-from xscl.engine.story_log import StoryLog
+from xscl.engine.story_log import Story, StoryLog
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.problems import not_found
 from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.story import Story
 
 LAST = 1 << 31
 """An upper bound of subscription numbers."""

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.batch_join import BatchJoin
 from templates.columns.columns import Column, Columns, chosen, columns_of, pack, spread
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.result_bound import RESULTS
-from templates.processor import SMALL_BATCH
-from templates.registry.registry import Registry
+from templates.processor import SMALL_BATCH, BatchJoin
+from templates.registry import Registry
 from templates.state.join_state import JoinState
 from xscl.spark.part_format import DOCUMENTS
 from xscl.time_format import LATEST

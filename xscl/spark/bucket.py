@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.batch_join import BatchJoin
 from templates.columns.columns import (
     Column,
     Columns,
@@ -22,7 +21,7 @@ from templates.columns.columns import (
 )
 from templates.model.relations import TIMES
 from templates.model.result_bound import RESULTS
-from templates.processor import SMALL_BATCH
+from templates.processor import SMALL_BATCH, BatchJoin
 from templates.state.join_state import JoinState
 from xscl.spark.absences import ROWS, evaluators
 from xscl.spark.part_format import BINDING, BINDINGS, DOCUMENTS, bucket_of, unpacked
@@ -95,7 +94,7 @@ class Bucket:
         self._replica: PlanReplica  # of the documents that are joined
         self._queries, self._small = evaluators()
 
-    # -- A part of all values (`templates.batch_join.Part`) --------------------------------
+    # -- A part of all values (`templates.processor.Part`) --------------------------------
 
     def is_here(self, keys: Column) -> Column:
         """Return a mask of the values of this bucket."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from templates.model.relations import Pair
-from templates.registry.registry import UNDESIGNATED, Registry, RowOfRT
+from templates.registry import UNDESIGNATED, Registry, RowOfRT
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
 from xscl.language.normalform import AbsenceForm, Scan

@@ -25,7 +25,7 @@ from xscl.documents.composite_events import together as united
 from xscl.documents.document_ids import StoredDocument, document_name
 from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.shredding.nodes import DocumentTree, TreeCache, number_nodes
 from xscl.spark.absences import WaitingRows
 from xscl.spark.bucket import Bucket, BucketResults, PartDocuments
 from xscl.spark.document_rows import REJECTED_COLUMN

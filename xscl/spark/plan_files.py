@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from templates.storage import RELATIONS
 from xscl.atomic_files import replacing
 from xscl.errors import StoreError

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from templates.columns.columns import Column, Index, distinct, unpack
 from templates.model.join_graph import INFINITE
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from templates.storage import Mask, Numbers
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError

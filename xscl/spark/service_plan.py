@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from templates.registry.registry import DesignatedRows, Registry
+from templates.registry import DesignatedRows, Registry
 from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions

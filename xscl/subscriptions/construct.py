@@ -17,7 +17,7 @@ from xscl.language.scope import variables
 from xscl.language.syntax import ConstructorPart, Element, EmbeddedOperand, EmbeddedPath, Path
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.conditions.residual import texts_over
-from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
+from xscl.shredding.nodes import AttributeNode, Item, string_value
 
 LARGEST = 16_000_000
 """Bytes of the output document of a match."""

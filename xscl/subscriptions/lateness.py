@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from templates.columns.columns import table_of
 from templates.model.join_graph import INFINITE
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.language.normalform import JoinForm, forms, read_components
 from xscl.planning.compile import CompiledQuery

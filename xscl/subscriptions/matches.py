@@ -18,8 +18,7 @@ from xscl.documents.composite_events import Composite, joined
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_log import evicted
 from xscl.documents.results import Subscription
-from xscl.subscriptions.html_tables import SHOWN
-from xscl.subscriptions.match import Match, MatchSource, html_of, lazy, match_of
+from xscl.subscriptions.match import SHOWN, Match, MatchSource, html_of, lazy, match_of
 from xscl.subscriptions.match_tables import table_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from cep_core import Query, is_calendar
 from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from templates.model.join_graph import INFINITE
-from templates.registry.registry import Registry
+from templates.registry import Registry
 from xscl.documents.results import (
     RESULTS_UP_TO,
     WITHOUT_PAST,

@@ -19,12 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import templates.batch_join as batch_join
 import templates.columns.columns as columns
 import templates.model.conjunctive_query as conjunctive_query
 import templates.processor as processor
-import templates.state.value_joins as valuejoins
 import xscl
+from templates import processor
 from tests.examples import examples, usually
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
@@ -124,7 +123,7 @@ def small_parts() -> Iterator[None]:
     limits = {
         (valuejoins, "FEW"): 0,
         (valuejoins, "PART"): 6,
-        (batch_join, "UNCOUNTED"): 0,
+        (processor, "UNCOUNTED"): 0,
         (columns, "MOST"): 3,
         (conjunctive_query, "IN_DATABASE"): 3,
     }

@@ -34,7 +34,7 @@ from xscl.documents.retention import (
 from xscl.engine import eviction, ingest
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.serve import ServeSettings, Service
-from xscl.shredding.nodes import tree as tree_cache
+from xscl.shredding import nodes as tree_cache
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 FILTER = "S//b->b"

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import xscl
 from tests.examples import examples
 from tests.xscl.failing_commits import failing_commit
-from xscl.engine.story_log import StoryLog
+from xscl.engine.story_log import Story, StoryLog
 from xscl.errors import XsclError
 from xscl.subscriptions.matches import MatchSequence
-from xscl.subscriptions.story import Story
 
 SHARED = "S//a->x[.//t->u] JOIN{u = v AND x/n < y/n, 100} S//a->y[.//t->v]"
 FORMS = (

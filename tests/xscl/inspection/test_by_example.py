@@ -20,7 +20,7 @@ from xscl.inspection.by_example import (
     query_of,
     shared,
 )
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes import DocumentTree, number_nodes
 
 
 def tree(xml: str) -> DocumentTree:

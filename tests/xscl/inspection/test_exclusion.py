@@ -7,7 +7,7 @@ from lxml import etree
 
 from xscl import Document, Engine
 from xscl.inspection.by_example import MOST_EXCLUSIONS, Exclusion, exclusions
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes import DocumentTree, number_nodes
 
 ONE = "<item><title>One</title><category>sea</category><category>it's</category></item>"
 TWO = "<item><title>One</title><by>bob</by><x y='7'/><long>{}</long></item>".format("w" * 300)

@@ -35,7 +35,7 @@ from xscl.delivery.outbox.printing import Printing
 from xscl.documents.retention import Retention
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import Credentials
-from xscl.shredding.nodes.tree import AttributeNode, number_nodes
+from xscl.shredding.nodes import AttributeNode, number_nodes
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 

@@ -37,8 +37,7 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import canonical
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.names import matches_name
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, string_value
+from xscl.shredding.nodes import AttributeNode, DocumentTree, matches_name, string_value
 
 NAMES = ("a", "a", "b", "{urn:n}a")
 ATTRIBUTES = ("p", "q", "{urn:n}p")

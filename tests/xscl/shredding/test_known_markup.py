@@ -14,7 +14,7 @@ from tests.examples import examples
 from xscl.shredding.automaton.structure import skeleton
 from xscl.shredding.batch import known_markup
 from xscl.shredding.batch.known_markup import MarkupCache
-from xscl.shredding.nodes.tree import string_value
+from xscl.shredding.nodes import string_value
 
 PLAIN = "<a><b>{}</b>{}<c/><b>{}<d>x</d></b></a>"
 

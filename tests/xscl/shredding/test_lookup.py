@@ -31,7 +31,7 @@ from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import constants
-from xscl.shredding.nodes.tree import number_nodes
+from xscl.shredding.nodes import number_nodes
 
 STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
 Arrival = tuple[etree._Element, tuple[str, ...]]

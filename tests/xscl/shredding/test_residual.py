@@ -21,7 +21,7 @@ from xscl.language.syntax import Join, Predicate
 from xscl.language.valuejoin import disjuncts
 from xscl.planning.operators import refine
 from xscl.shredding.conditions.residual import compiled
-from xscl.shredding.nodes.tree import AttributeNode, Item, number_nodes
+from xscl.shredding.nodes import AttributeNode, Item, number_nodes
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 

@@ -7,10 +7,10 @@ from lxml import etree
 
 import xscl
 from tests.xscl.shredding.xpaths import engine
+from xscl.shredding import nodes as tree_cache
 from xscl.shredding.conditions import unevaluated
 from xscl.shredding.conditions.unevaluated import ExpressionTallies, NotEvaluated
-from xscl.shredding.nodes import tree as tree_cache
-from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.shredding.nodes import DocumentTree, TreeCache, number_nodes
 
 ROOT = etree.fromstring("<a><zz>q</zz><n>1</n><b><c>2</c></b><b><c>x</c></b></a>")
 FAILS = "xs:integer(zz) = 1"

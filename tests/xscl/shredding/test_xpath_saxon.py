@@ -24,7 +24,7 @@ from xscl.language.xpath import ALLOWED, WrongXPath, normalised
 from xscl.shredding.conditions.xpath import Focus, evaluator
 from xscl.shredding.conditions.xpath_nodes import Node, Tree, path_of
 from xscl.shredding.conditions.xpath_values import ERRORS, Work, text_of
-from xscl.shredding.nodes.tree import number_nodes
+from xscl.shredding.nodes import number_nodes
 
 SEED = 3
 CASES = 1_000

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from feeds.documents import Document
-from templates.registry.registry import UNDESIGNATED
+from templates.registry import UNDESIGNATED
 from tests.xscl.spark.bucket_runs import BucketRun
 from xscl.errors import QueryError, StoreError
 from xscl.spark.catalog import Catalog

@@ -18,8 +18,8 @@ from html import escape
 from xscl.delivery.entry_html import entry_html
 from xscl.delivery.message import Message, message_of, message_of_story
 from xscl.delivery.message_reader import LatestMatches, result_of
+from xscl.engine.story_log import Growth, Story
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.story import Growth, Story
 
 PAGE = 50
 """Entries of a page."""

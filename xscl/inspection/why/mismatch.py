@@ -26,7 +26,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
+from xscl.shredding.nodes import AttributeNode, DocumentTree, Item, string_value
 
 _ROOTS = 5  # names of roots that are listed
 

@@ -24,7 +24,7 @@ from xscl.language.normalform import (
 )
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes import DocumentTree, number_nodes
 from xscl.store.queries.documents import document_named
 from xscl.store.queries.kept_matches import match_among
 from xscl.store.store import Store

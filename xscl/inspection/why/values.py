@@ -30,7 +30,7 @@ from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import DOCUMENT, below, bind
 from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_of, texts_over
-from xscl.shredding.nodes.tree import DocumentTree, Item
+from xscl.shredding.nodes import DocumentTree, Item
 
 CHOICES = 100
 """Choices of nodes for which an operand over several variables is computed."""

@@ -61,7 +61,7 @@ from xscl.documents.composite_events import Composite, absent, composite_of, ite
 from xscl.language.lowering import ColumnKind
 from xscl.planning.truncations import Cuts, joins_below
 from xscl.shredding.arrivals import Arrival
-from xscl.shredding.nodes.tree import DocumentTree, string_value, time_of
+from xscl.shredding.nodes import DocumentTree, string_value, time_of
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.time_format import UNITS
 

@@ -34,12 +34,11 @@ from cep_core.plan import (
     Wanted,
     members_of,
 )
-from templates.batch_join import FOUND, NOTHING_FOUND
 from templates.columns.columns import Column, steps, table_of
 from templates.errors import EvaluationError
 from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut, grouped
-from templates.processor import Processor
+from templates.processor import FOUND, NOTHING_FOUND, Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.documents.results import Subscription
 from xscl.errors import EvaluationFailed

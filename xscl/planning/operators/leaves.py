@@ -17,7 +17,7 @@ from xscl.language.parser import parse_operand
 from xscl.language.scope import leaves
 from xscl.language.syntax import Operand, VariablePath
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import DocumentTree
+from xscl.shredding.nodes import DocumentTree
 
 _DEFINITION = re.compile(r"#(-?\d+)(?:/(\d+) \| (.*))?", re.DOTALL)
 

@@ -28,7 +28,7 @@ from xscl.language.lowering import OneSidedNumbers
 from xscl.language.syntax import Path, Predicate
 from xscl.planning.operators.joins import CandidatePort, Candidates
 from xscl.shredding.conditions.residual import CompiledOperand, compiled, values_in
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes import DocumentTree, string_value
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""

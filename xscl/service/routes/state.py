@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from xscl.client import service_answers as answers
-from xscl.engine.read_snapshot import read_snapshot
+from xscl.engine.queries import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
 from xscl.service.bodies import Limit, ListPage, Number, raw_response

@@ -27,7 +27,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from templates.registry.registry import graph_of
+from templates.registry import graph_of
 from xscl.service.sql import errors
 from xscl.service.sql.formats import written
 from xscl.service.sql.limits import BEGUN, Form, Limits

@@ -20,13 +20,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.batch_join import Pushed
 from templates.model.conjunctive_query import BACKWARD, FORWARD
-from templates.registry.members import JoinRow
+from templates.processor import Pushed
+from templates.registry import JoinRow
 from xscl.client.bodies import time_of
 from xscl.client.service_answers import SnapshotDate
 from xscl.engine.facade import Engine
-from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
+from xscl.engine.queries import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import (
     VALUED,
     RebuiltRelations,

@@ -25,7 +25,7 @@ from xscl.shredding.automaton.pattern import StepForm
 from xscl.shredding.conditions.atoms import Constant, Lookups, QuestionKind
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
 from xscl.shredding.conditions.intervals import IntervalIndex
-from xscl.shredding.nodes.names import Key, key_of
+from xscl.shredding.nodes import Key, key_of
 
 _NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
 

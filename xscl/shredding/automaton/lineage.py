@@ -33,7 +33,7 @@ from xscl.shredding.automaton.automaton_states import (
     PatternPlace,
 )
 from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees
-from xscl.shredding.nodes.names import Symbol, keys_of
+from xscl.shredding.nodes import Symbol, keys_of
 
 Packed: TypeAlias = bytes
 """Rows of four numbers: pair, first and second node, place of its value in `Shape.wanted` or -1."""

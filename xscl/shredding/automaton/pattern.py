@@ -26,7 +26,7 @@ from xscl.language.scope import binds, shortest
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
-from xscl.shredding.nodes.names import Key, key_of
+from xscl.shredding.nodes import Key, key_of
 
 
 @dataclass(frozen=True, slots=True)

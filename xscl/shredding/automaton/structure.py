@@ -1,6 +1,6 @@
 """The structure of a document without its texts: names and nesting, as numbers.
 
-Nodes are numbered as in `xscl.shredding.nodes.tree`.  The items of a feed have few
+Nodes are numbered as in `xscl.shredding.nodes`.  The items of a feed have few
 structures; results that follow from the structure alone are computed once for
 each (`xscl.shredding.batch.shape`).
 
@@ -19,7 +19,7 @@ from lxml import etree
 
 from xscl.language import syntax
 from xscl.shredding.conditions.atoms import QuestionKind
-from xscl.shredding.nodes.names import Key, Steps, Symbol, key_of, keys_of
+from xscl.shredding.nodes import Key, Steps, Symbol, key_of, keys_of
 
 
 class Subtree:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Set
 from xscl.language.syntax import Step
 from xscl.shredding.automaton.pattern import Pattern, PatternNode
 from xscl.shredding.conditions.navigate import holds
-from xscl.shredding.nodes.names import keys_of
-from xscl.shredding.nodes.tree import DocumentTree
+from xscl.shredding.nodes import DocumentTree, keys_of
 
 DOCUMENT = frozenset({-1})
 """The number above the root, as the nodes that a step may begin at."""

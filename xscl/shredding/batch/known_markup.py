@@ -22,7 +22,7 @@ from lxml import etree
 
 from feeds.xml.xmlparse import parse
 from xscl.shredding.automaton.structure import Skeleton, skeleton
-from xscl.shredding.nodes.tree import string_value
+from xscl.shredding.nodes import string_value
 
 LONGEST = 1 << 14
 """Bytes of a document up to which it is split: in long ones the tags cost less."""

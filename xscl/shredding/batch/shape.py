@@ -24,7 +24,7 @@ from xscl.shredding.automaton.automaton_states import (
 from xscl.shredding.automaton.lineage import Packed, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
-from xscl.shredding.nodes.names import Steps
+from xscl.shredding.nodes import Steps
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone

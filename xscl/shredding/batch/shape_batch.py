@@ -40,8 +40,7 @@ from xscl.shredding.conditions.constants import ConstantSet
 from xscl.shredding.conditions.navigate import evaluate, select, text_holds
 from xscl.shredding.conditions.residual import texts_of
 from xscl.shredding.conditions.unevaluated import NotEvaluated
-from xscl.shredding.nodes.names import steps_of
-from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
+from xscl.shredding.nodes import AttributeNode, Item, steps_of, string_value
 
 if TYPE_CHECKING:
     from xscl.shredding.conditions.xpath import Evaluation

@@ -31,7 +31,7 @@ from xscl.language import syntax
 from xscl.language.scope import below, walk
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.intervals import FARTHEST, Interval
-from xscl.shredding.nodes.names import key_of
+from xscl.shredding.nodes import key_of
 
 QuestionKind: TypeAlias = Literal[
     "=",

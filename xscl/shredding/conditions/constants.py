@@ -33,7 +33,7 @@ from xscl.language.functions import compared, values_through
 from xscl.language.regex import RegularExpression, expression
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
-from xscl.shredding.nodes.names import steps_of
+from xscl.shredding.nodes import steps_of
 
 RECENT = 32  # words that are looked for one by one
 GROWTH = 8

@@ -17,8 +17,7 @@ from xscl.language import syntax
 from xscl.language.functions import TESTS, values_through
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.unevaluated import NotEvaluated
-from xscl.shredding.nodes.names import matches_name
-from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
+from xscl.shredding.nodes import AttributeNode, Item, compares, matches_name, string_value
 
 
 def select(

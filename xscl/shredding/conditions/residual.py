@@ -32,7 +32,7 @@ from xscl.language.lowering import (
 from xscl.language.scope import has_path, walk
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Item, string_value, time_of
+from xscl.shredding.nodes import Item, string_value, time_of
 
 NodeOfVariable: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""

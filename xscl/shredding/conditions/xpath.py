@@ -43,8 +43,7 @@ from xscl.shredding.conditions.xpath_values import (
     some,
     truth,
 )
-from xscl.shredding.nodes.names import matches_name
-from xscl.shredding.nodes.tree import AttributeNode, Item
+from xscl.shredding.nodes import AttributeNode, Item, matches_name
 
 
 class Focus:

@@ -47,7 +47,7 @@ from cep_core.algebra.function_bounds import LONGEST as LONGEST_TEXT
 from cep_core.algebra.function_bounds import Budget
 from xscl.language.lowering import divided, modulo
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
-from xscl.shredding.nodes.tree import COMPARISONS
+from xscl.shredding.nodes import COMPARISONS
 
 Items: TypeAlias = "list[Any]"
 

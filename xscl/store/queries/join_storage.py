@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from templates.registry.registry import UNDESIGNATED
+from templates.registry import UNDESIGNATED
 from templates.storage import KEYS, RELATIONS, Mask, Numbers, codes_of
 from xscl.store.queries.tables import named
 from xscl.store.store import Store

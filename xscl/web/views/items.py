@@ -42,7 +42,7 @@ from xscl.service.routes import reading, subscriptions
 from xscl.service.routes.documents import Before, browsed
 from xscl.service.routes.inspection import DiagnoseAsked, WhyAsked, diagnose, show_witness, why
 from xscl.service.subscribing import existing
-from xscl.shredding.nodes.tree import number_nodes
+from xscl.shredding.nodes import number_nodes
 from xscl.store.queries.browsing import BrowsedDocument, documents_seen
 from xscl.store.queries.documents import document_named, documents_by_stream
 from xscl.store.queries.feeds import given_titles

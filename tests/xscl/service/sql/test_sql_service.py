@@ -20,7 +20,7 @@ from tests.foreign import write_foreign_packages
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.inspection.divided import Divided, document
 from xscl.engine.facade import Engine
-from xscl.engine.read_snapshot import read_snapshot
+from xscl.engine.queries import read_snapshot
 from xscl.errors import SqlError
 from xscl.inspection import rebuilt_relations
 from xscl.service.accounts import THE_OPERATOR, Account

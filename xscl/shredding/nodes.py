@@ -1,11 +1,15 @@
-"""A document as numbered nodes.
+"""A document as numbered nodes, and their names as strings for dictionary look-ups.
 
-A node's number is its pre-order rank among elements and attributes, the root
-being 0; the attributes of an element follow it at once, in document order.
-Namespace declarations, comments and processing instructions do not count.
+A node's number is its pre-order rank among elements and attributes, the root being 0; the
+attributes of an element follow it at once, in document order.  Namespace declarations, comments and
+processing instructions do not count.
 
 An item is what a path selects: an lxml element, an attribute (its value with its owner and name),
 or a text node (a plain string).  Items have values as XPath 1.0 defines them.
+
+A *symbol* is a name in Clark notation (`{uri}local`, `local` without a namespace), that of an
+attribute behind an `@`.  A node passes four tests: of its whole name, of its local name, of its
+namespace, and any.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from sys import intern
 from types import MappingProxyType
@@ -21,8 +26,43 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from xscl.language.functions import compared, seconds
-from xscl.language.syntax import Condition
-from xscl.shredding.nodes.names import Key, Symbol
+from xscl.language.syntax import Condition, NameTest, Path
+
+Symbol: TypeAlias = str
+Key: TypeAlias = str  # of a test: `{uri}local`, `*:local`, `{uri}`, `*`, behind an `@` or not
+Steps: TypeAlias = tuple[tuple[bool, Key], ...]
+"""The steps of a path without conditions: whether each is `//`, and the key of its test."""
+
+
+@lru_cache(maxsize=100_000)
+def key_of(attribute: bool, test: NameTest) -> Key:
+    """Return the key of a name test."""
+    if test.uri is not None:
+        key = f"{{{test.uri}}}{test.local or ''}"
+    else:
+        key = "*" if test.local is None else f"*:{test.local}"
+    return f"@{key}" if attribute else key
+
+
+@lru_cache(maxsize=100_000)
+def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
+    """Return the keys of all tests that a name passes."""
+    at, name = ("@", symbol[1:]) if symbol.startswith("@") else ("", symbol)
+    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
+    return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"
+
+
+def steps_of(path: Path) -> Steps:
+    """Return the steps of a path."""
+    return tuple([(step.descendant, key_of(step.attribute, step.test)) for step in path.steps])
+
+
+def matches_name(test: NameTest, name: str) -> bool:
+    """Return True if a name in Clark notation passes a name test."""
+    return key_of(False, test) in keys_of(name)
+
+
+# -- Numbered nodes --------------------------------------------------------------------------
 
 StepTest: TypeAlias = tuple[Key, tuple[Condition, ...]]
 
@@ -31,7 +71,7 @@ StepTest: TypeAlias = tuple[Key, tuple[Condition, ...]]
 class DocumentTree:
     """The items of a document by number, and the number of each one's parent (-1 at the root).
 
-    `symbols` are their names (`xscl.shredding.nodes.names`).  `matching` are the numbers of the
+    `symbols` are their names (`xscl.shredding.nodes`).  `matching` are the numbers of the
     items that requested steps match, by the key of a step's name and its conditions.
     """
 

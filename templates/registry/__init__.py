@@ -1,1 +1,0 @@
-"""R_T: the registered queries of each template."""

@@ -1,1 +1,0 @@
-"""Documents as numbered nodes, their names and values."""
