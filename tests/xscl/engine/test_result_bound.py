@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 import templates.columns.columns as columns
 import templates.model.conjunctive_query as conjunctive_query
-import templates.processor as processor
 import xscl
 from templates import processor
 from tests.examples import examples, usually
