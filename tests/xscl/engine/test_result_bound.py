@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import templates.columns.columns as columns
 import templates.model.conjunctive_query as conjunctive_query
+import templates.state.value_joins as valuejoins
 import xscl
 from templates import processor
 from tests.examples import examples, usually
