@@ -53,8 +53,8 @@ class Lexeme(NamedTuple):
 
 def closing(text: str, at: int, end: int) -> int:
     """Return the place behind the bracket that closes the one at a place; raises Unbalanced."""
-    pending: list[str] = []
-    for lexeme in LEXEME.finditer(text, at, end):
+    pending = [_CLOSES[text[at]]]  # also where `(:` stands, which is a comment elsewhere
+    for lexeme in LEXEME.finditer(text, at + 1, end):
         sign, place = lexeme[0], lexeme.start()
         if sign in _CLOSES:
             pending.append(_CLOSES[sign])

@@ -196,6 +196,15 @@ def _refusal(text: str) -> QueryError | None:
     return None
 
 
+@given(
+    st.lists(st.sampled_from(["S//a", "/", "b", "'", " ", *"()[]{}:*", "(:", ":)", "--", "->x"]))
+)
+@examples(1_000)
+def test_brackets_and_comments_anywhere_give_nothing_but_query_errors(parts: list[str]) -> None:
+    for begin in ("S//a", "S//a/", "S//a["):
+        _refusal(begin + "".join(parts))
+
+
 @pytest.mark.parametrize("variants", usually([20, 200], 20))
 def test_damaged_queries_give_nothing_but_query_errors(variants: int) -> None:
     chance = random.Random(7)

@@ -78,6 +78,18 @@ def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client
     assert found[0].title == "fed: Item 69"
 
 
+def test_ids_of_documents_may_have_any_character(operator: httpx.Client) -> None:
+    at = subscribed(operator, "odd", "Odd//item->i")
+    ids = ["a\0b", "a\x1bb", "a\n\tb", "a\ufffeb", "a\u2028b", "<a> & 'b'"]
+    for id in ids:
+        ok(operator.post("/v1/documents/Odd", params={"id": id}, content=b"<item/>"))
+    eventually(lambda: len(kept(operator, at)) == len(ids))
+    (page,) = pages(operator, f"{at}/feed.atom")
+    assert len(page.entries) == len(ids)
+    assert json_faults(fetched(operator, f"{at}/feed.json").json()) == []
+    assert operator.get("/subscriptions/odd").status_code == 200
+
+
 def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.Client) -> None:
     at = subscribed(operator, "fresh", "Fresh//item->i")
     send(operator, 1, stream="Fresh")

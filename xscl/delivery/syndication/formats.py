@@ -10,6 +10,7 @@ from typing import Any
 
 from lxml import etree
 
+from feeds.formats.mend import allowed
 from xscl.delivery.syndication.syndicated_feed import FeedPage, MatchEntry
 from xscl.time_format import written
 
@@ -51,9 +52,9 @@ def _atom_entry(root: etree._Element, shown: MatchEntry) -> None:
     _add(entry, "content", shown.html).set("type", "html")
 
 
-def _add(parent: etree._Element, name: str, text: str | None = None) -> etree._Element:
+def _add(parent: etree._Element, name: str, text: str = "") -> etree._Element:
     made = etree.SubElement(parent, f"{{{_NAMESPACE}}}{name}")
-    made.text = text
+    made.text = allowed(text)  # the id of a document may have any character
     return made
 
 
