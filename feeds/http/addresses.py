@@ -113,7 +113,7 @@ def expect_fetchable(url: str, allowed: Container[str]) -> httpx.URL:
     if place in allowed:
         return parsed
     if _port(parsed) not in PORTS:
-        message = f"port {_port(parsed)} is not fetched from unless {place} is allowed"
+        message = f"port {_port(parsed)} is refused unless {place} is allowed"
         raise RefusedAddress("url_port", message)
     host = parsed.raw_host.decode("ascii").rstrip(".").lower()
     is_local = host == "localhost" or host.endswith(".localhost")

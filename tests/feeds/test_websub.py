@@ -80,5 +80,5 @@ def test_a_hub_is_asked_where_it_redirects_to_and_nowhere_private() -> None:
         assert asked("/no") == "the hub answered 404"
         assert "127.0.0.1" in (asked("/private") or "")
         before = len(server.asked)
-        assert "is not fetched from" in (asked("/hub", RequestSettings()) or "")
+        assert "is refused" in (asked("/hub", RequestSettings()) or "")
         assert len(server.asked) == before

@@ -204,7 +204,7 @@ def list_(call: Call) -> None:
 
 @app.command()
 def show(call: Call, feed: Name) -> None:
-    """Show all attributes of a feed.
+    """Show the attributes of a feed; with --json also those without a value.
 
     \b
     Example:
@@ -478,14 +478,16 @@ def row(one: Feed) -> dict[str, Any]:
 
 
 def described(one: Feed) -> Iterator[str]:
-    """Yield all fields of a feed, a line each, but its warnings."""
+    """Yield the fields of a feed that have a value, a line each, but its warnings."""
     for name, value in one:
         if isinstance(value, datetime):
             value = to_second(value)
+        elif name in ("every", "lateness", "ttl") and value:
+            value = duration(value * SECOND)
         elif isinstance(value, tuple):
             value = ", ".join(value)
         text = "" if value is None else one_line(str(value))
-        if name != "warnings":
+        if text and name != "warnings":
             yield f"{name.replace('_', ' '):14} {text}".rstrip()
 
 

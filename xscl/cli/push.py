@@ -50,13 +50,14 @@ def push(
     """
     if not inputs:
         raise UsageError("there is nothing to read", hint="name files, directories or archives")
-    if not stream or not all(stream):
-        first = inputs[0]
-        named = f"--stream {first} FILE" if not first.exists() else "--stream"
-        raise UsageError("the documents need a stream", hint=f"name it with {named}")
-    found = [DocumentInput(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
+    streams = tuple(dict.fromkeys(stream or ()))
+    if not all(streams) or not (streams or inputs[0].exists()):
+        raise _no_stream(inputs[0])
+    found = [DocumentInput(path.absolute(), streams) for path in inputs]
     moment = None if at is None else instant(at)
     read, refused = load(found, moment, native=native, qualified=True)
+    if not all(each.stream for each in read) or not all(each.stream for each in refused):
+        raise _no_stream(inputs[0])
     documents, wrong = _validated(read)
     not_read = len(refused) + len(wrong)
     for each in refused:
@@ -73,6 +74,14 @@ def push(
         warn(f"{not_read} of {counted(not_read + len(documents), 'document')} could not be read")
     if not_read or not documents:
         raise typer.Exit(1)
+
+
+def _no_stream(first: Path) -> UsageError:
+    named = "--stream" if first.exists() else f"--stream {first} FILE"
+    return UsageError(
+        "the documents need a stream",
+        hint=f'name it with {named}; lines of JSON may have a "stream" each',
+    )
 
 
 def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:

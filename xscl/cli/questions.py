@@ -158,8 +158,8 @@ def _subscription(
 ) -> Subscription | None:
     """Return the subscription that a text names, None for a query.
 
-    Warns of a single word that is neither a subscription nor a stream, or raises
-    UnknownSubscription, too.  Raises QueryError for a window without a unit.
+    Of a single word that is neither a subscription nor a stream it warns, or raises
+    UnknownSubscription if one `must_exist`.  Raises QueryError for a window without a unit.
     """
     named = service.find(text)
     if named is not None:
@@ -168,9 +168,9 @@ def _subscription(
         refuse_bare_windows(text)
     word = text.strip()
     if re.fullmatch(r"[\w.-]+", word) and all(stream.name != word for stream in service.streams()):
-        warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
         if must_exist:
             service.existing(word)
+        warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
     return None
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import json
-import re
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
@@ -19,12 +17,9 @@ import pyarrow.parquet as pq
 from xscl.cli.connection import opened
 from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import UsageError, clean, table
-from xscl.cli.service import OpenedService
-from xscl.errors import SqlError
 from xscl.plurals import counted
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc", "R_bin")
 
 
 class SqlFormat(StrEnum):
@@ -57,27 +52,8 @@ def sql(
     chosen = SqlFormat.JSONL if call.as_json else form
     text = query_text(query)
     with opened("sql", call) as service:
-        try:
-            answer = service.select(text)
-        except SqlError as error:
-            raise SqlError(error.message, hint=_near_relations(service, error.message)) from None
+        answer = service.select(text)
     _write_answer(answer, chosen, output)
-
-
-def _near_relations(service: OpenedService, message: str) -> str | None:
-    """Return a hint with the names nearest to that of an unknown relation."""
-    unknown = re.search(r"Table with name (\S+) does not exist", message)
-    if unknown is None:
-        return None
-    found = service.select(
-        "SELECT view_name AS name FROM duckdb_views()"
-        " WHERE NOT internal AND schema_name <> 'state' AND NOT starts_with(view_name, 'kept_')"
-    )
-    names = {str(row["name"]).lower(): str(row["name"]) for row in found.to_pylist()}
-    near = difflib.get_close_matches(unknown[1].lower(), names, n=3)
-    if near:
-        return f"did you mean {' or '.join(names[one] for one in near)}?"
-    return f"such as {', '.join(_OFTEN)}; 'SELECT view_name FROM duckdb_views()' lists them"
 
 
 # -- Formats -------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class Match(Answer):
     """Nodes bound to each variable of the query."""
     xml: str = Field(examples=["<result>...</result>"])
     """The output document."""
-    absence: str = Field("", examples=["nothing of invoices came within 2 d"])
+    absence: str = Field("", examples=["nothing of invoices that fits came within 2 d"])
     """The documents that did not come in time; empty if all did."""
     constructed: bool = Field(examples=[False])
     """True if the query constructs the output document."""

@@ -12,6 +12,7 @@ from xscl.store.store import Store
 
 UNKNOWN = "unknown_document"
 """The code of the error of a name that no document has."""
+_SEARCHED = 1_000  # newest documents among which a path is searched
 _LISTED = 10  # the most names in the message about an ambiguous id
 
 
@@ -46,7 +47,7 @@ def find_document(
         raise DocumentError(
             f"there is no document {text!r}",
             reason_code=UNKNOWN,
-            hint="xscl sql 'SELECT docid FROM documents' lists them",
+            hint=_near(store, text, visible) or "xscl sql 'SELECT docid FROM documents' lists them",
         )
     best = min(one.fit for one in found)
     chosen = [one for one in found if one.fit == best]
@@ -61,6 +62,19 @@ def find_document(
             hint="name one of them with its stream",
         )
     return chosen[0].name
+
+
+def _near(store: Store, text: str, visible: Callable[[str], str | None]) -> str | None:
+    """Return a hint with the newest document whose path ends with a text, in any case."""
+    end = f"/{text.casefold()}"
+    newest = f"SELECT id, given, streams FROM state.document ORDER BY rowid DESC LIMIT {_SEARCHED}"
+    for row in store.rows(newest):
+        id, number = row["given"], number_in(row["id"])
+        seen = ((stream, label) for stream in row["streams"] if (label := visible(stream)))
+        stream, label = next(seen, ("", ""))
+        if label and f"/{id.casefold()}".endswith(end):
+            return f"did you mean {_shown(stream, label, id, number)}?"
+    return None
 
 
 def _candidates(

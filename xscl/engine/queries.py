@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from templates.model.conjunctive_query import BACKWARD, FORWARD
-from templates.model.join_graph import INFINITE
+from templates.model.join_graph import INFINITE, JoinGraph
 from templates.processor import Pushed
 from templates.registry import JoinRow, NumberedVariable
 from xscl.documents.document_names import UNKNOWN, find_document
@@ -190,7 +190,10 @@ class EngineQueries:
             try:
                 return self._answer(query, values, number)
             except duckdb.Error as error:
-                raise SqlError(str(error)) from None
+                raise relations.sql_error(str(error), self._graphs()) from None
+
+    def _graphs(self) -> dict[int, JoinGraph]:
+        return {number: one.template.graph for number, one in self._state.registry.members.items()}
 
     def _answer(self, query: str, values: pa.Table | None, document: int | None) -> pa.Table:
         """Return the answer of a query that reads witnesses of one document only; None: of any."""
@@ -208,7 +211,7 @@ class EngineQueries:
             state.store,
             query,
             lambda name: self.lent(name, values, None if joins is None else joins.pushed),
-            {number: one.template.graph for number, one in state.registry.members.items()},
+            self._graphs(),
             {} if joins is None else joins.state,
         )
 

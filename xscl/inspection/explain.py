@@ -25,7 +25,7 @@ from xscl.inspection.replay import subscription_named
 from xscl.language import normalform as nf
 from xscl.language.calendars import calendar_words
 from xscl.language.scope import shortest, walk
-from xscl.language.syntax import Block, Condition, Residual, Step, ValueTest
+from xscl.language.syntax import Block, Condition, Residual, ValueTest
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery, compile_query
 from xscl.planning.dataflow import Dataflow
@@ -557,11 +557,10 @@ def expressions(blocks: Iterable[Block]) -> Iterator[str]:
 
 def condition_lines(block: Block) -> Iterator[str]:
     """Yield the split of a block, for `explain`; nothing for one without conditions."""
-    steps = [node for node in walk(block) if isinstance(node, Step)]
-    if not any(step.conditions for step in steps):
-        return
-    yield f"conditions of {block.stream}"
-    for one in placed(block):
+    conditions = list(placed(block))
+    if conditions:
+        yield f"conditions of {block.stream}"
+    for one in conditions:
         how = f" ({one.how})" if one.how else ""
         hint = f"; {one.hint}" if one.hint and one.where != "indexed" else ""
         yield f"  [{one.text}]: {one.where}{how}{hint}"

@@ -16,6 +16,9 @@ from xscl.time_format import duration, in_zone
 if TYPE_CHECKING:
     from xscl.client import answers
 
+NONE = "-"
+"""In place of a document: there is none, as after ELSE and NOT FOLLOWED BY."""
+
 EdgeKind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
 
@@ -132,13 +135,19 @@ def why_lines(found: AnyWhy) -> Iterator[str]:
     """Yield the explanation of some documents, one condition a line."""
     verb = "matches" if found.matched else "does not match"
     waits = not found.matched and all(one.holds or one.pending for one in found.edges)
-    yield f"{found.query} {verb} {', '.join(found.documents)}{' yet' if waits else ''}"
+    yield f"{found.query} {verb} {_documents(found)}{' yet' if waits else ''}"
     for edge in found.edges:
         sign = "holds" if edge.holds else "waits" if edge.pending else "FAILS"
         near = "" if edge.nearest is None else f": {edge.nearest}"
         if edge.pending:  # times in it are of the engine, not values of documents
             near = in_zone(near)
         yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
+
+
+def _documents(found: AnyWhy) -> str:
+    """Return the documents of an explanation as text, without the sides that are absent."""
+    there = [name for name in found.documents if name != NONE]
+    return ", ".join(there) + (" alone" if len(there) < len(found.documents) else "")
 
 
 def diagnosis_heading(found: AnyDiagnosis) -> str:
@@ -172,8 +181,8 @@ def diagnosis_lines(found: AnyDiagnosis, waiting: int = 0) -> Iterator[str]:
             yield f"        near: {names_text(block.nearest)}"
     if found.closest is not None:
         _, *edges = why_lines(found.closest)
-        documents = ", ".join(found.closest.documents)
-        yield f"  {'a match' if found.closest.matched else 'closest to a match'}: {documents}"
+        closest = "a match" if found.closest.matched else "closest to a match"
+        yield f"  {closest}: {_documents(found.closest)}"
         yield from (f"  {line}" for line in edges)
 
 

@@ -91,6 +91,7 @@ _WORDS_OUTSIDE = {
 }
 _CALENDAR = re.compile(r"\bAT(?:\s*|'[^'\s]*\s*)\Z", re.IGNORECASE)
 _CALENDAR_HINT = "a calendar stands in place of a block, with a space: AT '0 9 * * MON'->t"
+_LENGTH = re.compile(r"[\d.]+\s*(?:ms|s|min|h|d|w)\b|INF\b", re.IGNORECASE)
 _WIDEST = 14  # things that may stand at a place: more are no help
 
 
@@ -112,6 +113,17 @@ def near_miss(name: str, known: Iterable[str]) -> str | None:
     """Return a hint with the nearest of the known names."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}?" if close else None
+
+
+def unbound(
+    source: str, span: Span, name: str, known: Iterable[str], where: str = ""
+) -> QueryError:
+    """Return the error for a variable that nothing binds, with the nearest one or the first."""
+    names = list(known)
+    hint = near_miss(name.rpartition(".")[2], names)
+    if hint is None and names:
+        hint = f"bound here: {', '.join(names[:_WIDEST])}{', ...' if names[_WIDEST:] else ''}"
+    return fault(source, span, f"the variable {name!r} is not bound{where}", hint)
 
 
 def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
@@ -164,6 +176,8 @@ def _hint(source: str, offset: int, names: set[str]) -> str | None:
         return _CALENDAR_HINT
     if word in _WORDS_OUTSIDE:
         return _WORDS_OUTSIDE[word]
+    if "COMMA" in names and _LENGTH.match(source, offset):
+        return "a comma stands before the window: {x = y, 3 d}"
     near = _keyword_hint(source, offset)
     if near is not None:
         return near

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, assert_never
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.errors import QueryError
 from xscl.language import syntax
-from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.faults import fault, near_miss, unbound, unsupported
 from xscl.language.functions import TIME
 from xscl.language.scope import (
     JoinScope,
@@ -300,8 +300,7 @@ class _Reader:
                     continue
             for name in names:
                 if name not in known:
-                    message = f"the variable {name!r} is not bound"
-                    raise fault(self.source, embedded.span, message, near_miss(name, known))
+                    raise unbound(self.source, embedded.span, name, known)
 
     def _numbered(self, join: Disjunct | int) -> int:
         self.joins.append(join)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language import syntax
-from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.faults import fault, unbound, unsupported
 
 T = TypeVar("T")
 
@@ -220,8 +220,7 @@ class JoinScope:
     def _unbound(
         self, name: str, span: syntax.Span, known: Iterable[str], where: str = ""
     ) -> QueryError:
-        hint = near_miss(name.rpartition(".")[2], known)
-        return fault(self.source, span, f"the variable {name!r} is not bound{where}", hint)
+        return unbound(self.source, span, name, known, where)
 
 
 def distinct_names(expression: syntax.StreamExpression) -> syntax.StreamExpression:

@@ -71,7 +71,8 @@ def _missing(side: nf.NormalForm, blocks: Sequence[Block], span: str) -> Iterato
     streams = dict.fromkeys(owner_name(name) for name in names if not is_calendar(name))
     either = any(isinstance(form, nf.AbsenceForm) and form.otherwise for form in nf.forms(side))
     if streams:
-        yield f"nothing of {(' or ' if either else ' with ').join(streams)} came {span}"
+        named = (" or " if either else " with ").join(streams)
+        yield f"nothing of {named} that fits came {span}"
 
 
 def _span(first: int, last: int) -> str:

@@ -67,6 +67,14 @@ def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None
     ]
 
 
+def test_lines_that_name_their_streams_need_no_other() -> None:
+    named = lines("named.jsonl", book("b1", "X", 1), {**blog("c1", "X", 2), "stream": "blogs"})
+    assert pairs(answer(named)) == [["b1", "c1"]]
+    done = called("push", lines("one.jsonl", book("b2", "X", 1), blog("c2", "X", 2)))
+    assert done.exit_code == 2
+    assert "the documents need a stream\nhint: name it with --stream;" in done.stderr
+
+
 def test_whole_files_directories_and_archives() -> None:
     Path("in").mkdir()
     Path("in/a.xml").write_text("<book><t>X</t></book>")
@@ -173,7 +181,7 @@ def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
     ("arguments", "told"),
     [
         (("--stream", "s"), "there is nothing to read"),
-        (("a.xml",), "the documents need a stream"),
+        (("a.xml",), "the documents need a stream\nhint: name it with --stream a.xml FILE;"),
         (("a.xml", "--stream", ""), "the documents need a stream"),
         (("a.xml", "--stream", "s", "--at", "noon"), "'noon' is no time"),
     ],

@@ -91,6 +91,8 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
     assert "watermarks" in failed(1, "sql", "SELECT * FROM watermark").rpartition("hint")[2]
     assert "such as documents, " in failed(1, "sql", "SELECT * FROM zzzzz")
     assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
+    told = failed(1, "sql", "SELECT * FROM match")
+    assert told == "xscl: there is no relation 'match'\nhint: did you mean matches?\n"
 
 
 def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) -> None:

@@ -318,21 +318,23 @@ def message(match: Match) -> Message:
 @pytest.mark.parametrize("query", [SILENCE, ELSE])
 def test_each_text_says_what_did_not_come_of_its_document(query: str) -> None:
     matches = found(query)
-    assert matches["2"].absence == "nothing of invoices came within 1 h"
+    assert matches["2"].absence == "nothing of invoices that fits came within 1 h"
     told = message(matches["2"])
     slack = json.loads(Slack("").posted(told).body)["text"].splitlines()
     assert slack[1:3] == [
         "\N{BULLET} Two lamps (order orders/2)",
-        "nothing of invoices came within 1 h",
+        "nothing of invoices that fits came within 1 h",
     ]
     body, headers = Ntfy("").posted(told)
     assert body.decode().splitlines()[:2] == [
         "Two lamps (order orders/2)",
-        "nothing of invoices came within 1 h",
+        "nothing of invoices that fits came within 1 h",
     ]
     assert "nothing of invoices" in mail_of([told], "x@e.org", "y@e.org").as_string()
-    assert told.title.endswith("Two lamps \N{EM DASH} nothing of invoices came within 1 h")
-    assert "<strong>Nothing of invoices came within 1 h.</strong>" in told.html
+    assert told.title.endswith(
+        "Two lamps \N{EM DASH} nothing of invoices that fits came within 1 h"
+    )
+    assert "<strong>Nothing of invoices that fits came within 1 h.</strong>" in told.html
     assert told.as_dict()["data"]["matches"][0]["absence"] == matches["2"].absence
     assert shown(matches["2"], "late").absence == matches["2"].absence
     assert headers["Title"]
@@ -353,49 +355,49 @@ EITHER = f"{SHELF} FOLLOWED BY{{t=u, 2 d}} {POST} ELSE"
 COMPOSED = {
     OUTER: {
         ("a1", "b1"): "",
-        ("a2",): "nothing of B came from 5 d before to 2 d after",
-        ("b2",): "nothing of A came from 2 d before to 5 d after",
+        ("a2",): "nothing of B that fits came from 5 d before to 2 d after",
+        ("b2",): "nothing of A that fits came from 2 d before to 5 d after",
     },
     f"{OUTER} RIGHT": {
         ("a1", "b1"): "",
-        ("b2",): "nothing of A came from 2 d before to 5 d after",
+        ("b2",): "nothing of A that fits came from 2 d before to 5 d after",
     },
     f"{SHELF} JOIN{{t=u, 3 d}} {POST} ELSE": {
         ("a1", "b1"): "",
-        ("a2",): "nothing of B came within 3 d",
-        ("b2",): "nothing of A came within 3 d",
+        ("a2",): "nothing of B that fits came within 3 d",
+        ("b2",): "nothing of A that fits came within 3 d",
     },
     f"{SHELF} JOIN{{t=u, 12 h TO 2 d}} {POST} ELSE": {
         ("a1", "b1"): "",
-        ("a2",): "nothing of B came from 12 h to 2 d after",
-        ("b2",): "nothing of A came from 2 d to 12 h before",
+        ("a2",): "nothing of B that fits came from 12 h to 2 d after",
+        ("b2",): "nothing of A that fits came from 2 d to 12 h before",
     },
     f"{SHELF} JOIN{{t=u, 0 s TO 2 d}} {POST} ELSE RIGHT": {
         ("a1", "b1"): "",
-        ("b2",): "nothing of A came in the 2 d before",
+        ("b2",): "nothing of A that fits came in the 2 d before",
     },
     f"({SHELF} NOT FOLLOWED BY{{t=u, 2 d}} {POST}) FOLLOWED BY{{t=v, 60 d}} {ITEM_}": {
-        ("a2", "c2"): "nothing of B came within 2 d",
+        ("a2", "c2"): "nothing of B that fits came within 2 d",
     },
     f"({EITHER}) NEXT{{t=v}} {ITEM_}": {
         ("a1", "b1", "c1"): "",
-        ("a2", "c2"): "nothing of B came within 2 d",
+        ("a2", "c2"): "nothing of B that fits came within 2 d",
     },
     f"({EITHER}) NOT FOLLOWED BY{{t=v, 6 d}} {ITEM_}": {
-        ("a1", "b1"): "nothing of C came within 6 d",
-        ("a2",): "nothing of B came within 2 d; nothing of C came within 6 d",
+        ("a1", "b1"): "nothing of C that fits came within 6 d",
+        ("a2",): "nothing of B that fits came within 2 d; nothing of C that fits came within 6 d",
     },
     f"({EITHER}) FOLLOWED BY{{t=v, 60 d}} {ITEM_} ELSE": {
         ("a1", "b1", "c1"): "",
-        ("a2", "c2"): "nothing of B came within 2 d",
+        ("a2", "c2"): "nothing of B that fits came within 2 d",
     },
     f"{SHELF} NOT FOLLOWED BY{{t=u, 4 d}} ({POST} FOLLOWED BY{{u=v, 1 d}} {ITEM_})": {
-        ("a1",): "nothing of B with C came within 4 d",
-        ("a2",): "nothing of B with C came within 4 d",
+        ("a1",): "nothing of B with C that fits came within 4 d",
+        ("a2",): "nothing of B with C that fits came within 4 d",
     },
     f"{SHELF} FOLLOWED BY{{t=u, 4 d}} ({POST} NOT FOLLOWED BY{{u=v, 1 d}} {ITEM_}) ELSE": {
-        ("a1", "b1"): "nothing of C came within 1 d",
-        ("a2",): "nothing of B came within 4 d",
+        ("a1", "b1"): "nothing of C that fits came within 1 d",
+        ("a2",): "nothing of B that fits came within 4 d",
     },
 }
 

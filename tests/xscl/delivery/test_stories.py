@@ -216,7 +216,7 @@ def test_a_story_of_the_past_is_told_when_it_is_news(receiver: Receiver, tmp_pat
 
 def test_a_story_of_a_side_alone_says_what_did_not_come(receiver: Receiver, tmp_path: Path) -> None:
     alone = SAME.replace("u AND a/n < b/n, 1000", "u, 3 s").replace("S//item->b", "T//item->b")
-    said = "nothing of T came within 3 s"
+    said = "nothing of T that fits came within 3 s"
     with post_office() as post, at_work(receiver, tmp_path, post) as at:
         at.sender.engine.subscribe("q", f"{alone} ELSE LEFT", stories=True)
         at.sender.outbox.deliver("q", Mail("reader@example.org"))

@@ -286,7 +286,7 @@ def test_next_takes_the_earliest() -> None:
     assert ask(query, documents, "d1", "d2").matched
     assert only_failure(ask(query, documents, "d1", "d3")) == (
         "order",
-        "the operators over time yield d1, d3, of all kept documents",
+        "the query finds d1, d3 among all kept documents",
         "d1 was taken by d2",
     )
     assert only_failure(ask(query, documents, "d1", "d4"))[:2] == ("value", "t = u")
@@ -306,7 +306,7 @@ def test_fold_says_what_of_its_predicate_holds() -> None:
     assert (kind, near) == ("value", "'x' and 'y'")
     assert "k" in text
     assert only_failure(ask(query, documents, "d1", "d4"))[1] == (
-        "the operators over time yield d1, d4, of all kept documents"
+        "the query finds d1, d4 among all kept documents"
     )
 
 
@@ -328,7 +328,7 @@ def test_what_answers() -> None:
     documents = [book("d1", 1), blog("d2", 3), blog("d3", 5)]
     assert only_failure(ask(ABSENT, documents, "d1")) == (
         "order",
-        "the operators over time yield d1, of all kept documents",
+        "the query finds d1 among all kept documents",
         "d1 is answered by d2",
     )
     assert only_failure(ask(ABSENT, documents, "d1", "d2")) == (
@@ -343,10 +343,10 @@ def test_what_answers() -> None:
     [
         (
             blog("d2", 5),
-            "not so: d1 and d2 are at most 3 h apart: they are 4 h apart, 1 h too much",
+            "it is not so that d1 and d2 are at most 3 h apart: they are 4 h apart, 1 h too much",
         ),
-        (blog("d2", 2, "<title>x</title>"), "not so: t = u: 'Feeds' and 'x'"),
-        (blog("d2", 1), "not so: d1 is before d2: both are at the same time"),
+        (blog("d2", 2, "<title>x</title>"), "it is not so that t = u: 'Feeds' and 'x'"),
+        (blog("d2", 1), "it is not so that d1 is before d2: both are at the same time"),
     ],
 )
 def test_what_does_not_answer(document: Document, near: str) -> None:
@@ -355,11 +355,23 @@ def test_what_does_not_answer(document: Document, near: str) -> None:
     assert Edge("order", "d2 does not answer d1", True, near) in answer.edges
 
 
+def test_documents_in_another_order_than_that_of_their_blocks() -> None:
+    query = "S//book[./title->t] FOLLOWED BY{t=u, 3 h} T//blog[./title->u]"
+    with Engine() as engine:
+        engine.subscribe("q", query)
+        engine.push(book("d1", 1))
+        engine.push(Document("T", "d2", 2 * H, b"<blog><title>Feeds</title></blog>"))
+        for names in (("d1", "d2"), ("d2", "d1")):
+            assert next(engine.why("q", *names).lines()) == "q matches d1, T/d2"
+
+
 def test_else() -> None:
     query = f"{BOOK} FOLLOWED BY{{t=u, 3 h}} {BLOG} ELSE"
     documents = [book("d1", 1), blog("d2", 3), book("d3", 4, "<title>x</title>")]
     assert ask(query, documents, "d1", "d2").matched
-    assert ask(query, documents, "d3", NONE).matched
+    alone = ask(query, documents, "d3", NONE)
+    assert alone.matched
+    assert next(alone.lines()) == "q matches d3 alone"
     assert ask(query, documents, "d3").matched
     assert only_failure(ask(query, documents, "d1", NONE))[2] == "d1 is answered by d2"
 
@@ -386,7 +398,7 @@ def test_an_absence_that_is_not_decided_yet_does_not_fail() -> None:
             "q does not match d1 yet",
             "  holds  registration  the subscription sees d1",
             "  holds  pattern       d1 matches S//a",
-            "  waits  order         the operators over time yield d1, of all kept documents: "
+            "  waits  order         the query finds d1 among all kept documents: "
             f"{stuck}; by the wall clock it has passed",
         ]
         engine.stream("T", live=True)

@@ -10,8 +10,8 @@ them, one edge after another; they match iff every edge holds.
     values        choices of nodes, predicates over them, and the nearest miss
 """
 
-from xscl.inspection.reasons import Edge, Why
+from xscl.inspection.reasons import NONE, Edge, Why
 from xscl.inspection.why.examination import why
-from xscl.inspection.why.question import NONE, TextReader, Visible, WhyQuestion, question_of
+from xscl.inspection.why.question import TextReader, Visible, WhyQuestion, question_of
 
 __all__ = ["NONE", "Edge", "TextReader", "Visible", "Why", "WhyQuestion", "question_of", "why"]

@@ -201,7 +201,7 @@ def _reasons(reasons: Iterable[Edge]) -> str:
     """Return the reason why a document is no answer, or the values by which it is one."""
     failing = [reason for reason in reasons if not reason.holds]
     if failing:
-        return "; ".join(f"not so: {one.text}: {one.nearest or 'no'}" for one in failing)
+        return "; ".join(f"it is not so that {one.text}: {one.nearest or 'no'}" for one in failing)
     values = [f"{reason.text}: {reason.nearest}" for reason in reasons if reason.kind == "value"]
     return "; ".join(("it does", *values))
 
@@ -381,8 +381,7 @@ def is_over_time(form: nf.NormalForm) -> bool:
 def temporal_choice(question: WhyQuestion) -> Edge:
     """Return the edge that the temporal operators yield the match, or their other result."""
     wanted = tuple(part.stored.id for part in question.parts)
-    what = "calendars" if question.query.calendars else "operators over time"
-    text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
+    text = f"the query finds {', '.join(wanted)} among all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)
     if wanted in found:
         waits = _pending(question) if question.found is False else None

@@ -12,7 +12,6 @@ settings, and its snapshot contains only rows that the user may see.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import json
 import mmap
 import os
@@ -39,6 +38,7 @@ from xscl.store.queries.relations import (
     RELATION_OF_RELATIONS,
     known_relations,
     names_of_template,
+    near_relations,
     no_output,
     relations_for,
 )
@@ -316,9 +316,7 @@ def _table(question: str, node: dict[str, Any]) -> str:
 
 def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> errors.QueryRefused:
     name = str(node["table_name"])
-    lower = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), lower, n=3)
-    hint = f"did you mean {' or '.join(lower[one] for one in near)}?" if near else _LIST
+    hint = near_relations(name, known) or _LIST
     shown = name if len(name) <= 60 else f"{name[:60]}…"
     return _at(errors.UnknownRelation, question, node, f"there is no relation {shown!r}", hint)
 

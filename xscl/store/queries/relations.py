@@ -7,8 +7,9 @@ those of the last push.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +18,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from templates.model.join_graph import OPERATORS, JoinGraph
+from xscl.errors import SqlError
 from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
@@ -411,6 +413,22 @@ def known_relations(graphs: Mapping[int, JoinGraph]) -> list[Relation]:
     return [*RELATIONS, *chain.from_iterable(map(relations_of_template, graphs, graphs.values()))]
 
 
+def near_relations(name: str, known: Iterable[str]) -> str | None:
+    """Return a hint with the relations nearest to a name, if any is near."""
+    lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), lower, n=3)
+    return f"did you mean {' or '.join(lower[one] for one in near)}?" if near else None
+
+
+def sql_error(message: str, graphs: Mapping[int, JoinGraph]) -> SqlError:
+    """Return the error of a wrong query; of an unknown relation it has the nearest ones."""
+    unknown = _UNKNOWN.match(message)
+    if unknown is None:
+        return SqlError(message)
+    hint = near_relations(unknown[1], [one.name for one in known_relations(graphs) if one.what])
+    return SqlError(f"there is no relation {unknown[1]!r}", hint=hint or _SOME)
+
+
 def no_output(graph: JoinGraph) -> pa.Table:
     """Return the R_out of a template without results."""
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
@@ -422,6 +440,11 @@ def no_output(graph: JoinGraph) -> pa.Table:
 _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk"})
 _WORD = re.compile(r"\w+")
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
+_UNKNOWN = re.compile(r"Catalog Error: Table with name (\S+) does not exist!")
+_SOME = (
+    "such as documents, subscriptions, watermarks, late, rejected, R_doc, R_bin;"
+    " 'SELECT view_name FROM duckdb_views()' lists them"
+)
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
 """Catalogs: they list relations that a query does not name."""
 
