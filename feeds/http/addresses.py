@@ -139,6 +139,7 @@ def _place(url: httpx.URL) -> str:
 def _parse(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url.strip())
+        host = parsed.host  # raises for a label `xn--` of nothing
     except (httpx.InvalidURL, UnicodeError, ValueError):
         parsed = None
     has_form = url.isprintable() and " " not in url.strip() and "\\" not in url
@@ -146,7 +147,7 @@ def _parse(url: str) -> httpx.URL:
         raise RefusedAddress("url_invalid", "the address is not a valid URL")
     if parsed.scheme not in ("http", "https"):
         raise RefusedAddress("url_scheme", "only http and https addresses are fetched")
-    if not _HOST.fullmatch(parsed.raw_host):
+    if not host or not _HOST.fullmatch(parsed.raw_host):
         raise RefusedAddress("url_invalid", "the address has no valid host")
     return parsed
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from feeds.http.addresses import (
     FetchTarget,
+    RefusedAddress,
     RequestFailed,
     Resolve,
     check,
@@ -22,6 +26,7 @@ from feeds.http.domains import registrable
 from feeds.http.feed_state import FeedState
 from feeds.http.fetch import Failed, fetch
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
+from tests.examples import examples
 
 NOBODY: frozenset[str] = frozenset()
 PUBLIC = """
@@ -147,6 +152,16 @@ def test_the_table_has_what_the_registries_and_the_clouds_have() -> None:
         assert not is_public(address)
     assert IPv4Network("8.0.0.0/8") not in REFUSED_IPV4
     assert IPv6Network("2000::/3") == GLOBAL_UNICAST
+
+
+@given(st.text("xn-.aü%0🙂[]:@/?#_", max_size=12).map(lambda host: f"http://{host}/"))
+@example("http://xn--/")
+@example("http://a.xn--a/f")
+@example(f"http://{'ü' * 70}.example/")
+@examples(500)
+def test_an_address_is_one_or_is_refused(url: str) -> None:
+    with suppress(RefusedAddress):
+        assert expect_fetchable(url, NOBODY).raw_host
 
 
 def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
