@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
 import xscl
+from tests.examples import usually
 from tests.waiting import eventually
 from tests.xscl.delivery.receiver import Receiver, Sending, sending
 from tests.xscl.delivery.test_files_and_mails import Post, content, post_office, server
@@ -108,8 +110,15 @@ def at_work(receiver: Receiver, path: Path, post: Post) -> Iterator[At]:
         at.end()
 
 
-@pytest.mark.parametrize("between", [nothing, restart, edit, rename, pause, backfill])
-@pytest.mark.parametrize("apart", [False, True])
+BETWEEN = (nothing, restart, edit, rename, pause, backfill)
+
+
+@pytest.mark.parametrize(
+    ("between", "apart"),
+    usually(
+        product(BETWEEN, (False, True)), *zip(BETWEEN, (False, True) * 3, strict=True), several=True
+    ),
+)
 def test_a_ninth_feed_adds_to_a_story_without_a_second_mail(
     receiver: Receiver, tmp_path: Path, between: Callable[[At], None], apart: bool
 ) -> None:
