@@ -183,6 +183,7 @@ def test_an_export_replaces_no_file_and_takes_no_service(
     home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("xscl.cli.connection.STARTING", 0.1)
     given = ("export", "exported.json", "--data", str(home.path))
     with home.hold("serve"):
         done = called(*given)
