@@ -9,7 +9,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
@@ -71,9 +71,8 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
 
 def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> None:
     data, mark = ("--data", str(place.path)), lock_path(place.database).name
-    done = called("restore", str(backup), *data)
-    assert done.exit_code == 1
-    assert done.stderr == (
+    told = failed(1, "restore", str(backup), *data)
+    assert told == (
         f"xscl: there is data in {place.path} already: {DATABASE}, {mark}, spool\n"
         "hint: --force keeps this data aside and puts the backup in its place; "
         "--data names another directory\n"
@@ -90,9 +89,8 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
 
 @pytest.mark.parametrize("arguments", [(), ("file", "--accept"), ("--accept", "--force")])
 def test_called_wrongly(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = called("restore", *arguments, "--data", str(tmp_path / "data"))
-    assert done.exit_code == 2
-    assert "restore takes either a FILE or --accept" in done.stderr
+    told = failed(2, "restore", *arguments, "--data", str(tmp_path / "data"))
+    assert "restore takes either a FILE or --accept" in told
     assert not (tmp_path / "data").exists()
 
 
@@ -108,6 +106,4 @@ def test_called_wrongly(arguments: tuple[str, ...], tmp_path: Path) -> None:
 def test_what_is_not_lost_is_not_given_up(
     place: DataDirectory, numbers: str, code: int, said: str
 ) -> None:
-    done = called("spool", "skip", numbers, "--data", str(place.path))
-    assert done.exit_code == code
-    assert said in done.stderr
+    assert said in failed(code, "spool", "skip", numbers, "--data", str(place.path))

@@ -96,9 +96,7 @@ def test_run_maps_streams_to_inputs() -> None:
         if query.startswith("L"):
             assert [row["documents"] for row in rows(*given)] == expected
         else:
-            done = called(*given)
-            assert done.exit_code == 2
-            assert "no query reads the stream 'L'" in done.stderr
+            assert "no query reads the stream 'L'" in failed(2, *given)
 
 
 def test_run_gives_the_rest_to_the_streams_that_nobody_named() -> None:

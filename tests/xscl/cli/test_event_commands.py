@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from xscl.cli.event_records import EventRecord, Unreadable, read
 from xscl.cli.run_events import inferred_schema
 
@@ -121,21 +121,21 @@ def test_a_bad_line_of_json_and_a_nested_event() -> None:
 
 def test_a_query_with_a_mistake() -> None:
     write("t.csv", CSV)
-    done = xscl("--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
-    assert done.exit_code == 2
-    assert "xscl: line 1, column 70: B has no attribute ac" in done.stderr
-    assert "hint: did you mean acc?" in done.stderr
+    told = failed(2, "run", "--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
+    assert "xscl: line 1, column 70: B has no attribute ac" in told
+    assert "hint: did you mean acc?" in told
     done = xscl("--language", "eql", "-q", "SELECT * FROM tt", "t.csv")
     assert "there is no stream tt" in done.stderr
 
 
 def test_a_value_that_makes_text_of_numbers_is_named() -> None:
     write("t.csv", "time,acc,amount\n1,a,10\n2,x,\n3,a,n/a\n4,a,none\n")
-    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amount > 4)", "t.csv")
-    assert done.exit_code == 2
-    assert "cannot compare str with int" in done.stderr
+    said = failed(
+        2, "run", "--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amount > 4)", "t.csv"
+    )
+    assert "cannot compare str with int" in said
     told = "xscl: the column amount of t is text: t.csv:4 has 'n/a'\n"
-    assert done.stderr.endswith(told)
+    assert said.endswith(told)
     done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amont > 4)", "t.csv")
     assert told not in done.stderr
 
@@ -166,17 +166,14 @@ def test_a_value_that_makes_text_of_numbers_is_named() -> None:
 )
 def test_calls_that_are_wrong(arguments: tuple[str, ...], message: str) -> None:
     write("t.csv", CSV)
-    done = xscl(*arguments, "-q", PAIRS, "t.csv")
-    assert done.exit_code == 2
-    assert done.stderr == f"xscl: {message}\n"
+    assert failed(2, "run", *arguments, "-q", PAIRS, "t.csv") == f"xscl: {message}\n"
 
 
 def test_a_schema_with_a_mistake() -> None:
     write("t.csv", CSV)
     write("all.sdl", "SOURCE t (acc string)")
-    done = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv")
-    assert done.exit_code == 2
-    assert done.stderr == (
+    told = failed(2, "run", "--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv")
+    assert told == (
         "xscl: all.sdl: line 1, column 15: there is no type string\n"
         "  SOURCE t (acc string)\n"
         "                ^^^^^^\n"
@@ -398,10 +395,11 @@ def test_times_beyond_the_year_9999_are_not_read_and_make_nothing_late() -> None
 
 def test_a_window_without_a_unit_is_refused() -> None:
     write("t.csv", CSV)
-    done = xscl("--language", "sase", "-q", "EVENT SEQ(t a, t b) WITHIN 5", "t.csv", "--unit", "s")
-    assert done.exit_code == 2
-    assert "line 1, column 28: the window 5 has no unit" in done.stderr
-    assert "hint: write '5 s' or '5 min'" in done.stderr
+    told = failed(
+        2, "run", "--language", "sase", "-q", "EVENT SEQ(t a, t b) WITHIN 5", "t.csv", "--unit", "s"
+    )
+    assert "line 1, column 28: the window 5 has no unit" in told
+    assert "hint: write '5 s' or '5 min'" in told
 
 
 def test_units() -> None:
@@ -433,13 +431,11 @@ def test_other_signs_between_columns(sign: str) -> None:
 )
 def test_a_file_without_events(text: str, reason: str) -> None:
     write("t.csv", text)
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
-    assert done.exit_code == 2
-    first, *_, last, hint = done.stderr.splitlines()
+    told = failed(2, "run", "--language", "eql", "-q", PAIRS, "t.csv")
+    first, *_, last, hint = told.splitlines()
     assert first == f"xscl: not read: {reason}"
     assert last == "xscl: nothing is known of t: no event of it could be read"
     assert hint == "hint: say what it has with --schema: SOURCE t (price float)"
     write("all.sdl", "SOURCE t (acc str, amount float)")
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--schema", "all.sdl")
-    assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1] == "xscl: events read: 0, not read: 1"
+    told = failed(1, "run", "--language", "eql", "-q", PAIRS, "t.csv", "--schema", "all.sdl")
+    assert told.splitlines()[-1] == "xscl: events read: 0, not read: 1"

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import xscl
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from tests.xscl.store.backups import everything
 from xscl.engine.backup import MANIFEST
 from xscl.ingestion.data_directory import DataDirectory
@@ -60,10 +60,9 @@ def test_each_command_names_those_that_move_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = everything(former)
-    done = called(*command.split(), "--data", str(former.path))
-    assert done.exit_code == 1
-    is_told(done.stderr, f"--data {shlex.quote(str(former.path))}", f"{former.path}-new")
-    assert f"the store {former.path}/state.duckdb was written by version 0.2" in done.stderr
+    told = failed(1, *command.split(), "--data", str(former.path))
+    is_told(told, f"--data {shlex.quote(str(former.path))}", f"{former.path}-new")
+    assert f"the store {former.path}/state.duckdb was written by version 0.2" in told
     assert everything(former) == before
 
 
@@ -87,10 +86,9 @@ def test_the_doctor_says_it_too(former: DataDirectory) -> None:
 
 def test_a_backup_is_refused(backup: Path, former: DataDirectory, tmp_path: Path) -> None:
     for command in (("restore", str(backup)), ("export", "a.json", "--backup", str(backup))):
-        done = called(*command, "--data", str(tmp_path / "new"))
-        assert done.exit_code == 1
-        assert f"the backup {backup} was made by version 0.2" in done.stderr
-        is_told(done.stderr, f"--backup {backup}", f"{tmp_path}/before-new")
+        told = failed(1, *command, "--data", str(tmp_path / "new"))
+        assert f"the backup {backup} was made by version 0.2" in told
+        is_told(told, f"--backup {backup}", f"{tmp_path}/before-new")
     assert not (tmp_path / "new").exists()
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tests.project import ROOT
 from tests.waiting import eventually
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from xscl.cli import progress
 from xscl.cli.commands import as_typer_reads
 from xscl.cli.options import option
@@ -77,9 +77,8 @@ def test_an_unknown_topic_has_a_hint(topic: str, hint: str) -> None:
 def test_a_query_that_is_wrong_leads_to_its_language(
     given: list[str], topic: str, tmp_path: Path
 ) -> None:
-    done = called("subscribe", "wrong", "S//a[", *given, "--data", str(tmp_path / "data"))
-    assert done.exit_code == 2
-    assert done.stderr.endswith(f"xscl: 'xscl help {topic}' shows the language\n")
+    told = failed(2, "subscribe", "wrong", "S//a[", *given, "--data", str(tmp_path / "data"))
+    assert told.endswith(f"xscl: 'xscl help {topic}' shows the language\n")
 
 
 FIRST, LAST = (one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max))

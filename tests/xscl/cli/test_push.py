@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 
 PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
 
@@ -187,6 +187,4 @@ def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
     ],
 )
 def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> None:
-    done = called("push", *arguments)
-    assert done.exit_code == 2
-    assert told in done.stderr
+    assert told in failed(2, "push", *arguments)

@@ -17,7 +17,7 @@ from typer import Context
 from typer.main import get_command
 from typer.testing import Result
 
-from tests.xscl.commandline import called, json_rows
+from tests.xscl.commandline import called, failed, json_rows
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import serving
 from xscl.cli import app
@@ -54,9 +54,7 @@ class Both:
         return done.stdout
 
     def served_fails(self, code: int, *arguments: str) -> str:
-        done = called(*arguments, "--data", str(self.served))
-        assert (done.exit_code, done.stdout) == (code, ""), done.output
-        return done.stderr
+        return failed(code, *arguments, "--data", str(self.served))
 
     def ask(self, *arguments: str) -> tuple[Result, Result]:
         """Run a command on both."""
@@ -391,9 +389,8 @@ def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
             assert called(*subscribe, *here).exit_code == 0
             done = called("feeds", "add", source.url("/one"), "--stream", "one", *here)
             assert "it has 2 items: new subscriptions begin with their matches" in done.stderr
-            done = called("feeds", "add", source.url("/page"), "--stream", "two", *here)
-            assert (done.exit_code, done.stdout) == (1, "")
-            assert "/page is not followed: the answer is a web page, not a feed" in done.stderr
+            told = failed(1, "feeds", "add", source.url("/page"), "--stream", "two", *here)
+            assert "/page is not followed: the answer is a web page, not a feed" in told
             source.says("/one", scripted.reply(scripted.rss("a same", "b same", "c new")))
             told = json.loads(called("feeds", "poll", "one", "--json", *here).stdout)
             assert list(told) == ["feeds", "matches", "matches_among_history"]
@@ -418,9 +415,8 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
         alone = called(*command, "--json", "--data", str(both.alone))
         assert alone.exit_code == 0, alone.output
     assert {one["kind"] for one in json_rows(alone.stdout)} == {one["kind"] for one in exported}
-    refused = called("subscribe", "s", "nowhere//a", *asked)
-    assert refused.exit_code == 2
-    assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in refused.stderr
+    told = failed(2, "subscribe", "s", "nowhere//a", *asked)
+    assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in told
     assert "for its operator" in called("status", *asked).stderr
     assert called("token", "revoke", made["id"], "--data", str(both.served)).exit_code == 0
     gone = called("subscriptions", *asked)
@@ -467,9 +463,8 @@ def test_a_token_is_refused_where_no_service_reads_it(
 ) -> None:
     (tmp_path / "token").write_text("nonsense")
     asked = (*command, "--data", str(both.alone))
-    refused = called(*asked, "--token", f"@{tmp_path / 'token'}")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == (
+    told = failed(2, *asked, "--token", f"@{tmp_path / 'token'}")
+    assert told == (
         f"xscl: no service runs on {both.alone}, so a token has no effect\n"
         "hint: start 'xscl serve', or leave out --token\n"
     )
@@ -499,9 +494,7 @@ def test_a_token_of_the_environment_is_warned_of_where_no_service_reads_it(
     ],
 )
 def test_services_named_wrongly(arguments: list[str], code: int, message: str) -> None:
-    done = called("subscriptions", *arguments)
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert message in done.stderr
+    assert message in failed(code, "subscriptions", *arguments)
 
 
 def test_a_service_that_accepts_and_does_not_answer_is_busy(

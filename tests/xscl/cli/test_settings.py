@@ -13,7 +13,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.commandline import answered, called, json_rows
+from tests.xscl.commandline import answered, called, failed, json_rows
 from xscl.cli.settings import config
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import DAY
@@ -97,9 +97,8 @@ def says(folder: Path, text: str) -> None:
 
 def data_of(*arguments: str) -> str:
     """Return the data directory that a command means."""
-    done = called("status", *arguments)
-    assert done.exit_code == 1
-    return Path(done.stderr.partition("no data in ")[2].partition(" yet")[0]).name
+    told = failed(1, "status", *arguments)
+    return Path(told.partition("no data in ")[2].partition(" yet")[0]).name
 
 
 def test_the_option_counts_before_the_environment_and_that_before_the_file(
@@ -146,10 +145,9 @@ def test_a_file_in_a_new_data_directory_does_not_stand_against_it(folder: Path) 
 )
 def test_what_a_file_cannot_say(folder: Path, text: str, message: str) -> None:
     says(folder, text)
-    done = called("status")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"xscl: {folder / 'xscl.toml'}: ")
-    assert message in done.stderr
+    told = failed(2, "status")
+    assert told.startswith(f"xscl: {folder / 'xscl.toml'}: ")
+    assert message in told
     assert called("status", "--help").exit_code == 0
 
 

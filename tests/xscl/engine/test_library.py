@@ -170,33 +170,21 @@ def matches(engine: xscl.Engine) -> MatchSequence:
     return engine.matches("twice")
 
 
-def test_a_frame_of_pandas() -> None:
-    pytest.importorskip("pandas", reason="pandas is not installed: it is optional")
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_a_data_frame(name: str) -> None:
+    pytest.importorskip(name, reason=f"{name} is not installed: it is optional")
     with xscl.Engine() as engine:
         found = matches(engine)
-        frame = found.to_pandas()
-        assert list(frame.columns) == found.to_arrow().column_names
-        (row,) = frame.to_dict("records")
-        assert (row["subscription"], list(row["documents"])) == ("twice", ["d1", "d2"])
-        assert {name: list(values) for name, values in row["values"].items()} == {
-            "x": ["hi"],
-            "y": ["hi"],
-        }
-        assert row["start"] == MOMENT
-        assert len(found[:0].to_pandas()) == 0
-
-
-def test_a_frame_of_polars() -> None:
-    pytest.importorskip("polars", reason="Polars is not installed: it is optional")
-    with xscl.Engine() as engine:
-        found = matches(engine)
-        frame = found.to_polars()
-        assert frame.columns == found.to_arrow().column_names
-        (row,) = frame.to_dicts()
-        assert (row["subscription"], row["documents"]) == ("twice", ["d1", "d2"])
-        assert row["values"] == {"x": ["hi"], "y": ["hi"]}
-        assert row["start"] == MOMENT
-        assert found[:0].to_polars().is_empty()
+        for some in (found, found[:0]):
+            frame = some.to_pandas() if name == "pandas" else some.to_polars()
+            assert list(frame.columns) == found.to_arrow().column_names
+            rows = frame.to_dict("records") if name == "pandas" else frame.to_dicts()
+            assert len(rows) == len(some)
+            for row in rows:
+                assert (row["subscription"], list(row["documents"])) == ("twice", ["d1", "d2"])
+                values = {variable: list(texts) for variable, texts in row["values"].items()}
+                assert values == {"x": ["hi"], "y": ["hi"]}
+                assert row["start"] == MOMENT
 
 
 @pytest.mark.slow

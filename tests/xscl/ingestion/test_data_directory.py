@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,23 @@ def place(tmp_path: Path) -> DataDirectory:
     return DataDirectory(tmp_path / "data")
 
 
-@pytest.fixture
-def service(place: DataDirectory) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the directory as a service does."""
+@contextmanager
+def holding(place: DataDirectory, command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run another process that holds the directory as a command does, until its input ends."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place.path), "serve"],
+        [sys.executable, "-c", HOLD, str(place.path), command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
+        yield process
+
+
+@pytest.fixture
+def service(place: DataDirectory) -> Iterator[subprocess.Popen[str]]:
+    with holding(place, "serve") as process:
         yield process
         process.kill()
 
@@ -106,14 +113,7 @@ def test_the_lock_goes_with_the_process(
 
 def test_a_command_is_waited_for(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_directory, "PATIENCE", 0.2)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place.path), "sql"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+    with holding(place, "sql") as process:
         with pytest.raises(DataDirectoryInUse, match="'xscl sql'"), place.hold("test"):
             pass
         assert process.stdin is not None

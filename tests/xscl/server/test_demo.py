@@ -15,7 +15,7 @@ import pytest
 from feeds.formats.parse import parse_feed
 from tests.foreign import write_foreign_packages
 from tests.project import ROOT
-from tests.xscl.commandline import called
+from tests.xscl.commandline import failed
 from xscl.store.store_errors import DATABASE
 from xscl.web import samples
 
@@ -113,9 +113,8 @@ def test_spark_runs_without_an_installed_java_and_says_nothing(
 
 def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_bytes(b"")
-    done = called("demo", "--once", "--data", str(tmp_path))
-    assert done.exit_code == 1
-    assert done.stderr == (
+    told = failed(1, "demo", "--once", "--data", str(tmp_path))
+    assert told == (
         f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"
     )
 

@@ -19,7 +19,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from tests.xscl.polling import scripted
 from tests.xscl.server.processes import served
 from xscl.delivery.endpoint import File
@@ -86,9 +86,8 @@ def waiting(place: DataDirectory) -> int | None:
 def test_a_master_that_is_none_is_refused(tmp_path: Path, command: str, master: str) -> None:
     """Before Spark is looked for, and before there is a directory."""
     data = tmp_path / "data"
-    done = called(command, "--master", master, "--data", str(data))
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
+    told = failed(2, command, "--master", master, "--data", str(data))
+    assert told == (
         f"xscl: --master '{master}' is no master of Spark\n"
         "hint: such as local[2], spark://host:7077, yarn or k8s://https://host:443\n"
     )
@@ -106,9 +105,8 @@ def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
 
 
 def test_an_address_of_another_machine_is_no_matter_of_the_port(tmp_path: Path) -> None:
-    done = called("serve", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
-    assert done.exit_code == 1
-    assert "hint: --host names an address of this machine" in done.stderr
+    told = failed(1, "serve", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
+    assert "hint: --host names an address of this machine" in told
 
 
 def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
@@ -116,11 +114,10 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
 ) -> None:
     data = ("--data", str(place.path))
     for arguments in (("serve",), ("restore", "--accept")):
-        done = called(*arguments, *data)
-        assert done.exit_code == 1
+        said = failed(1, *arguments, *data)
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
-        assert told in done.stderr
-        assert "serving from" not in done.stderr
+        assert told in said
+        assert "serving from" not in said
     eventually(lambda: written(place).get("matches") == 1)
     assert written(place)["threads"] <= AT_REST
     done = called("status", "--json", *data)

@@ -13,7 +13,7 @@ import pytest
 from lxml import etree
 
 from tests.waiting import PATIENCE
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from tests.xscl.failing_commits import failing_commit
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import (
@@ -356,10 +356,9 @@ def test_what_is_no_feed_is_refused_unless_it_is_wanted(
         page = operator.post("/feeds/add", data={"url": server.url(path)})
         assert page.status_code == 422
         assert ANSWERS[path][1] in page.text
-    done = called("feeds", "add", server.url(path), "--data", str(running.home.path))
-    assert done.exit_code == 1
-    assert ANSWERS[path][1] in done.stderr
-    assert "is not followed" in done.stderr
+    told = failed(1, "feeds", "add", server.url(path), "--data", str(running.home.path))
+    assert ANSWERS[path][1] in told
+    assert "is not followed" in told
     kept = called("feeds", "add", server.url(path), "--keep", "--data", str(running.home.path))
     assert kept.exit_code == 0
     assert ANSWERS[path][1] in kept.stderr

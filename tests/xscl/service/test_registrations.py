@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -194,9 +194,8 @@ def test_an_export_replaces_no_file_and_takes_no_service(
         2,
         "xscl: exported.json is there already\nhint: name another file\n",
     )
-    done = called("import", "exported.json", "--url", "http://127.0.0.1:9")
-    assert done.exit_code == 2
-    assert "is imported into a data directory" in done.stderr
+    told = failed(2, "import", "exported.json", "--url", "http://127.0.0.1:9")
+    assert "is imported into a data directory" in told
 
 
 # -- Imports -------------------------------------------------------------------------------
@@ -304,9 +303,7 @@ def test_a_damaged_export_changes_nothing(exported: Path, tmp_path: Path) -> Non
     whole = exported.read_bytes()
     for spoil in DAMAGE:
         exported.write_bytes(spoil(whole))
-        done = called("import", str(exported), "--data", str(tmp_path / "new"))
-        assert done.exit_code == 1
-        assert "the file " in done.stderr
+        assert "the file " in failed(1, "import", str(exported), "--data", str(tmp_path / "new"))
         with pytest.raises(RegistrationsError):
             read_export(exported.read_bytes())
     assert not (tmp_path / "new").exists()

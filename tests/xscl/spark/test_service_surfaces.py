@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, failed
 from tests.xscl.service.conftest import Running, eventually, filling, ok, serving, token_of
 from tests.xscl.service.test_metrics import figures
 from xscl.errors import XsclError
@@ -213,9 +213,8 @@ def test_a_run_that_ends_waits_for_no_master(
     place: DataDirectory, executors: type[ServiceExecutors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executors, "failure", AWAY)
-    done = called("serve", "--once", "--master", "spark://head:7077", "--data", str(place.path))
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "xscl: nobody is there\nhint: start it\n"
+    told = failed(1, "serve", "--once", "--master", "spark://head:7077", "--data", str(place.path))
+    assert told == "xscl: nobody is there\nhint: start it\n"
 
 
 # -- The watch -----------------------------------------------------------------------------
