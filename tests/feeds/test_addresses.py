@@ -21,10 +21,7 @@ from feeds.http.addresses import (
     is_public,
 )
 from feeds.http.addresses import resolve as system_resolve
-from feeds.http.connection import RequestSettings
 from feeds.http.domains import registrable
-from feeds.http.feed_state import FeedState
-from feeds.http.fetch import Failed, fetch
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
 from tests.examples import examples
 
@@ -162,19 +159,6 @@ def test_the_table_has_what_the_registries_and_the_clouds_have() -> None:
 def test_an_address_is_one_or_is_refused(url: str) -> None:
     with suppress(RefusedAddress):
         assert expect_fetchable(url, NOBODY).raw_host
-
-
-def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
-    unknown = checked("http://name.example/", resolving_to())
-    assert isinstance(unknown, RequestFailed)
-    for address in ("127.0.0.1", "10.0.0.1", "fd00:ec2::254", "::ffff:8.8.8.8", "fec0::1"):
-        for addresses in ((address,), ("8.8.8.8", address)):
-            refused = checked("http://name.example/", resolving_to(*addresses))
-            assert isinstance(refused, RequestFailed)
-            assert (refused.code, refused.message) == (unknown.code, unknown.message)
-    settings = RequestSettings(resolve=resolving_to("10.0.0.1"))
-    polled = asyncio.run(fetch(FeedState("http://name.example/"), now=0, settings=settings))
-    assert polled == Failed(unknown.code, unknown.message)
 
 
 def test_what_the_system_resolves_is_judged_too() -> None:

@@ -3,8 +3,8 @@
 import itertools
 import os
 import pickle
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -359,11 +359,8 @@ def test_threads_append_without_losing_or_mixing_anything(spool: Spool) -> None:
         for number in range(10):
             spool.append([document(100 * thread + number)], 0)
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
     stored = [d.timestamp for s in spool.segments(0) for d in spool.read(s.number)]
     assert sorted(stored) == [100 * thread + number for thread in range(4) for number in range(10)]
 
@@ -536,10 +533,10 @@ def test_deleting_while_others_append_and_read(spool: Spool) -> None:
                 seen.append(number)
                 spool.forget(number)
 
-    consumer = threading.Thread(target=consume)
-    consumer.start()
-    filled(spool, 40)
-    consumer.join(60)
+    with ThreadPoolExecutor(1) as threads:
+        consumed = threads.submit(consume)
+        filled(spool, 40)
+        consumed.result(60)
     assert seen == list(range(1, 41))
     assert spool.numbers(0) == [40]
 

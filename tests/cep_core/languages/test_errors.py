@@ -161,17 +161,13 @@ def test_alternatives_beside_one_another_are_not_deep(item: str) -> None:
     assert len(core.push([cep_core.Event("Stock", ("IBM 7", 7.0), 1)])) == 1
 
 
-@pytest.mark.parametrize("end", ["PUBLISH Dear;", "publish Dear ;\n", "PUBLISH Dear\n"])
-def test_a_semicolon_after_publish(end: str) -> None:
+@pytest.mark.parametrize(
+    "end", ["PUBLISH Dear;", "publish Dear ;\n", "PUBLISH Dear\n", "PUBLISH Übersicht"]
+)
+def test_what_is_published_is_read(end: str) -> None:
     core = engine()
     core.register("q", f"SELECT * FROM Stock {end}")
-    core.register("reader", "SELECT Name FROM Dear")
-
-
-def test_any_name_can_be_published() -> None:
-    core = engine()
-    core.register("q", "SELECT * FROM Stock PUBLISH Übersicht")
-    core.register("reader", "SELECT Name FROM Übersicht")
+    core.register("reader", f"SELECT Name FROM {end.split()[1].rstrip(';')}")
 
 
 def test_a_letter_that_folds_to_a_unit_is_none() -> None:

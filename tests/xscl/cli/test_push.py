@@ -54,19 +54,6 @@ def test_documents_are_joined_with_what_was_pushed_before() -> None:
     assert (second["documents"], pairs(second)) == (2, [["b1", "c1"]])
 
 
-def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None:
-    answer(lines("all.jsonl", book("b1", "X", 1), blog("c1", "X", 3)), "--stream", "blogs")
-    again = answer("all.jsonl", "--stream", "blogs")
-    assert (again["documents"], again["new"], again["matches"]) == (2, 0, [])
-    answer(lines("all.jsonl", book("b1", "Z", 1)), "--stream", "blogs")
-    listed = called("sql", "SELECT id, version FROM documents ORDER BY ALL", "--format", "json")
-    assert json.loads(listed.stdout) == [
-        {"id": "b1", "version": 1},
-        {"id": "b1", "version": 2},
-        {"id": "c1", "version": 1},
-    ]
-
-
 def test_lines_that_name_their_streams_need_no_other() -> None:
     named = lines("named.jsonl", book("b1", "X", 1), {**blog("c1", "X", 2), "stream": "blogs"})
     assert pairs(answer(named)) == [["b1", "c1"]]

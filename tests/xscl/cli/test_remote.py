@@ -238,7 +238,10 @@ def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None
     assert list(one) == list(other)
     assert (one["documents"], one["not_read"]) == (other["documents"], other["not_read"]) == (2, 1)
     assert (one["new"], other["new"]) == (2, None)  # the ids are there, but on another stream
+    assert one["matches"] == other["matches"] != []
     assert served.stderr == alone.stderr
+    text = both.served_says("push", "--stream", "N", "--at", "2024-05-07", texts[0])
+    assert text == "1 document, sent; 0 not read; 0 matches\n"
 
 
 def test_times_of_every_size_are_sent(both: Both) -> None:
@@ -254,20 +257,6 @@ def test_times_of_every_size_are_sent(both: Both) -> None:
     one, other = both.ask("sql", query, "--json")
     assert one.stdout == other.stdout
     assert one.stdout.count("sized-") == len(times), one.output
-
-
-def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
-    lines = [{"id": f"p{i}", "timestamp": 1_715_100_000_000_000 + i, "xml": BOOK} for i in range(2)]
-    path = Path(both.document("push.jsonl"))
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for done in both.ask("subscribe", "again", "M//book[./title->t] JOIN{t=u, 1 d} M//*[./*->u]"):
-        assert done.exit_code == 0
-    alone, served = both.ask("push", "--stream", "M", str(path), "--json")
-    found = [json.loads(done.stdout)["matches"] for done in (alone, served)]
-    assert found[0] == found[1]
-    assert len(found[0]) == 2
-    text = both.served_says("push", "--stream", "M", str(path))
-    assert text == "2 documents, sent; 0 not read; 0 matches\n"
 
 
 def test_streams_are_set_and_what_is_left_out_stays(both: Both) -> None:

@@ -172,13 +172,6 @@ def engine() -> Engine:
     return engine
 
 
-def test_a_subscription_finds_what_came_before_it(engine: Engine) -> None:
-    engine.subscribe("pair", PAIR)
-    matches = engine.try_query("pair")
-    assert documents(matches) == [("a1", "b2"), ("a5", "b7")]
-    assert {match.subscription for match in matches} == {"pair"}
-
-
 @pytest.mark.parametrize(
     ("since", "expected"),
     [

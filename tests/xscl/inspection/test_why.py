@@ -260,23 +260,6 @@ def test_a_document_does_not_match_with_itself_or_its_versions() -> None:
         )
 
 
-# -- Registration --------------------------------------------------------------------------
-
-
-def test_documents_from_before_the_subscription() -> None:
-    with Engine() as engine:
-        engine.subscribe("keeper", KEEPER)
-        engine.push(book("d1", 1))
-        engine.subscribe("q", PAIR)
-        assert list(engine.push(blog("d2", 2))) == []
-        assert only_failure(engine.why("q", "d1", "d2")) == (
-            "registration",
-            "the subscription sees d1, d2",
-            "d1 arrived before the subscription",
-        )
-        assert engine.why(PAIR, "d1", "d2").matched
-
-
 # -- Operators over time -------------------------------------------------------------------
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +15,11 @@ from typing import Any, TypeAlias
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.thread_server import Request, answering, listening
+from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import follow
-from xscl.polling.feed_poller import PolledFeed, PollSettings, poll_now
+from xscl.polling.feed_poller import PolledFeed, PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository, FeedRequest, ItemCounts, feed_row
 
 HOUR = 3_600_000_000
@@ -183,3 +186,17 @@ def placed(directory: Path, server: Server, **fetching: Any) -> Iterator[Place]:
     ):
         how = PollSettings(allowed, resolve=resolve, clock=clock)
         yield Place(engine, feeds, spool, server, clock, replace(how, **fetching))
+
+
+@contextmanager
+def polling(place: Place) -> Iterator[None]:
+    """Poll what is due in a thread while the block runs."""
+    stopping = threading.Event()
+    work = keep_polling(place.feeds, place.spool, place.fetching, stopping)
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(asyncio.run, work)
+        try:
+            yield
+        finally:
+            stopping.set()
+        ended.result(PATIENCE)

@@ -27,6 +27,7 @@ from tests.xscl.polling.scripted import (
     Server,
     Talk,
     placed,
+    polling,
     reply,
 )
 from xscl.engine.facade import Engine
@@ -34,7 +35,7 @@ from xscl.ingestion.pipeline import Consumer
 from xscl.polling import feed_poller
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import prepare
-from xscl.polling.feed_poller import PolledFeed, keep_polling, poll_now
+from xscl.polling.feed_poller import PolledFeed, poll_now
 from xscl.polling.feed_repository import FeedRepository
 
 HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
@@ -187,13 +188,8 @@ def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Serve
     with placed(tmp_path, server) as place:
         follow_all(place, Case(given.feeds, given.order, (0.0,) * 4, 0))
         place.clock.now += DAY
-        stopping = threading.Event()
-        arguments = (place.feeds, place.spool, place.fetching, stopping)
-        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
-        thread.start()
-        eventually(place.spool.latest)
-        stopping.set()
-        thread.join(PATIENCE)
+        with polling(place):
+            eventually(place.spool.latest)
         times = [document.timestamp for document in place.spool.read(1)]
         assert times == sorted(times)
         assert len({document.origin for document in place.spool.read(1)}) >= 2
@@ -217,7 +213,7 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
     server.says("/g", talk)
     with placed(tmp_path, server) as place:
         feeds = [place.follow(server.url(path)) for path in ("/f", "/g")]
-        find, looks, stopping = place.feeds.next_due, iter(range(5)), threading.Event()
+        find, looks = place.feeds.next_due, iter(range(5))
 
         def next_due(now: int, busy: Collection[str], most: int) -> list[Feed]:
             if asked.is_set() and next(looks, None) is None:
@@ -225,20 +221,16 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
             return find(now, busy, most)
 
         monkeypatch.setattr(place.feeds, "next_due", next_due)
-        arguments = (place.feeds, place.spool, place.fetching, stopping)
-        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
-        thread.start()
-        assert asked.wait(PATIENCE)
-        with FeedRepository(place.engine) as others:
-            for feed in feeds:
-                others.edit(replace(feed, next_poll=0))
-        assert looked.wait(PATIENCE)
-        assert len(server.asked) == 1
-        answer.set()
-        eventually(lambda: sorted(map(server.count, ("/f", "/g"))) == [1, 2])
-        eventually(lambda: place.spool.latest() == 2)
-        stopping.set()
-        thread.join(PATIENCE)
+        with polling(place):
+            assert asked.wait(PATIENCE)
+            with FeedRepository(place.engine) as others:
+                for feed in feeds:
+                    others.edit(replace(feed, next_poll=0))
+            assert looked.wait(PATIENCE)
+            assert len(server.asked) == 1
+            answer.set()
+            eventually(lambda: sorted(map(server.count, ("/f", "/g"))) == [1, 2])
+            eventually(lambda: place.spool.latest() == 2)
         assert len(place.documents()) == 2
         assert server.most_at_once["127.0.0.1"] == 1
 
@@ -275,13 +267,8 @@ def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
     with placed(tmp_path, server) as place:
         for host, path in (("a.example", "/f"), ("b.example", "/g")):
             place.follow(server.url(path).replace("127.0.0.1", host))
-        stopping = threading.Event()
-        arguments = (place.feeds, place.spool, place.fetching, stopping)
-        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
-        thread.start()
-        assert recorded.wait(PATIENCE)
-        stopping.set()
-        thread.join(PATIENCE)
+        with polling(place):
+            assert recorded.wait(PATIENCE)
         assert (server.count("/f"), server.count("/g")) == (1, 1)
 
 
@@ -330,6 +317,3 @@ def test_a_feed_announced_by_two_pages_is_followed_once(tmp_path: Path, server: 
         states = sorted(place.listed(feed)["state"] for feed in feeds)
         assert states == ["failing", "ok"]
         assert len(place.documents()) == 1
-
-
-# -- Order and parts -----------------------------------------------------------------------

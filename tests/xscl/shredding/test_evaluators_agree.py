@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -117,6 +118,28 @@ def forms(condition: str) -> dict[str, str]:
 OURS = re.compile(r"plain-text|tokens")
 
 
+def agreed(
+    random: Random, root: etree._Element, texts: Sequence[tuple[str, str]], where: Counter[str]
+) -> list[bool]:
+    """Return which conditions hold, each written for a block and between documents, in all forms.
+
+    `where` counts the evaluators.
+    """
+    written = [drawn(random, text) for text, _ in texts]
+    paths = [f"/r[{form}]" for each in written for form in each.values()]
+    found = iter(map(bool, together(paths, root)))
+    held, row = list[bool](), {"x": root, "y": root}
+    for (_, between), each in zip(texts, written, strict=True):
+        wanted = compiled(parsed(between)).holds(row)
+        assert compiled(parsed(f"NOT({between})")).holds(row) is not wanted
+        for name, form in each.items():
+            shown = name, form, wanted, etree.tostring(root)
+            assert next(found) is (wanted if name != "negated" else not wanted), shown
+        where.update(place(each["as it is"]))
+        held.append(wanted)
+    return held
+
+
 def test_evaluators_agree(saxon: Saxon) -> None:
     random = Random(SEED)
     where = Counter[str]()
@@ -124,23 +147,13 @@ def test_evaluators_agree(saxon: Saxon) -> None:
         root = document(random)
         saxon.read(root)
         cases = [case(random) for _ in range(TOGETHER)]
-        written = [drawn(random, one.text.format("")) for one in cases]
-        paths = [f"/r[{form}]" for each in written for form in each.values()]
-        found = iter(map(bool, together(paths, root)))
-        for one, each in zip(cases, written, strict=True):
-            between = one.text.format("x/")
-            row = {"x": root, "y": root}
-            wanted = compiled(parsed(between)).holds(row)
-            shown = one.text, wanted, etree.tostring(root)
-            assert compiled(parsed(f"NOT({between})")).holds(row) is not wanted
-            for name in each:
-                assert next(found) is (wanted if name != "negated" else not wanted), (name, shown)
-            where.update(place(each["as it is"]))
+        texts = [(one.text.format(""), one.text.format("x/")) for one in cases]
+        for one, wanted in zip(cases, agreed(random, root, texts, where), strict=True):
             if one.standard and not OURS.search(one.text):
-                opinion = saxon.texts(f"/r ! string(boolean({each['as it is']}))")
+                opinion = saxon.texts(f"/r ! string(boolean({one.text.format('')}))")
                 if opinion is not None:
                     where["Saxon"] += 1
-                    assert opinion == [str(wanted).lower()], shown
+                    assert opinion == [str(wanted).lower()], (one.text, etree.tostring(root))
     for evaluator in ("indexed", "residual", "Saxon"):
         assert where[evaluator] >= tried(CASES) // 20, where
 
@@ -170,16 +183,8 @@ def test_evaluators_agree_on_decimals() -> None:
         for name in "abc":
             etree.SubElement(root, name).text = random.choice(AMOUNTS)
         cases = [amounts(random) for _ in range(TOGETHER)]
-        written = [drawn(random, one.format(*"abc")) for one in cases]
-        paths = [f"/r[{form}]" for each in written for form in each.values()]
-        found = iter(map(bool, together(paths, root)))
-        for one, each in zip(cases, written, strict=True):
-            wanted = compiled(parsed(one.format("x/a", "y/b", "x/c"))).holds({"x": root, "y": root})
-            held[wanted] += 1
-            for name in each:
-                shown = name, each[name], etree.tostring(root)
-                assert next(found) is (wanted if name != "negated" else not wanted), shown
-            where.update(place(each["as it is"]))
+        texts = [(one.format(*"abc"), one.format("x/a", "y/b", "x/c")) for one in cases]
+        held.update(agreed(random, root, texts, where))
     assert min(where["indexed"], where["residual"]) >= tried(CASES) // 20, where
     assert min(held.values()) >= tried(CASES) // 10, held
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import locale
 import logging
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from lxml import etree
 
 import xscl
 from tests.examples import tried
+from tests.xscl.polling.scripted import Server
 from tests.xscl.shredding.xpath_cases import Cases, document
 from tests.xscl.shredding.xpaths import engine, together
 from xscl.errors import QueryError
@@ -59,27 +58,6 @@ def test_blocks_in_xpath_bind_and_join() -> None:
 # -- Bounds and isolation --------------------------------------------------------------------
 
 
-class _Canary(BaseHTTPRequestHandler):
-    """A server that no expression may ask."""
-
-    asked = 0
-
-    def do_GET(self) -> None:
-        type(self).asked += 1
-        self.send_error(404)
-
-
-@pytest.fixture(scope="module")
-def canary() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Canary)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/secret"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 READERS = (
     *("doc('{}')//a = b", "doc-available('{}')", "collection('{}') = b", "unparsed-text('{}') = b"),
     *("unparsed-text-lines('{}') = b", "unparsed-text-available('{}')", "json-doc('{}') = b"),
@@ -91,15 +69,15 @@ READERS = (
 
 @pytest.mark.parametrize("reader", READERS)
 def test_nothing_outside_of_the_document_is_read(
-    reader: str, canary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "secret.xml"
     file.write_text("<a>secret</a>")
     monkeypatch.setenv("XSCL_CANARY", "secret")
-    for address in (canary, file.as_uri()):
+    for address in (server.url("/secret"), file.as_uri()):
         with pytest.raises(QueryError):
             parse_block(f"S//item[{reader.format(address).replace(chr(39), chr(34))}]")
-    assert _Canary.asked == 0
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("name", sorted(DENIED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from xscl.spark.streaming import BucketJoin, StreamSettings
 from xscl.subscriptions.match import values_of
 
 Batches = Sequence[Sequence[Document]]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
@@ -90,19 +92,19 @@ def found_in_buckets(
 ) -> list[Found]:
     """Return the matches of micro-batches, each once."""
     run = BucketRun(catalog, buckets, lateness=lateness)
-    found = {
-        Found(
-            row["id"],
-            row["subscription"],
-            tuple(row["documents"]),
-            (_ticks(row["t0"]), _ticks(row["t1"])),
-            tuple((name, tuple(texts)) for name, texts in row["bindings"]),
-            row["xml"],
-        )
-        for batch in batches
-        for row in run.join(batch)
-    }
-    return sorted(found)
+    return sorted({found_in_row(row) for batch in batches for row in run.join(batch)})
+
+
+def found_in_row(row: Any) -> Found:
+    """Return the match of a row of Arrow or of Spark; without content it has neither values."""
+    return Found(
+        row["id"],
+        row["subscription"],
+        tuple(row["documents"]),
+        (_ticks(row["t0"]), _ticks(row["t1"])),
+        tuple((name, tuple(texts)) for name, texts in dict(row["bindings"] or {}).items()),
+        row["xml"] or "",
+    )
 
 
 def found_of(match: xscl.Match) -> Found:
@@ -126,5 +128,5 @@ def found_in_engine(queries: Mapping[str, str], batches: Batches, lateness: int)
         return sorted(found_of(match) for batch in batches for match in engine.push(batch))
 
 
-def _ticks(moment: Any) -> int:
-    return int(pa.scalar(moment, pa.timestamp("us", tz="UTC")).value)
+def _ticks(moment: datetime) -> int:
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)

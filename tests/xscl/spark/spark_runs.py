@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,14 +15,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import xscl
 from feeds.documents import Document
-from tests.xscl.spark.bucket_runs import Found, found_of
+from tests.xscl.spark.bucket_runs import Found, found_in_row, found_of
 from xscl.spark.catalog import Catalog
 from xscl.spark.streaming import stream
 
 SECOND, HOUR = 1_000_000, 3_600_000_000
 COLUMNS = "number bigint, clock bigint, stream string, id string, ts bigint, xml binary"
 _KINDS = dict(one.split() for one in COLUMNS.split(", "))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 QUERIES = {
     "two": "S//book[./author->x][./chapter/title->t] FOLLOWED BY{x=y AND t=u, 6 h}"
@@ -100,28 +98,14 @@ def found_in(rows: Iterable[Any], *, content: bool = True) -> list[Found]:
     found = []
     for row in rows:
         assert row["_rejected"] is None, row["_rejected"]
-        found.append(
-            Found(
-                row["id"],
-                row["subscription"],
-                tuple(row["documents"]),
-                (_ticks(row["t0"]), _ticks(row["t1"])),
-                _values(row["bindings"] or {}),
-                row["xml"] if content else "",
-            )
-        )
         assert content or (row["xml"], row["bindings"]) == (None, None)
+        found.append(_by_name(found_in_row(row)))
     return sorted(found)
 
 
-def _values(bindings: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return bindings by name: a MAP of Spark has no order."""
-    return tuple(sorted((name, tuple(texts)) for name, texts in bindings.items()))
-
-
-def _ticks(moment: datetime) -> int:
-    zoned = moment if moment.tzinfo else moment.astimezone()
-    return (zoned - _EPOCH) // timedelta(microseconds=1)
+def _by_name(found: Found) -> Found:
+    """Return a match whose values are in the order of names: a MAP of Spark has none."""
+    return found._replace(values=tuple(sorted(found.values)))
 
 
 def without_content(found: Iterable[Found]) -> list[Found]:
@@ -164,7 +148,7 @@ def in_engine(
                 step(engine)
             else:
                 found.extend(found_of(match) for match in engine.push(step))
-        return sorted(one._replace(values=_values(dict(one.values))) for one in found)
+        return sorted(map(_by_name, found))
 
 
 class StreamRun:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -21,7 +21,13 @@ from templates.model.result_bound import RESULTS
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
 from tests.strategies.joins import cases
-from tests.xscl.spark.bucket_runs import found_in_buckets, found_in_engine, possible
+from tests.xscl.spark.bucket_runs import (
+    Batches,
+    Found,
+    found_in_buckets,
+    found_in_engine,
+    possible,
+)
 from xscl.spark.bound import in_shares, within_bound
 from xscl.spark.catalog import Catalog
 from xscl.spark.match_rows import FOUND
@@ -80,6 +86,23 @@ def test_drawn_joins_are_those_of_one_engine() -> None:
     assert 4 * seen["with matches"] >= seen["cases"], seen
 
 
+def numbered(texts: Sequence[str]) -> list[Document]:
+    """Return documents with texts, at the times 0, 1, ..."""
+    return [Document("S", f"d{time}", time, text.encode()) for time, text in enumerate(texts)]
+
+
+def expect_alike(
+    queries: Mapping[str, str], batches: Batches, buckets: int, place: Path
+) -> list[Found]:
+    """Compare buckets with an engine, which finds matches of each query; return them."""
+    with Catalog(place) as catalog:
+        catalog.subscribe_many(queries)
+        found = found_in_buckets(catalog, batches, buckets)
+    assert found == found_in_engine(queries, batches, 0)
+    assert {one.subscription for one in found} == queries.keys()
+    return found
+
+
 BOOKS = (
     "<b><a>Ann</a><a>Bob</a><a>Cid</a><t>one</t></b>",
     "<b><a>Bob</a><a>Cid</a><t>two</t></b>",
@@ -99,16 +122,8 @@ NAMED = {
 def test_a_distinct_match_is_whole_in_each_bucket_that_finds_it(
     buckets: int, tmp_path: Path
 ) -> None:
-    documents = [
-        Document("S", f"d{place}", place, text.encode()) for place, text in enumerate(BOOKS)
-    ]
-    batches = [documents[:2], documents[2:]]
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe_many(NAMED)
-        found = found_in_buckets(catalog, batches, buckets)
-    expected = found_in_engine(NAMED, batches, 0)
-    assert {one.subscription for one in expected} == NAMED.keys()
-    assert found == expected
+    documents = numbered(BOOKS)
+    expect_alike(NAMED, [documents[:2], documents[2:]], buckets, tmp_path)
 
 
 AMOUNTS = (
@@ -133,20 +148,11 @@ OF_AMOUNTS = {
 
 @pytest.mark.parametrize("buckets", [1, 4, 64])
 def test_amounts_are_decimals_in_buckets(buckets: int, tmp_path: Path) -> None:
-    documents = [
-        Document("S", f"d{place}", place, text.encode()) for place, text in enumerate(AMOUNTS)
-    ]
+    documents = numbered(AMOUNTS)
     end = Document("S", "end", 100, b"<e><k>c</k></e>")  # absences are certain
-    batches = [documents[:2], documents[2:], [end]]
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe_many(OF_AMOUNTS)
-        found = found_in_buckets(catalog, batches, buckets)
-    assert found == found_in_engine(OF_AMOUNTS, batches, 0)
-    pairs = {
-        name: [one.documents for one in found if one.subscription == name] for name in OF_AMOUNTS
-    }
-    assert pairs.keys() == {one.subscription for one in found}
-    assert set(pairs["difference"]) == {("d0", "d1"), ("d0", "d4"), ("d2", "d3"), ("d2", "d5")}
+    found = expect_alike(OF_AMOUNTS, [documents[:2], documents[2:], [end]], buckets, tmp_path)
+    pairs = {one.documents for one in found if one.subscription == "difference"}
+    assert pairs == {("d0", "d1"), ("d0", "d4"), ("d2", "d3"), ("d2", "d5")}
 
 
 LETTERS = st.sampled_from("uvw")
@@ -243,9 +249,4 @@ def test_a_document_of_both_sides_is_alone_on_each(tmp_path: Path) -> None:
         Document("S", "d1", 9, b"<e><a>v</a><b>v</b></e>"),
         Document("S", "d2", 99, b"<e/>"),
     ]
-    queries = {"outer": ABSENCES["outer"]}
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe_many(queries)
-        found = found_in_buckets(catalog, [documents], 1)
-    assert found == found_in_engine(queries, [documents], 0)
-    assert len(found) == 4
+    assert len(expect_alike({"outer": ABSENCES["outer"]}, [documents], 1, tmp_path)) == 4
