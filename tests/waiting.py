@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,3 +28,24 @@ def eventually(check: Callable[[], T | None], seconds: float = PATIENCE) -> T:
         ended = time.monotonic()
         assert ended < until, "it did not come true"
         time.sleep(min(0.5, max(0.01, 2 * (ended - began))))
+
+
+@contextmanager
+def beside(
+    *calls: Callable[[], T], until: threading.Event | None = None
+) -> Iterator[list[Future[T]]]:
+    """Run functions in threads while the block runs, at whose end the event is set.
+
+    Wait for them, and raise what they raise.
+    """
+    threads = ThreadPoolExecutor(len(calls))
+    begun = [threads.submit(call) for call in calls]
+    try:
+        yield begun
+    finally:
+        threads.shutdown(wait=False)
+        if until is not None:
+            until.set()
+            wait(begun, PATIENCE)
+    for one in begun:
+        one.result(PATIENCE)

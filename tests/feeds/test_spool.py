@@ -21,6 +21,7 @@ from feeds.spool import Spool
 from feeds.spool_files import SCHEMA
 from tests.examples import examples
 from tests.unprivileged import unprivileged
+from tests.waiting import beside
 
 
 def document(number: int) -> Document:
@@ -533,10 +534,8 @@ def test_deleting_while_others_append_and_read(spool: Spool) -> None:
                 seen.append(number)
                 spool.forget(number)
 
-    with ThreadPoolExecutor(1) as threads:
-        consumed = threads.submit(consume)
+    with beside(consume):
         filled(spool, 40)
-        consumed.result(60)
     assert seen == list(range(1, 41))
     assert spool.numbers(0) == [40]
 

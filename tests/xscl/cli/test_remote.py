@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typer import Context
 from typer.main import get_command
 from typer.testing import Result
 
+from tests.waiting import beside
 from tests.xscl.commandline import called, failed, json_rows
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import serving
@@ -503,10 +503,9 @@ def test_a_service_that_accepts_and_does_not_answer_is_busy(
 
 def test_a_service_that_closes_the_connection_has_stopped() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        closing = threading.Thread(target=lambda: listening.accept()[0].close())
-        closing.start()
-        done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")
-        closing.join()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with beside(lambda: listening.accept()[0].close()):
+            done = called("subscriptions", "--url", address)
     assert done.exit_code == 1
     assert "closed the connection" in done.stderr
 

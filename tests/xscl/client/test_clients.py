@@ -11,8 +11,8 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from fastapi.routing import APIRoute
 
 from examples import typed_program
 from tests.project import ROOT
-from tests.waiting import eventually
+from tests.waiting import beside, eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl import NameTaken, QueryError
 from xscl.client import AsyncClient, Client, LiveEvent, NearName, Node, Refused, Unreachable, calls
@@ -128,19 +128,14 @@ def test_live_matches_go_on_where_the_connection_was_lost(
 
 def send_until_heard(client: Client, events: Iterator[LiveEvent]) -> list[LiveEvent]:
     """Send documents until an event comes: it is not known when the listener is there."""
-    heard: list[LiveEvent] = []
-    thread = threading.Thread(target=lambda: heard.append(next(events)))
-    thread.start()
-    with Client(client.address) as sender:
+    with beside(lambda: next(events)) as heard, Client(client.address) as sender:
 
         def sent() -> bool:
             sender.push("live", "<a/>")
-            thread.join(0.1)
-            return bool(heard)
+            return bool(wait(heard, 0.1).done)
 
         eventually(sent)
-    thread.join()
-    return heard
+    return [one.result() for one in heard]
 
 
 def test_a_stream_of_events_is_read_line_by_line() -> None:
@@ -177,12 +172,9 @@ def test_a_busy_service_is_asked_again() -> None:
                     connection.recv(65_536)
                     connection.sendall(one)
 
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/") as client:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/"
+        with beside(answer), Client(address) as client:
             assert client.export_feeds() == '{"text":""}'
-        thread.join()
-        address = client.address
     with Client(address) as client, pytest.raises(Unreachable, match="does not answer"):
         client.export_feeds()
 

@@ -27,7 +27,7 @@ from tests.examples import examples, usually
 from tests.oracle.queries import Case, Push
 from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, beside, eventually
 from tests.xscl.engine.player import begin_history, pushed
 from tests.xscl.failing_commits import POINTS, failing_commit, unread_after_commit
 from tests.xscl.planning.test_event_languages import QUERIES
@@ -467,17 +467,16 @@ def reading_another(
 
     monkeypatch.setattr(Backfills, "_run", run_when_allowed)
     begin_history(engine, "another", "T//a->x FOLLOWED BY{x = y, 1 h} T//a->y", since=LONG)
-    ended, thread = threading.Event(), threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield may_run
-        may_run.set()
-        eventually(lambda: not engine.state.subscriptions.backfills)
-    finally:
-        may_run.set()
-        ended.set()
-        catalog.backfills.end()
-        thread.join()
+    ended = threading.Event()
+    with beside(serve):
+        try:
+            yield may_run
+            may_run.set()
+            eventually(lambda: not engine.state.subscriptions.backfills)
+        finally:
+            may_run.set()
+            ended.set()
+            catalog.backfills.end()
 
 
 def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:

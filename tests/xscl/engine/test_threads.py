@@ -6,12 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import xscl
 from tests.examples import usually
+from tests.waiting import beside
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 
@@ -99,29 +101,17 @@ def test_all_can_read_while_another_thread_changes(
         assert len(engine.matches()) > 0
         changes = Changes(engine)
         changes.make()
-        failed: list[BaseException] = []
         reading = threading.Barrier(len(READERS) + 1)
 
         def keep_reading(reader: Callable[[Changes], object]) -> None:
             reading.wait()
-            try:
-                for _ in range(reads):
-                    reader(changes)
-            except BaseException as error:
-                failed.append(error)
+            for _ in range(reads):
+                reader(changes)
 
-        threads = [
-            threading.Thread(target=keep_reading, args=[reader], name=name)
-            for name, reader in READERS.items()
-        ]
-        for thread in threads:
-            thread.start()
-        reading.wait()
-        while any(thread.is_alive() for thread in threads) and not failed:
-            changes.make()
-        for thread in threads:
-            thread.join()
-        assert not failed, failed
+        with beside(*(partial(keep_reading, one) for one in READERS.values())) as threads:
+            reading.wait()
+            while not all(one.done() for one in threads):
+                changes.make()
 
 
 def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:

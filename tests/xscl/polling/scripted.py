@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.thread_server import Request, answering, listening
-from tests.waiting import PATIENCE
+from tests.waiting import beside
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_commands import follow
@@ -193,10 +192,5 @@ def polling(place: Place) -> Iterator[None]:
     """Poll what is due in a thread while the block runs."""
     stopping = threading.Event()
     work = keep_polling(place.feeds, place.spool, place.fetching, stopping)
-    with ThreadPoolExecutor(1) as threads:
-        ended = threads.submit(asyncio.run, work)
-        try:
-            yield
-        finally:
-            stopping.set()
-        ended.result(PATIENCE)
+    with beside(lambda: asyncio.run(work), until=stopping):
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.waiting import beside
 from xscl.polling.arrival_clock import BOUND, DAY, FURTHEST, RELEASED, SETTLED, ArrivalClock
 from xscl.time_format import SECOND
 
@@ -166,15 +166,9 @@ def test_times_rise_and_never_run_ahead(steps: list[tuple[str, int]]) -> None:
 
 def test_stamps_of_many_threads_are_distinct() -> None:
     machine = Machine()
-    found: list[list[int]] = [[] for _ in range(4)]
-
-    def stamp(own: list[int]) -> None:
-        own.extend(machine.clock.stamp() for _ in range(1_000))
-
-    threads = [threading.Thread(target=stamp, args=(own,)) for own in found]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    stamps = [lambda: [machine.clock.stamp() for _ in range(1_000)]] * 4
+    with beside(*stamps) as threads:
+        pass
+    found = [one.result() for one in threads]
     assert len({one for own in found for one in own}) == 4_000
     assert all(own == sorted(own) for own in found)

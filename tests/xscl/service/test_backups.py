@@ -17,7 +17,7 @@ import pytest
 
 from feeds.spool import Spool
 from feeds.spool_files import Extract
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, beside
 from tests.xscl.commandline import called
 from tests.xscl.delivery.receiver import Receiver, verify
 from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
@@ -53,21 +53,15 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
 ) -> None:
     """A restored store has all acknowledged documents and their matches."""
     ok(operator.put("/v1/subscriptions/pair", json={"query": PAIR}))
-    stop, sent, failed = threading.Event(), [0], list[BaseException]()
+    stop, sent, made = threading.Event(), [0], []
 
     def keep_sending() -> None:
-        try:
-            with running.client() as client:
-                while not stop.is_set():
-                    send(client, sent[0])
-                    sent[0] += 1
-        except BaseException as error:
-            failed.append(error)
+        with running.client() as client:
+            while not stop.is_set():
+                send(client, sent[0])
+                sent[0] += 1
 
-    thread = threading.Thread(target=keep_sending)
-    thread.start()
-    made = []
-    try:
+    with beside(keep_sending, until=stop):
         eventually(lambda: ok(operator.get("/v1/subscriptions/pair/matches"))["matches"])
         for number in range(2):
             eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]  # mypy infers no type for the default
@@ -77,10 +71,6 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
             assert (done.exit_code, done.stderr) == (0, ""), done.output
             assert done.stdout.startswith(f"wrote {target}: ")
             made.append((target, acknowledged))
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed
     assert not running.home.backups.exists()
     for target, acknowledged in made:
         assert target.stat().st_mode & 0o777 == 0o600
@@ -127,14 +117,9 @@ def test_backups_are_the_operators_and_one_at_a_time(
             answers.append(client.post("/v1/backup").status_code)
 
     monkeypatch.setattr(backups, "back_up", slowly)
-    first = threading.Thread(target=ask)
-    first.start()
-    try:
+    with beside(ask, until=leave):
         assert entered.wait(PATIENCE)
         busy = operator.post("/v1/backup")
-    finally:
-        leave.set()
-        first.join()
     assert code(busy) == (429, "busy")
     assert "retry-after" in busy.headers
     assert answers == [200]

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.project import ROOT
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, beside
 from tests.xscl.delivery.receiver import Receiver, status, verify
 from tests.xscl.service.conftest import Running, eventually, ok, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
@@ -188,16 +188,14 @@ def test_c4_what_is_cut_at_the_end_is_told_so(
 @contextmanager
 def running_to_be_cut(place: DataDirectory, found: list[httpx.Response]) -> Iterator[None]:
     """A service that ends while it is asked something; what it answers is found afterwards."""
-    with serving(place) as running, running.client() as client:
-
-        def ask() -> None:
-            found.append(client.post("/v1/try", json={"query": "feeds//a->x"}))
-
-        asking = threading.Thread(target=ask)
-        asking.start()
+    asked = {"query": "feeds//a->x"}
+    with (
+        serving(place) as running,
+        running.client() as client,
+        beside(lambda: found.append(client.post("/v1/try", json=asked))),
+    ):
         yield
         running.service.stop()
-        asking.join(30)
 
 
 def test_c4_the_service_ends_while_a_webhook_does_not_answer(

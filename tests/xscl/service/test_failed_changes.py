@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,23 +112,18 @@ def test_who_asks_again_is_told_the_truth(app: App, request_: Request) -> None:
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_who_asks_beside_it_makes_the_change(app: App, request_: Request) -> None:
-    failed: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            request_.ask(app)
-        except BaseException as error:
-            failed.append(error)
-
-    other = threading.Thread(target=ask)
+    asked: list[Future[object]] = []
 
     def ask_beside() -> None:
-        other.start()
-        other.join(0.3)  # it waits for the end of the change
+        asked.append(threads.submit(request_.ask, app))
+        wait(asked, 0.3)  # it waits for the end of the change
 
-    with failing_commit(ask_beside), pytest.raises(OSError, match="Input/output"):
+    with (
+        ThreadPoolExecutor(1) as threads,
+        failing_commit(ask_beside),
+        pytest.raises(OSError, match="Input/output"),
+    ):
         request_.ask(app)
-    other.join()
-    assert not failed
+    asked[0].result()
     assert request_.is_made(app.engine)
     assert app.accounts.usage.owned(THE_OPERATOR, "subscriptions") == len(app.engine.subscriptions)

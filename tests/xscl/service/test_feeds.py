@@ -12,7 +12,7 @@ import httpx
 import pytest
 from lxml import etree
 
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, beside
 from tests.xscl.commandline import called, failed
 from tests.xscl.failing_commits import failing_commit
 from tests.xscl.polling import scripted
@@ -399,14 +399,10 @@ def refused_later(
     _, server = asked
     server.says(f"/{name}", later)
     new = {"url": server.url(f"/{name}"), "stream": "heard"}
-    refused: list[httpx.Response] = []
-    thread = threading.Thread(target=lambda: refused.append(client.post("/v1/feeds", json=new)))
-    thread.start()
-    eventually(lambda: server.count(f"/{name}"))
-    yield
-    answer.set()
-    thread.join(PATIENCE)
-    assert code(refused[0]) == (400, "feeds")
+    with beside(lambda: client.post("/v1/feeds", json=new), until=answer) as (asking,):
+        eventually(lambda: server.count(f"/{name}"))
+        yield
+    assert code(asking.result()) == (400, "feeds")
 
 
 @pytest.mark.parametrize("use", USES)

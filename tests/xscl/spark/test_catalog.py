@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pytest
 
 from feeds.documents import Document
 from templates.registry import UNDESIGNATED
+from tests.waiting import beside
 from tests.xscl.spark.bucket_runs import BucketRun
 from xscl.errors import QueryError, StoreError
 from xscl.spark.catalog import Catalog
@@ -196,14 +196,11 @@ def test_plans_are_read_while_others_are_written(tmp_path: Path) -> None:
                 assert replica_of(catalog.files, 1, max(1, version - 2)).version
                 seen.append(version)
 
-        with ThreadPoolExecutor() as threads:
-            reading = threads.submit(read)
+        with beside(read, until=ended):
             for _ in range(3):
                 for _ in changed(catalog):
                     pass
                 catalog.unsubscribe(*catalog.subscriptions)
-            ended.set()
-            reading.result()
         assert len(set(seen)) > 3
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import xscl
 from tests.project import ROOT
+from tests.waiting import beside
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
@@ -127,14 +128,9 @@ def test_a_registration_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) 
                 is_held.set()
                 may_end.wait()
 
-        consumer = threading.Thread(target=hold)
-        consumer.start()
-        is_held.wait()
-        try:
+        with beside(hold, until=may_end):
+            is_held.wait()
             with pytest.raises(DocumentsUnderWay, match="nothing was changed"):
                 engine.subscribe("q", "S//a->x")
-        finally:
-            may_end.set()
-            consumer.join()
         engine.subscribe("q", "S//a->x")
         assert [one.name for one in engine.subscriptions] == ["q"]

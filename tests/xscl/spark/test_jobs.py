@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ import pyspark
 
 from feeds.documents import Document
 from tests.project import ROOT
-from tests.waiting import eventually
+from tests.waiting import beside, eventually
 from tests.xscl.commandline import called, json_rows
 from xscl.engine.facade import Engine
 from xscl.spark.catalog import Catalog
@@ -143,10 +142,8 @@ def signalled(number: int, begun: Path) -> Iterator[None]:
         eventually(begun.exists)
         os.kill(os.getpid(), number)
 
-    sender = threading.Thread(target=send)
-    sender.start()
-    yield
-    sender.join()
+    with beside(send):
+        yield
 
 
 @pytest.mark.spark

@@ -7,8 +7,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, beside, eventually
 from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
@@ -54,27 +54,6 @@ def add(store: Store, doc: int, size: int = 0) -> None:
 
 def count(store: Store) -> int:
     return int(store.fetch(COUNT)[0][0])
-
-
-@contextmanager
-def running(*calls: Callable[[], object]) -> Iterator[None]:
-    """Run functions in threads beside the block; raise what they raise."""
-    errors: list[BaseException] = []
-
-    def run(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=[call]) for call in calls]
-    for thread in threads:
-        thread.start()
-    yield
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
 
 
 # -- Transactions --------------------------------------------------------------------------
@@ -143,7 +122,7 @@ def test_threads_write_one_after_the_other(store: Store) -> None:
         other.close()
 
     before = store.seen().commits
-    with running(*(lambda n=n: write(n) for n in range(3)), read, read):
+    with beside(*(lambda n=n: write(n) for n in range(3)), read, read):
         pass
     assert store.progress("position") == count(store) == 90
     assert store.seen().commits == before + 90
@@ -288,7 +267,7 @@ def test_the_log_stays_small_under_readers_that_overlap(
         other.close()
 
     largest = 0
-    with running(*(lambda n=n: read(n) for n in range(4))):
+    with beside(*(lambda n=n: read(n) for n in range(4))):
         for doc in range(200):
             add(filed, doc, 10_000)
             largest = max(largest, log_size(filed))
@@ -380,7 +359,7 @@ def test_a_backup_while_threads_write(filed: Store, tmp_path: Path) -> None:
         add(filed, doc, 100_000)
     filed.set_progress(position=200)
     other = filed.connect_again()
-    with running(*(lambda n=n: write(n) for n in range(4))):
+    with beside(*(lambda n=n: write(n) for n in range(4))):
         made = list[StoreMark]()
         for number in range(3):
             made.append(copy_store(other, tmp_path / f"copy{number}.db"))
@@ -434,7 +413,7 @@ def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) ->
         time.sleep(0.1)
         assert count(reader) == 1
 
-    with running(write), reader.reading(unlimited=True, begin=begin):
+    with beside(write), reader.reading(unlimited=True, begin=begin):
         while count(writer) == 1:
             time.sleep(0.01)
         copy_store(reader, tmp_path / "copy.db")

@@ -17,7 +17,7 @@ import pytest
 from feeds.documents import Document
 from tests.examples import usually
 from tests.foreign import write_foreign_packages
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE, beside, eventually
 from tests.xscl.inspection.divided import Divided, document
 from xscl.engine.facade import Engine
 from xscl.engine.queries import read_snapshot
@@ -90,10 +90,8 @@ def test_s11_never_half_a_batch(answers: int, shared: tuple[Engine, UserSql]) ->
             at += 7
             time.sleep(0.01)
 
-    pushing = threading.Thread(target=push)
-    pushing.start()
-    try:
-        counts = set()
+    counts = set()
+    with beside(push, until=stop):
         for _ in range(answers):
             answer = sql.ask(
                 f"SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, '{stream}')),"
@@ -104,9 +102,6 @@ def test_s11_never_half_a_batch(answers: int, shared: tuple[Engine, UserSql]) ->
             assert first % 7 == 0
             assert first == matches == again
             counts.add(first)
-    finally:
-        stop.set()
-        pushing.join()
     assert len(counts) > answers // 4
 
 
@@ -134,16 +129,11 @@ def look_during_a_push(engine: Engine) -> None:
             leave.wait(PATIENCE)
             engine.ingest._commit(state)
 
-    holding = threading.Thread(target=hold)
-    holding.start()
-    try:
+    with beside(hold, until=leave):
         assert inside.wait(PATIENCE)
         snapshot = publish(engine, store, THE_OPERATOR, None, 1)
         assert snapshot.as_of.position == 1
         assert not leave.is_set()
-    finally:
-        leave.set()
-        holding.join()
     later = publish(engine, store, THE_OPERATOR, None, 1)
     assert later.as_of.position == 3
     snapshot.close()
@@ -191,25 +181,22 @@ def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
 
 def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     _, sql = shared
-    codes: list[str] = []
-
-    def ask() -> None:
-        try:
-            sql.ask("SELECT sleep_ms(10000)")  # it ends when its process is found and killed
-        except QueryRefused as error:
-            codes.append(error.code)
-
     assert sql.ask("SELECT 1").rows() == [[1]]
     server = sql._fork_server
     assert server is not None
-    asked = threading.Thread(target=ask)
-    asked.start()
-    while asked.is_alive():  # the child of the question before may still be ending
-        for pid in _busy(server.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSEGV)
-        time.sleep(0.01)
-    assert codes == ["sql_too_large"]
+
+    def ask() -> str:
+        with pytest.raises(QueryRefused) as refused:
+            sql.ask("SELECT sleep_ms(10000)")  # it ends when its process is found and killed
+        return refused.value.code
+
+    with beside(ask) as (asked,):
+        while not asked.done():  # the child of the question before may still be ending
+            for pid in _busy(server.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSEGV)
+            time.sleep(0.01)
+    assert asked.result() == "sql_too_large"
     assert sql.ask("SELECT 1").rows() == [[1]]
 
 
