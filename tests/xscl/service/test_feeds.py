@@ -433,3 +433,51 @@ def test_a_refused_feed_leaves_no_stream_though_a_change_has_failed_meanwhile(
             assert failed.status_code == 500, failed.text
         assert client.get("/v1/streams/heard").status_code == 404
         assert ok(client.get("/v1/me"))["used"]["streams"] == 0
+
+
+def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
+    running, server = asked
+    server.says("/good", scripted.reply(scripted.rss("a", "b")))
+    announcing = PAGE.replace(
+        b"</head>", b'<link rel="alternate" type="application/json" href="/feed.json"></head>'
+    )
+    feed = b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "1"}]}'
+    server.says("/announcing", scripted.reply(announcing))
+    server.says("/feed.json", scripted.reply(feed))
+    with running.client() as operator:
+        for path, items in (("/good", 2), ("/announcing", 1)):
+            added = operator.post("/v1/feeds", json={"url": server.url(path)})
+            assert added.status_code == 201
+            assert (added.json()["state"], added.json()["items"]) == ("ok", items)
+            assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
+
+
+def test_an_address_without_a_server_is_refused_and_kept_in_a_list(
+    asked: tuple[Running, scripted.Server],
+) -> None:
+    running, server = asked
+    with running.client() as operator:
+        refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
+        assert code(refused) == (400, "feeds")
+        assert "cannot be reached" in refused.json()["detail"]
+        (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
+        assert line["outcome"] == "added"
+        for feed in ok(operator.get("/v1/feeds"))["items"]:
+            operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+def test_a_feed_that_does_not_answer_in_time_is_followed(
+    asked: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, server = asked
+    monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
+    ending = asyncio.Event()
+
+    async def silent(writer: asyncio.StreamWriter) -> None:
+        await ending.wait()
+
+    server.says("/silent", silent)
+    with running.client() as operator:
+        added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
+        assert (added.status_code, added.json()["state"]) == (201, "new")
+        operator.delete(f"/v1/feeds/{added.json()['key']}")
