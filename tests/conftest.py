@@ -76,7 +76,7 @@ WHOLE_MODULES = (
 
 
 BEGIN_WITH = (
-    *(*SPARK, "/xscl/web/", "/soak/test_faults.py::"),
+    *(*SPARK, "/service/test_sql.py::", "/xscl/web/", "/soak/test_faults.py::"),
     *("/test_install.py::", "/oracle/test_language.py::", "/xscl/spark/"),
     *("/xscl/service/", "/cli/test_remote.py::"),
     *("/server/test_termination.py::", "/server/test_demo.py::", "/server/test_printing.py::"),
