@@ -413,9 +413,9 @@ class Registry:
         return RowOfRT(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
-        """Remove one use of a join and return the pairs that are unused now.
+        """Remove one use of a join; return the pairs of variables that no join uses any more.
 
-        Rows that were added before are written.
+        Rows of R_T that were added and not written yet are written first.
         """
         self.save()
         self._uses[qid] -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
+from xscl.time_format import to_second
 
 
 def backup(
@@ -74,10 +76,11 @@ def restore(
 
 def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> None:
     counts = {"waiting": done.waiting, "missing": done.missing, "damaged": done.damaged}
+    made = to_second(datetime.fromisoformat(done.backup.made))
     lines = [
-        f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
+        f"restored {place.path}: {_described(done.backup)}, made {made}",
         *_aside_lines(done),
-        f"{counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'",
+        *_waiting_lines(done),
         *done.lacking.lines(),
     ]
     value = {"restored": str(place.path), **done.backup.as_dict(), **_aside(done), **counts}
@@ -93,6 +96,12 @@ def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> No
             f"warning: {counted(done.missing, 'segment')} between them cannot be consumed again: "
             "they were deleted after they had been consumed, or never written"
         )
+
+
+def _waiting_lines(done: Restored) -> list[str]:
+    if not done.waiting:
+        return []
+    return [f"{counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'"]
 
 
 def _echo_accepted(place: DataDirectory, done: AcceptedStore, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ of commands and their completion need names and summaries only.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import is_dataclass
@@ -147,8 +148,13 @@ class LazyCommand(TyperCommand):
         raise LookupError(self._label)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the summary, cut to a length, for the list of commands and completion."""
-        self.help = self.summary
+        """Return the summary for the list of commands and completion.
+
+        One that is longer than `limit` ends with its first clause, or is cut.
+        """
+        clause = re.match(rf".{{20,{max(20, limit - 2)}}}?(?=[;:])", self.summary)
+        is_long = clause is not None and len(self.summary) > limit
+        self.help = f"{clause[0]}." if clause is not None and is_long else self.summary
         return super().get_short_help_str(limit)
 
     def make_context(

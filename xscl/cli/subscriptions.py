@@ -156,6 +156,9 @@ def subscriptions(
 ) -> None:
     """List the subscriptions in the order of their names.
 
+    The template of a plain join is the number of its shape: all of a shape are
+    evaluated together. Other queries have none of their own.
+
     \b
     Example:
       xscl subscriptions --json

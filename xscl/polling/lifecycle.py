@@ -166,7 +166,10 @@ def gone(feed: Feed, now: int) -> Feed:
 
 
 def put_off(feed: Feed, seconds: int, now: int) -> Feed:
-    """Return a feed, polled after some seconds, as its redirects lead to a blocked server."""
+    """Return a feed whose next poll is put off for some seconds.
+
+    A redirect leads to a domain that asked for a pause, and is blocked until then.
+    """
     policy = PollPolicy(base=_PAUSE, floor=_PAUSE)
     later = next_poll(feed.key, now, PollHints(retry_after=seconds), policy)
     return replace(feed, next_poll=later)

@@ -26,7 +26,7 @@ _EXTENSION = "xscl.connection"
 class ConnectionLimit:
     """Counts connections by client; `most` is the limit of each.
 
-    `refused` counts connections beyond this limit or that of the service.
+    `refused` counts those that the server turned away, beyond this limit or that of the service.
     """
 
     def __init__(self, most: int = CONNECTIONS) -> None:

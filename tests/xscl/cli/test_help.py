@@ -35,6 +35,16 @@ def test_the_pages_are_those_of_the_documentation() -> None:
         assert "<!--" not in topic.text
 
 
+def test_the_list_of_commands_has_clauses_and_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = called("--help").stdout
+    assert "  subscribe      Register a query under a name.\n" in said
+    assert "  feeds          Follow feeds: RSS, Atom and JSON Feed.\n" in said
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "subscribe" in called("--help").stdout
+
+
 def test_it_lists_the_topics() -> None:
     lines = called("help").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(PAGES)

@@ -338,16 +338,6 @@ def test_what_does_not_answer(document: Document, near: str) -> None:
     assert Edge("order", "d2 does not answer d1", True, near) in answer.edges
 
 
-def test_documents_in_another_order_than_that_of_their_blocks() -> None:
-    query = "S//book[./title->t] FOLLOWED BY{t=u, 3 h} T//blog[./title->u]"
-    with Engine() as engine:
-        engine.subscribe("q", query)
-        engine.push(book("d1", 1))
-        engine.push(Document("T", "d2", 2 * H, b"<blog><title>Feeds</title></blog>"))
-        for names in (("d1", "d2"), ("d2", "d1")):
-            assert next(engine.why("q", *names).lines()) == "q matches d1, T/d2"
-
-
 def test_else() -> None:
     query = f"{BOOK} FOLLOWED BY{{t=u, 3 h}} {BLOG} ELSE"
     documents = [book("d1", 1), blog("d2", 3), book("d3", 4, "<title>x</title>")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, permutations, zip_longest
+from itertools import islice, zip_longest
 from typing import Any, TypeAlias
 
 from feeds.xml.xmlparse import parse
@@ -30,8 +30,6 @@ from xscl.store.queries.documents import document_named
 from xscl.store.queries.kept_matches import match_among
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
-
-_MOST_ORDERED = 6  # documents, of which 720 orders are tried
 
 TextReader: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
@@ -161,9 +159,8 @@ def question_of(
 ) -> WhyQuestion:
     """Return the question if its query matches the documents of these names.
 
-    They are found by `find_document`, with the stream of the block for which each stands; another
-    order is taken if only that has each on the stream of its block.  They may be those that a match
-    of the subscription has.  Raises DocumentError for an unknown document, or
+    They are found by `find_document`, with the stream of the block for which each stands.  They may
+    be those that a match of the subscription has.  Raises DocumentError for an unknown document, or
     one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
     query, subscription = question.query, question.subscription
@@ -171,7 +168,6 @@ def question_of(
         names = _of_a_side(store, query, names[0], visible)
     names = _names(store, query, names, visible)
     rows = {name: document_named(store, name) for name in names if name != NONE}
-    names = _in_order(query, names, rows)
     placed = None
     if subscription is not None:
         placed = _kept(store, query, subscription, [rows[name] for name in names if name in rows])
@@ -238,23 +234,6 @@ def _names(
         name if name == NONE else find_document(store, name, visible, stream)
         for name, stream in islice(placed, len(names))
     )
-
-
-def _in_order(
-    query: CompiledQuery, names: Sequence[str], rows: Mapping[str, DocumentRow]
-) -> tuple[str, ...]:
-    """Return names in the first order that has each on the stream of its block, if there is one."""
-    streams = [query.normal.blocks[place].stream for place in _chosen(query, len(names))]
-    orders = permutations(names) if len(names) == len(streams) <= _MOST_ORDERED else ()
-    fitting = (
-        order
-        for order in orders
-        if all(
-            name == NONE or stream in rows[name]["streams"]
-            for name, stream in zip(order, streams, strict=True)
-        )
-    )
-    return next(fitting, tuple(names))
 
 
 def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) -> tuple[str, ...]:

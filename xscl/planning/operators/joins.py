@@ -181,7 +181,10 @@ class ResultCollector:
         self._sinks: dict[int, OperatorReader] = {}
 
     def add_reader(self, qid: int, root: Operator) -> None:
-        """Add a subscriber of a qid; one below 0 has no row of R_T, but its `root` operator."""
+        """Add a subscriber of a qid.
+
+        A qid below 0 is no row of R_T: its results are those of the operator `root`.
+        """
         self.readers[qid] += 1
         if qid < 0 and qid not in self._sinks:
 
@@ -325,7 +328,7 @@ class TemplateJoin(MOp):
             del self._joins.templates[self]
 
     def read(self) -> list[int]:
-        """Return the joins whose rows somebody in the plan reads."""
+        """Return the qids of the joins whose rows other operators of the plan read."""
         if not self._output.routes:
             return []
         routes = self._output.routes

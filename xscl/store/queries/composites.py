@@ -39,7 +39,10 @@ def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str
 
 
 def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
-    """Return the numbers of relational rows, given the first version of their first document."""
+    """Return the numbers of relational rows (composites that keep no documents) by their bases.
+
+    A row is returned if the first version of its first document is one of `bases`.
+    """
     listed, parameters = among(bases)
     rows = store.fetch(
         f"SELECT doc FROM state.composite WHERE {is_empty('docs')}"
