@@ -18,10 +18,10 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -94,10 +94,10 @@ class TemplateRows:
         # the places of pairs that end in a node with an equality
         self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
         self.others = len(self._equal) < len(self.columns)  # some pair ends in another node
-        pairs = [f"p{place}" for place, _ in enumerate(graph.pairs)]
+        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # columns of pairs
         joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
-        self._asked = joins or pairs
-        self.names = ("qid", *pairs, *joins, "op", "lower", "wl", "keep")
+        self._asked = joins or self.places
+        self.names = ("qid", *self.places, *joins, "op", "lower", "wl", "keep")
         self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
         self._dead = 0
         self._indexes: dict[str, Index] = {}
@@ -167,8 +167,7 @@ class TemplateRows:
 
     def longest_keep(self, pair: int) -> int:
         """Return the longest retention of the rows with a pair of variables; -1 without any."""
-        places = (name for name in self.names if name.startswith("p"))
-        rows = np.concatenate([self.having(name, np.array([pair]))[1] for name in places])
+        rows = np.concatenate([self.having(name, np.array([pair]))[1] for name in self.places])
         return int(self._rows["keep"][rows].max(initial=-1))
 
     def column(self, name: str, rows: Column) -> Column:
@@ -268,7 +267,7 @@ HEAVIEST = 1 << 62
 """The weight of a pair of variables that has not come."""
 
 
-def add(counts: dict[int, int], key: int, by: int) -> None:
+def add(counts: dict[K, int], key: K, by: int) -> None:
     """Add to the counts; a count of 0 has no entry."""
     count = counts.get(key, 0) + by
     if count:
@@ -342,6 +341,8 @@ class TemplateIndex:
 # Added rows are counted and indexed as columns on first use, all of a batch together, by the same
 # code that reads R_T after a restart.
 
+K = TypeVar("K")
+
 UNDESIGNATED = -1
 """The designated equality of a row of R_T without one."""
 
@@ -402,15 +403,23 @@ class Registry:
         definitions of its nodes; `lateness` is in ticks.
         """
         numbers = list(map(self.pairs.variable, variables))
-        template = self._template(reduced)
+        template = self.templates.of(reduced)
+        if template.number not in self.members:
+            self.members[template.number] = TemplateRows(template)
+            self._new["template"].append((template.number, text_of(template.graph)))
         order = embedding(template.graph, reduced, numbers)
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
         numbered = tuple(map(self.pairs.pair, ends))
         row = JoinRow(template.number, numbered, relation, relation.keep(lateness))
-        placed_at = self._qids.get(row) or self._insert(row)
-        self._uses[placed_at] += 1
-        return RowOfRT(template.number, placed_at, order)
+        qid = self._qids.get(row)
+        if qid is None:
+            qid, self._next_qid = self._next_qid, self._next_qid + 1
+            self._rows[qid] = row
+            self._qids[row] = qid
+            self._fresh.setdefault(row.template, []).append(qid)
+        self._uses[qid] += 1
+        return RowOfRT(template.number, qid, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
         """Remove one use of a join; return the pairs of variables that no join uses any more.
@@ -504,20 +513,6 @@ class Registry:
 
     # -- Parts -----------------------------------------------------------------------------
 
-    def _template(self, reduced: JoinGraph) -> Template:
-        template = self.templates.of(reduced)
-        if template.number not in self.members:
-            self.members[template.number] = TemplateRows(template)
-            self._new["template"].append((template.number, text_of(template.graph)))
-        return template
-
-    def _insert(self, row: JoinRow) -> int:
-        qid, self._next_qid = self._next_qid, self._next_qid + 1
-        self._rows[qid] = row
-        self._qids[row] = qid
-        self._fresh.setdefault(row.template, []).append(qid)
-        return qid
-
     def _settle(self) -> None:
         """Count and index the rows added since the last call, which `save` writes."""
         for number, qids in self._fresh.items():
@@ -530,7 +525,7 @@ class Registry:
     def _count(self, members: TemplateRows, rows: RowColumns, by: int) -> None:
         """Count rows in their pairs, and index those that are added; `by` is 1 or -1."""
         graph = members.template.graph
-        columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
+        columns = list(map(rows.__getitem__, members.places))
         counted = list(map(Counter, columns))
         for counts, (_, child) in zip(counted, graph.pairs, strict=True):
             self.pairs.count(counts, by, child in graph.compared)
@@ -643,8 +638,7 @@ def _columns(members: TemplateRows, stored: Iterable[tuple[object, ...]]) -> Row
 
 def text_of(graph: JoinGraph) -> str:
     """Return the text of a join graph, which `graph_of` reads."""
-    nodes = [[n.side, n.parent, n.output] for n in graph.nodes]
-    return json.dumps([nodes, [[e.left, e.right, e.operator] for e in graph.edges]])
+    return json.dumps(astuple(graph))
 
 
 def graph_of(text: str) -> JoinGraph:

@@ -78,7 +78,7 @@ class JoinGraph:
     @cached_property
     def two_sided(self) -> bool:
         """True if there is a right side; a graph without one is a plain filter."""
-        return any(node.side == RIGHT for node in self.nodes)
+        return self.nodes[-1].side == RIGHT
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
@@ -111,10 +111,6 @@ class JoinGraph:
         place = {child: i for i, (_, child) in enumerate(self.pairs)}
         return tuple((place[edge.left], place[edge.right]) for edge in self.equalities)
 
-    def top(self, side: int) -> int:
-        """The number of the side's topmost node."""
-        return next(i for i, n in enumerate(self.nodes) if n.side == side and n.parent is None)
-
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The pairs of nodes (parent, child) whose bindings stage 1 has to deliver, top down.
@@ -142,7 +138,11 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
     above the least common ancestor of the wanted ones, and contracting inner nodes with one child.
     A side without a wanted node keeps its top node.
     """
-    wanted = _wanted(graph)
+    wanted = {*graph.compared, *graph.outputs}
+    reached = {graph.nodes[number].side for number in wanted}
+    for number, node in enumerate(graph.nodes):
+        if node.parent is None and node.side not in reached:
+            wanted.add(number)
     kept = wanted | _forks(graph, wanted)
     numbers: dict[int, int] = {}  # those that the kept nodes get, parents before children
     nodes: list[Node] = []
@@ -157,14 +157,6 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
     edges = {Edge(numbers[e.left], numbers[e.right], e.operator) for e in graph.edges}
     in_order = sorted(edges, key=attrgetter("left", "right", "operator"))
     return JoinGraph(tuple(nodes), tuple(in_order)), tuple(numbers)
-
-
-def _wanted(graph: JoinGraph) -> set[int]:
-    wanted = {*graph.compared, *graph.outputs}
-    for side in {node.side for node in graph.nodes}:
-        if not any(graph.nodes[i].side == side for i in wanted):
-            wanted.add(graph.top(side))
-    return wanted
 
 
 def _forks(graph: JoinGraph, wanted: set[int]) -> set[int]:

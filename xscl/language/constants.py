@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from xscl.errors import XsclError
 from xscl.language.syntax import Span
@@ -176,15 +176,11 @@ class ShapeMemo(Generic[T, F]):
         self._known: dict[TextShape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, text: str) -> T:
-        """Return the result of a text; raises what the function raises."""
-        form, constants = self.find(text)
-        return cast(T, form(constants))
-
     def find(self, text: str) -> tuple[F, Sequence[Constant]]:
         """Return the form of a text's result, and what it is to be called with.
 
-        Without a shape these are no constants; raises what the function raises.
+        Without a shape these are no constants.  The oldest shapes leave.  Raises what the function
+        raises.
         """
         found = split(text)
         if found is None:
@@ -196,7 +192,9 @@ class ShapeMemo(Generic[T, F]):
                 form = self._known.get(shape, ())
                 if form == ():
                     alone = self._alone(text)
-                    self._keep(shape, (constants, alone))
+                    if len(self._known) >= self._most:
+                        del self._known[next(iter(self._known))]
+                    self._known[shape] = constants, alone
                     return alone, ()
                 if isinstance(form, tuple):
                     form = self._known[shape] = self._learnt(shape, *form)
@@ -206,12 +204,6 @@ class ShapeMemo(Generic[T, F]):
 
     def _alone(self, text: str) -> F:
         return self._form(self._function(text), ())
-
-    def _keep(self, shape: TextShape, known: tuple[Sequence[Constant], F]) -> None:
-        """Keep what is known of a new shape; the oldest leaves."""
-        if len(self._known) >= self._most:
-            del self._known[next(iter(self._known))]
-        self._known[shape] = known
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
         """Return the form of a shape's results; None if more depends on constants."""

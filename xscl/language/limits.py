@@ -51,14 +51,6 @@ def admit(text: str) -> None:
 
     Whatever reads the text of a query in XSCL calls it first.
     """
-    _refuse_characters(text)
-    # Nearly all texts are such: registrations would take half as long again.
-    if not has_few_signs(text):
-        _scan(text)
-
-
-def _refuse_characters(text: str) -> None:
-    """Raise for a text that is too long, or that holds what no text should."""
     if len(text) > MAX_LENGTH:
         message = f"{len(text):,} characters, and {MAX_LENGTH:,} are allowed"
         raise _too_complex(text[:200], 0, message)
@@ -66,6 +58,9 @@ def _refuse_characters(text: str) -> None:
     if found is not None:
         message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
         raise QueryError.at(found.start(), message, text)
+    # Nearly all texts are such: registrations would take half as long again.
+    if not has_few_signs(text):
+        _scan(text)
 
 
 def has_few_signs(text: str) -> bool:

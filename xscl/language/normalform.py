@@ -141,7 +141,8 @@ def normalise(query: syntax.Query, source: str) -> NormalQuery:
     """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
     reader = _Reader(source)
     form = reader.form(distinct_names(query.expression))
-    reader.check(query.select, reader.names(form))
+    if query.select is not None:
+        reader.check(query.select, reader.names(form))
     for block in reader.blocks:
         if block.stream == query.publish:
             raise fault(
@@ -288,7 +289,7 @@ class _Reader:
         message = f"the variable {name!r} is bound twice"
         return fault(self.source, span, message, "use two names")
 
-    def check(self, select: syntax.Element | None, known: tuple[str, ...]) -> None:
+    def check(self, select: syntax.Element, known: tuple[str, ...]) -> None:
         """Raise for a variable in a constructor that nothing binds."""
         for embedded in walk(select):
             match embedded:

@@ -26,8 +26,8 @@ from xscl.language.paths import (
     Formulas,
     LarkNode,
     formulas,
-    is_token,
     span_of,
+    tokens,
     tree_of,
 )
 from xscl.language.scope import leaves, variables, walk
@@ -176,7 +176,7 @@ class Queries(Formulas):
                 case "namespace":
                     self._declare(tree, declared)
                 case "select":
-                    kinds = {token.type for token in tree.children if isinstance(token, Token)}
+                    kinds = tokens(tree)
                     distinct = "DISTINCT" in kinds
                     if "CONSTRUCTOR" in kinds:
                         select = next(self._constructors)
@@ -206,18 +206,19 @@ class Queries(Formulas):
             inner = self.query(tree)
             clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}
             return inner if clauses else inner.expression
-        left, right, constraint = self._operands(tree)
-        span = span_of(next(c for c in tree.children if isinstance(c, Token)))
+        first, *others, last = formulas(tree)
+        left, right = self.expression(first), self.expression(last)
+        words = tokens(tree)
+        span = span_of(next(iter(words.values())))
         match tree.data:
             case "next":
-                formulas = [c for c in tree.children[1:-1] if not is_token(c, "NEXT")]
-                predicate = self.predicate(formulas[0]) if formulas else None
+                predicate = self.predicate(others[0]) if others else None
                 return syntax.Next(left, right, predicate, span)
             case "fold":
                 return self._fold(tree, left, right, span)
             case _:
+                constraint = others[0] if others and others[0].data == "constraint" else None
                 predicate, window = self.constraint(constraint)
-                words = {child.type for child in tree.children if isinstance(child, Token)}
                 operator = FOLLOWED_BY if "FOLLOWED" in words else JOIN
                 operator = SYMMETRIC_JOIN if "SYMMETRIC" in words else operator
                 self._expect_bounds(operator, window)
@@ -225,13 +226,6 @@ class Queries(Formulas):
                 if negated or "ELSE" in words:
                     alone = "RIGHT" not in words, not (operator.follows or "LEFT" in words)
                 return syntax.Join(left, right, predicate, window, operator, alone, negated, span)
-
-    def _operands(
-        self, tree: Tree[Token]
-    ) -> tuple[syntax.StreamExpression, syntax.StreamExpression, LarkNode | None]:
-        first, *others, last = formulas(tree)
-        constraint = others[0] if others and others[0].data == "constraint" else None
-        return self.expression(first), self.expression(last), constraint
 
     def _fold(
         self,
@@ -246,7 +240,7 @@ class Queries(Formulas):
         aggregates = tuple(
             (str(item.children[-1]), self.operand(item.children[0])) for item in items[2:]
         )
-        longest = any(is_token(c, "LONGEST") for c in tree.children)
+        longest = "LONGEST" in tokens(tree)
         if longest and predicates[1] in (None, predicates[0]):
             message = "nothing ends a run of LONGEST FOLD: each next document continues it"
             hint = "the first predicate finds the next document, the second one says it continues"
@@ -273,7 +267,7 @@ class Queries(Formulas):
         return predicate, window
 
     def _window(self, tree: Tree[Token]) -> syntax.Window:
-        lengths = [child for child in tree.children if isinstance(child, Tree)]
+        lengths = formulas(tree)
         if not lengths:
             raise self.fault(
                 tree,
@@ -296,8 +290,7 @@ class Queries(Formulas):
         return replace(upper, lower=syntax.WindowBound(lower.ticks, lower.unit, lower.span))
 
     def _length(self, tree: Tree[Token], *, signed: bool = False) -> syntax.Window:
-        tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
-        number, unit, minus = (tokens.get(kind) for kind in ("NUMBER", "NAME", "MINUS"))
+        number, unit, minus = map(tokens(tree).get, ("NUMBER", "NAME", "MINUS"))
         if number is None:
             if minus is not None:
                 raise self.fault(tree, "-INF is no bound", "exchange the sides, and write INF")

@@ -52,6 +52,15 @@ def formulas(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
+def tokens(tree: Tree[Token]) -> dict[str, Token]:
+    """Return the tokens of a node itself by their types, in their order, the first of each."""
+    found: dict[str, Token] = {}
+    for child in tree.children:
+        if isinstance(child, Token):
+            found.setdefault(child.type, child)
+    return found
+
+
 def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
     """Yield steps behind slashes, each with whether it is one of descendants."""
     for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
@@ -60,7 +69,7 @@ def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
 
 def sign(tree: Tree[Token]) -> syntax.Span:
     """Return the span of the first AND, OR or NOT of a formula."""
-    return span_of(next(child for child in tree.children if isinstance(child, Token)))
+    return span_of(next(iter(tokens(tree).values())))
 
 
 def function_name(call: Tree[Token]) -> str:
@@ -280,7 +289,7 @@ class Formulas:
         tree = tree_of(node)
         match str(tree.data):
             case "conjunction":
-                return syntax.And(tuple(self.condition(c) for c in formulas(tree)), sign(tree))
+                return syntax.And(tuple(map(self.condition, formulas(tree))), sign(tree))
             case "disjunction":
                 parts = (self._unbound(self.condition(c), c) for c in formulas(tree))
                 return syntax.Or(tuple(parts), sign(tree))
@@ -370,16 +379,18 @@ class Formulas:
         tree = tree_of(node)
         match str(tree.data):
             case "conjunction":
-                return syntax.And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+                return syntax.And(tuple(map(self.predicate, formulas(tree))), sign(tree))
             case "disjunction":
-                return syntax.Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+                return syntax.Or(tuple(map(self.predicate, formulas(tree))), sign(tree))
             case "negation":
                 return syntax.Not(self.predicate(formulas(tree)[0]), sign(tree))
             case "comparison":
                 one, operator, other = tree.children
                 left, right = self.operand(one), self.operand(other)
-                if self._of != "condition" and _has_duration((left, right)):
-                    left, right = _as_times(left), _as_times(right)
+                for node in walk((left, right)) if self._of != "condition" else ():
+                    if isinstance(node, syntax.Call) and node.function == DURATION:
+                        left, right = _as_times(left), _as_times(right)
+                        break
                 return syntax.Comparison(
                     cast(syntax.ComparisonSign, str(operator)), left, right, span_of(tree)
                 )
@@ -498,8 +509,9 @@ class Formulas:
                 raise self.fault(
                     span, "a path between documents starts at a variable", "for example x1/author"
                 )
-        if any(is_token(suffix, "BRACKET") for suffix in suffixes):
-            raise self.unsupported(span, "a condition on a variable", "write it in the block")
+        for suffix in suffixes:
+            if is_token(suffix, "BRACKET"):
+                raise self.unsupported(span, "a condition on a variable", "write it in the block")
         path = self._path([], rest, syntax.NOWHERE) if rest else syntax.Path()
         if suffixes or (rest and binds(path)):
             raise self.fault(span, "no variable can be bound here", "bind it in a block")
@@ -548,12 +560,6 @@ def _wrong_argument(
             hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
             return at, "this is no duration of days and time", hint
     return None
-
-
-def _has_duration(operands: tuple[syntax.Operand, ...]) -> bool:
-    return any(
-        isinstance(node, syntax.Call) and node.function == DURATION for node in walk(operands)
-    )
 
 
 def _as_times(operand: syntax.Operand) -> syntax.Operand:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import repeat
+from operator import is_
 from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
@@ -56,7 +57,7 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
     """
     if isinstance(node, tuple):
         parts = tuple(map(rewritten, node, repeat(change)))
-        same = all(new is old for new, old in zip(parts, node, strict=True))
+        same = all(map(is_, parts, node))
         return node if same else parts  # type: ignore[return-value]  # a tuple of the same trees
     names = _FIELDS[type(node)]
     if names is None:
@@ -166,7 +167,17 @@ class JoinScope:
                 raise self.unsupported_path(leaf.span)
             if not paths:
                 self.refuse_several(leaf)
-            return self._plain(leaf)
+            match leaf:
+                case syntax.VariablePath(name):
+                    self.side(name, leaf.span)
+                    return leaf
+                case syntax.DecoratedName(0, _):
+                    message, hint = "'$.' is the last row of a FOLD", "write $1. or $2."
+                    raise fault(self.source, leaf.span, message, hint)
+                case syntax.DecoratedName(side, name):
+                    return syntax.VariablePath(self.own_name(side, name, leaf.span), span=leaf.span)
+                case _:
+                    return leaf
 
         return rewritten(predicate, plain)
 
@@ -180,20 +191,6 @@ class JoinScope:
         """Return the error for a path on a variable in an operator over time."""
         what = "a path on a variable in an operator over time"
         return unsupported(self.source, span, what, "bind it in the block: [./author->x2]")
-
-    def _plain(self, leaf: syntax.Operand) -> syntax.Operand:
-        match leaf:
-            case syntax.VariablePath(name):
-                self.side(name, leaf.span)
-                return leaf
-            case syntax.DecoratedName(0, _):
-                raise fault(
-                    self.source, leaf.span, "'$.' is the last row of a FOLD", "write $1. or $2."
-                )
-            case syntax.DecoratedName(side, name):
-                return syntax.VariablePath(self.own_name(side, name, leaf.span), span=leaf.span)
-            case _:
-                return leaf
 
     def own_name(self, side: int, name: str, span: syntax.Span) -> str:
         """Return the name of a variable of the left (1) or right (2) input."""

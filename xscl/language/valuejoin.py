@@ -85,12 +85,10 @@ def disjuncts(
     equalities = [one for one in parts if isinstance(one, Comparison) and one.operator == "="]
     if len(equalities) == len(parts):
         # Most joins are a few equalities: nothing to multiply out, and no contradiction.
-        distinct = {_key(equality): equality for equality in reversed(equalities)}
-        return (
-            tuple(
-                Literal(equality) for equality in equalities if distinct[_key(equality)] is equality
-            ),
-        )
+        distinct: dict[object, Literal] = {}
+        for equality in equalities:
+            distinct.setdefault(_key(equality), Literal(equality))
+        return (tuple(distinct.values()),)
 
     def is_plain(atom: Comparison | Call) -> TypeGuard[Comparison]:
         """True for = or != between two variables that are bound to one node each."""
@@ -301,11 +299,10 @@ class _Conjunction:
                 return -1
             if isinstance(node, VariablePath):
                 found.append(node)
-        if not found or (len(found) > 1 and any(map(has_path, found))):
+        names = {leaf.variable for leaf in found}
+        if len(names) != 1 or (len(found) > 1 and any(map(has_path, found))):
             return -1
-        sides = [n for n, side in enumerate(self._sides) if found[0].variable in side.variables]
-        same = all(leaf.variable == found[0].variable for leaf in found)
-        return sides[0] if same else -1
+        return 0 if names <= self._sides[0].variables else 1
 
     def _node(self, side: int, operand: Operand) -> str:
         """Return the name of the node that an operand stands for on a side, made if need be."""

@@ -126,7 +126,7 @@ class CompiledJoin:
     def kept_on(self, side: int) -> list[int]:
         """Return the numbers of the minor's nodes on a side there, ascending."""
         kept = map(self.nodes.__getitem__, self.kept)
-        return sorted(node.number for node in kept if node.side == side)
+        return [node.number for node in kept if node.side == side]
 
     def block_definitions(self, side: int) -> tuple[str, ...]:
         """Return the canonical definitions of the minor's nodes on a block's side."""
@@ -404,7 +404,8 @@ class QueryPlans:
         """Return the plan of a query; raises QueryError."""
         admit(source)
         try:
-            return QueryPlan(source, *self._parts(source))
+            form, constants = self._parts.find(source)
+            return QueryPlan(source, *form(constants))
         except RecursionError:
             raise too_deep(source) from None
 

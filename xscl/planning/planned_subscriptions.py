@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TypeVar
 
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
-from templates.registry import Registry, RowOfRT
+from templates.registry import Registry, RowOfRT, add
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.compile import QueryPlan
@@ -21,8 +20,6 @@ from xscl.planning.operators.leaves import Leaves
 from xscl.planning.planner import PlannedQuery, Planner, one_sided_numbers
 from xscl.planning.truncations import Cuts, Truncation
 from xscl.shredding.automaton.nfa import Automaton
-
-T = TypeVar("T")
 
 _STREAMS = "streams"
 """The holder, in the state log, of the event streams that relational queries read."""
@@ -101,14 +98,6 @@ class StreamScans:
             if not self._rows[stream]:
                 del self._rows[stream]
                 self._plan.release(self.operators.pop(stream))
-
-
-def _add(counts: Counter[T], found: Iterable[T], by: int) -> None:
-    """Add to the counts of what was found; a count of 0 is removed."""
-    for one in found:
-        counts[one] += by
-        if not counts[one]:
-            del counts[one]
 
 
 @dataclass(eq=False, repr=False)
@@ -281,9 +270,11 @@ class PlannedSubscriptions:
     def _count(self, subscription: Subscription, by: int) -> None:
         """Count a subscription among those who share its operators and templates, or no more."""
         found = self._of(subscription)  # once: a start counts every subscription
-        _add(self.users, dict.fromkeys(found.held), by)
+        for operator in dict.fromkeys(found.held):
+            add(self.users, operator, by)
         if subscription.key not in self._suspended:
-            _add(self.template_users, [one.template for one in found.placed], by)
+            for one in found.placed:
+                add(self.template_users, one.template, by)
 
     def set_prompt(self, prompt: bool) -> None:
         """Set whether joins run within each epoch, too, and not only after a push.
