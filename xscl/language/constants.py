@@ -7,8 +7,9 @@ places: values that stand out, to be found again in the result.
 
 Only constants are taken out whose value cannot matter before a document is
 looked at: an operand of a comparison, a sum or a product, or the last argument
-of a function.  The empty string is none, since each text contains it.  Equal
-constants are one, so that a shape also says which are equal.
+of a function.  The empty string is none, since each text contains it, nor is a number that is not
+written as it would be printed, `0.10`: XPath keeps its text.  Equal constants are one, so that a
+shape also says which are equal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _CONSTANT = r"""
     (?: (?<=[<>=,]) \s* (?!["'][smixq]{1,5}["']\s*\))           # no flags of an expression
         (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*)"
                          | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*)' )
-      | (?<=[<>=+*]) \s* (?=[\d.]{1,16}(?![\d.])) (?P<number>\d{1,15}(?:\.\d{1,14})?) )
+      | (?<=[<>=+*]) \s* (?=[\d.]{1,16}(?![\d.]))                # as it would be printed
+        (?P<number>(?:0|[1-9]\d{0,14})(?:\.\d{0,13}[1-9])?) )
     (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )"""
 _TOKEN = re.compile(
     rf"""--[^\n]* | Q\{{[^{{}}]*\}}                              # a comment, a namespace
@@ -153,7 +155,8 @@ class ShapeMemo(Generic[T, F]):
     so a shape is computed twice, with marks in ascending and in descending order.  If the two
     results differ by more than the marks, or do not reproduce the first text's, every text of the
     shape is computed by itself.  This happens at the second text of a shape: many shapes have one
-    text.  It is read once, since no reader orders anything, which takes most of the time.
+    text.  It is read once, which takes most of the time: no reader orders anything, so the tree of
+    the second text is the first one's, filled (test_compile.py draws texts of the language).
 
     `form` converts a result with marks to the function from constants to results.  `function`
     returns the result of a text without marks, perhaps a cached one.

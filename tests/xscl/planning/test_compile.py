@@ -10,8 +10,8 @@ from tests.examples import examples
 from tests.oracle.queries import Case
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.errors import QueryError
-from xscl.language.constants import MOST, split
-from xscl.language.parser import parse_block
+from xscl.language.constants import MOST, filler, marks, split
+from xscl.language.parser import parse, parse_block
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
 
 FORMS = (
@@ -103,6 +103,39 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
             changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
             shapes.prepare(shape.text(changed))
         assert shapes.prepare(query) == plan_of(query)
+
+
+@pytest.mark.parametrize("form", ["S//a[./b > {0}]->x", "S//a[./b + 1 > {0}]->x"])
+def test_a_number_is_a_constant_if_it_is_printed_as_it_is_written(form: str) -> None:
+    """A condition in XPath keeps its text: `0.10` of a known shape would be `0.1`."""
+    shapes = QueryPlans()
+    for number in ("0.5", "0.25", "0.10", "007", "1.0", "0.0", "12345678901234.5", "0", "100"):
+        text = form.format(number)
+        assert shapes.prepare(text) == plan_of(text)
+
+
+@examples(20)
+@given(st.one_of(chains(), residuals(), functions(), ordered(), mixes(), published()))
+def test_a_filled_tree_is_the_tree_of_the_filled_text(case: Case) -> None:
+    """A shape's second computation begins with the first one's tree."""
+    for query in (one.query.text() for one in case.subscriptions):
+        expect_tree_of_text(query)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_tree_of_every_form_can_be_filled(form: str) -> None:
+    expect_tree_of_text(form.format("u", "v", "w", n=20, m=0.25))
+
+
+def expect_tree_of_text(query: str) -> None:
+    """Fail unless the tree of a shape's text is filled as other constants are read."""
+    found = split(query)
+    assert found is not None
+    shape, given_ = found
+    first, last = marks(shape, first=True), marks(shape, first=False)
+    fill = filler(parse(shape.text(first)), first)
+    for constants in (last, given_):
+        assert fill(constants) == parse(shape.text(constants))
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
