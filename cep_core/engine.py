@@ -189,6 +189,7 @@ class Engine:
             self.pass_instants(to)
             self.clock.now = to
             self._intake.close_epochs()
+            self._streams.forget(to)
 
     def pass_instants(self, to: int, arrival: int | None = None) -> None:
         """Emit the instants of calendars before a time, to which the clock is about to be set.

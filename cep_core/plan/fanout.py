@@ -6,7 +6,7 @@ here, at the end, so that all work below stays shared.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cep_core.dataflow.channels import Channel, Members, Port, slots_of
 from cep_core.dataflow.clock import Clock
@@ -20,12 +20,8 @@ class QueryReader(NamedTuple):
     since: int
 
 
-class FoundRow(NamedTuple):
-    """A row of a query's output."""
-
-    time: int
-    number: int
-    row: Row
+FoundRow: TypeAlias = tuple[int, int, Row]
+"""The time of a row of a query's output, the number of the query, and the row."""
 
 
 class Fanout:
@@ -64,4 +60,4 @@ class Fanout:
         for slot in slots_of(members):
             for number, since in self._readers[slot]:
                 if first >= since:
-                    self._found.append(FoundRow(row[1], number, row))
+                    self._found.append((row[1], number, row))

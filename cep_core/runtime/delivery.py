@@ -20,7 +20,7 @@ from cep_core.runtime.queries import RegisteredQuery
 
 _ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, None))
-_WHEN = itemgetter(0, 1)
+_WHEN, _ROW = itemgetter(0, 1), itemgetter(2)  # of a found row
 # what NamedTuple's own constructors do, without a call of Python for each
 _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
 DeliveredPairs: TypeAlias = Iterator[tuple[str, Row]]
@@ -31,7 +31,7 @@ def matches(found: list[FoundRow], by_number: Mapping[int, RegisteredQuery]) -> 
     found.sort(key=_WHEN)
     made: list[Match] = []
     for (_, number), group in groupby(found, key=_WHEN):
-        rows = [one.row for one in group]
+        rows = list(map(_ROW, group))
         query = by_number[number]
         values = _sorted_by_values(rows, query.schema)
         stream, name = query.publishes or query.name, query.name

@@ -97,8 +97,7 @@ class EventIntake:
                     now = t1
                     if t1 > soonest:
                         clock.arrivals, clock.now = arrival, now
-                        self.close_epochs()
-                        soonest = self._soonest()
+                        soonest = self.close_epochs()
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
             self._advance_lanes()
@@ -118,12 +117,12 @@ class EventIntake:
                 soonest = lane.due + lane.lateness
         return soonest
 
-    def close_epochs(self) -> None:
-        """Close the epochs that the clock has passed."""
+    def close_epochs(self) -> int:
+        """Close the epochs that the clock has passed; return `_soonest`."""
         now = self._clock.now
         for lane in self._plan.lanes.values():
             lane.close(now - lane.lateness)
-        self._streams.forget(now)
+        return self._soonest()
 
     def _consume_irregular(self, event: Event) -> None:
         """Consume an irregular event: one of several streams, or a faulty one."""

@@ -184,7 +184,7 @@ class RegisteredQueries:
                     hint="unregister the readers first",
                 )
         self._unplan(query)
-        self.found[:] = [one for one in self.found if one.number != query.number]
+        self.found[:] = [one for one in self.found if one[1] != query.number]
         del self.by_name[name], self.by_number[query.number]
         for stream in query.published:
             del self.publishers[stream]

@@ -36,7 +36,7 @@ from cep_core.dataflow.mop import (
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching
-from cep_core.operators.pattern.construction import END_OF, search_of
+from cep_core.operators.pattern.construction import END_OF, Search, search_of
 from cep_core.operators.shared_runs import SharedRuns, members_in
 
 
@@ -110,14 +110,14 @@ class ActiveStacks(SharedRuns):
 
     def _choose(self) -> None:
         """Choose what the search tests: constants only if all queries have the same."""
-        alike, shape = self._queries.are_alike, self._shape
+        alike = self._queries.are_alike
         if alike is not self._alike:
-            self._alike = alike
-            found = [
-                conjunct for conjunct in shape.conjuncts if alike or not conjunct.has_constants
-            ]
-            self._conjuncts = tuple(found)
-            self._search = search_of(shape, self._conjuncts, alike)
+            self._alike, self._search = alike, self._search_of(alike)
+
+    def _search_of(self, alike: bool, careful: bool = False) -> Search:
+        conjuncts = self._shape.conjuncts
+        tested = [conjunct for conjunct in conjuncts if alike or not conjunct.has_constants]
+        return search_of(self._shape, tuple(tested), alike, careful)
 
     def _forget_query(self, slot: int) -> None:
         self._drop(1 << slot)
@@ -271,8 +271,7 @@ class ActiveStacks(SharedRuns):
         self, rows: Iterable[Completed], constants: Any, window: int, alike: bool
     ) -> list[Any] | None:
         """Return the sequences that rows complete; None if too many rows are tried for them."""
-        conjuncts = tuple(self._shape.conjuncts) if alike else self._conjuncts
-        search = self._search if alike is self._alike else search_of(self._shape, conjuncts, alike)
+        search = self._search if alike is self._alike else self._search_of(alike)
         found, left = list[Any](), WORK
         for row, stacks, mask in rows:
             before = stacks[-1].before(row) if stacks else 0
@@ -280,7 +279,7 @@ class ActiveStacks(SharedRuns):
             try:
                 more, left = search(*place)
             except ATOM_ERRORS:
-                more, left = search_of(self._shape, conjuncts, alike, careful=True)(*place)
+                more, left = self._search_of(alike, careful=True)(*place)
             if left < 0:
                 return None
             found += more
