@@ -204,7 +204,7 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
     run("sql", "SELECT * FROM state.feed_secret")
     run("sql", "SELECT * FROM query_table('state.feed_secret')")
     assert "is followed already" in said
-    assert "feed_secret does not exist" in said
+    assert "there is no relation 'feed_secret'" in said
     assert "qvxz" not in said
     everything_else = [
         path
