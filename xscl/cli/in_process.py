@@ -36,8 +36,8 @@ from xscl.polling.feed_repository import FeedRepository, FeedRequest, ticks
 from xscl.polling.new_items import parts
 from xscl.server.in_process import ADDRESS, InProcess
 from xscl.server.in_process import opened as opened_installation
-from xscl.service.accounts import AccountError
-from xscl.service.app import App
+from xscl.service.accounts import THE_OPERATOR, AccountError
+from xscl.service.app import App, writable_stream
 from xscl.service.names import refuse_reserved
 from xscl.service.status import status
 from xscl.service.tags import checked_tags
@@ -115,6 +115,8 @@ class LocalService(OpenedService):
         The matches are acknowledged when the block ends: after a kill before that, the next command
         reports them again.
         """
+        for stream in dict.fromkeys(stream for one in documents for stream in one.streams):
+            writable_stream(self.app, THE_OPERATOR, stream)
         self.engine.retain(changed_retention(self.engine.retention))
         self.engine.ingest.refuse(refused)
         spool = self._spool()

@@ -258,7 +258,7 @@ KeepMatches: TypeAlias = Annotated[str | None, setting("keep-matches", parser=_a
 def file_text(path: Path, what: str = "") -> str:
     """Return the text of a UTF-8 file; raises UsageError, with `what` before its name."""
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(f"{what} {path}".lstrip(), error) from None
 

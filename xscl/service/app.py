@@ -6,6 +6,7 @@ A service and a command without one open it on a data directory.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,15 +17,16 @@ from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
+from xscl.errors import DocumentError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.watches import ConsumerWatch, ExecutorsWatch
-from xscl.language.names import EVERYTHING
+from xscl.language.names import EVERYTHING, NAME, NAME_HINT
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hubs import HubCallbacks
-from xscl.service.accounts import THE_OPERATOR, Accounts, Usage
+from xscl.service.accounts import THE_OPERATOR, Account, Accounts, Usage
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network, is_loopback
 from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
@@ -314,3 +316,34 @@ class App:
     def close(self) -> None:
         """Finish what was taken, and close all parts."""
         self._opened.close()
+
+
+def writable_stream(app: App, account: Account, stream: str) -> str:
+    """Return the engine's name of a stream to write to; users may write only to their own.
+
+    Raises DocumentError, ReservedName.
+    """
+    if not re.fullmatch(NAME, stream) or stream == EVERYTHING:
+        raise DocumentError(
+            f"no documents can be sent to a stream named {stream!r}",
+            reason_code="stream_name",
+            hint=f"{stream!r} has the items of all feeds: choose another name"
+            if stream == EVERYTHING
+            else NAME_HINT,
+        )
+    known = account.qualify(stream)
+    if app.engine.state.subscriptions.publishers(known):
+        raise DocumentError(
+            f"the stream {stream!r} has what a subscription publishes",
+            reason_code="stream_published",
+            hint="send it to another stream",
+        )
+    if account.is_operator or app.accounts.users.has_stream(account, stream):
+        return known
+    if app.accounts.resolver.stream(account, stream) is not None:
+        raise DocumentError(
+            f"the stream {stream!r} is public: only the operator sends documents to it",
+            reason_code="stream_public",
+            hint=f"'PUT /v1/streams/{stream}' makes one of your own of that name",
+        )
+    return known

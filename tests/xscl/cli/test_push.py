@@ -151,6 +151,33 @@ def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
     assert pairs(answer("a.xml", "--stream", "blogs", "--at", "2026-01-05"))
 
 
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        ("a b", "no documents can be sent to a stream named 'a b'"),
+        ("1x", "no documents can be sent to a stream named '1x'"),
+        ("feeds", "no documents can be sent to a stream named 'feeds'"),
+        ("_1.private", "it begins as the service's own names do"),
+        ("made", "the stream 'made' has what a subscription publishes"),
+    ],
+)
+def test_streams_are_refused_as_a_service_refuses_them(stream: str, reason: str) -> None:
+    called("subscribe", "maker", "SELECT <m>{x}</m> FROM books//book[./t->x] PUBLISH made")
+    Path("a.xml").write_text("<blog><t>X</t></blog>")
+    done = called("push", "a.xml", "--stream", stream)
+    assert done.exit_code == 1
+    assert reason in done.stderr
+    assert answer(lines("l.jsonl", {**book("b1", "X", 1)}), "--stream", "blogs")["new"] == 1
+    kept = called("sql", "SELECT id FROM documents WHERE NOT published", "--json").stdout
+    assert json.loads(kept) == {"id": "b1"}
+
+
+def test_a_query_in_a_file_may_begin_with_a_byte_order_mark() -> None:
+    Path("q.xscl").write_text("\ufeffbooks//book->x", "utf-8")
+    assert called("subscribe", "marked", "@q.xscl").exit_code == 0
+    assert answer(lines("b.jsonl", book("b1", "X", 1)), "--stream", "blogs")["matches"]
+
+
 def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
     for name in ("one", "two"):
         rows = [{**book(f"{name}-{n}", "X", 1), "timestamp": 1_793_840_400 + n} for n in range(2)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,9 +23,9 @@ from xscl.documents.document_ids import number_in
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
-from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
+from xscl.language.names import in_short
 from xscl.service.accounts import Account
-from xscl.service.app import App
+from xscl.service.app import App, writable_stream
 from xscl.service.bodies import FROM_NEXT, Limit, ListPage, RequestBody, raw_request
 from xscl.service.browsing import part_of, place_read, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
@@ -242,7 +241,7 @@ def _accept(
     app: App, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> _Acceptance:
     """Validate a document, count it, and make its stream; raises DocumentError and problems."""
-    known = _stream(app, account, stream)
+    known = writable_stream(app, account, stream)
     given = name or secrets.token_hex(16)
     moment, is_timed = _moment(app, account, given, time)
     refuse_reserved(given)
@@ -344,34 +343,6 @@ def _check(app: App, account: Account, document: Document) -> None:
             app.accounts.usage.count_document(account, len(document.xml))
             app.store.intake.append([document])
         raise
-
-
-def _stream(app: App, account: Account, stream: str) -> str:
-    """Return the engine's name of a stream to write to; users may write only to their own."""
-    if not re.fullmatch(NAME, stream) or stream == EVERYTHING:
-        raise Problem(
-            "stream_name",
-            f"no documents can be sent to a stream named {stream!r}",
-            hint=f"{stream!r} has the items of all feeds: choose another name"
-            if stream == EVERYTHING
-            else NAME_HINT,
-        )
-    known = account.qualify(stream)
-    if app.engine.state.subscriptions.publishers(known):
-        raise Problem(
-            "stream_published",
-            f"the stream {stream!r} has what a subscription publishes",
-            hint="send it to another stream",
-        )
-    if account.is_operator or app.accounts.users.has_stream(account, stream):
-        return known
-    if app.accounts.resolver.stream(account, stream) is not None:
-        raise Problem(
-            "stream_public",
-            f"the stream {stream!r} is public: only the operator sends documents to it",
-            hint=f"'PUT /v1/streams/{stream}' makes one of your own of that name",
-        )
-    return known
 
 
 def _moment(app: App, account: Account, id: str, time: str | None) -> tuple[int, bool]:
