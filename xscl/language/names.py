@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from xscl.errors import XsclError
@@ -74,6 +75,20 @@ def owner_number(name: str) -> int:
 def in_short(name: str) -> str:
     """Return a name as a message shows it."""
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
+
+
+_JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
+
+
+def is_plain(name: str) -> bool:
+    """Return True for a text without control characters, line ends and what nobody sees."""
+    return name.isprintable() or not any(map(_is_control, name))
+
+
+def _is_control(character: str) -> bool:
+    """Return True for a control character, a line end, a surrogate, or what nobody sees."""
+    kind = unicodedata.category(character)
+    return kind in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _JOINERS
 
 
 class WrongLabel(XsclError):

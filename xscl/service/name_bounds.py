@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM, PREFIX, in_short
+from xscl.language.names import (
+    LONGEST_LABEL,
+    LONGEST_NAME,
+    LONGEST_STREAM,
+    NAME,
+    PREFIX,
+    in_short,
+    is_plain,
+)
 from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
 from xscl.service.marks import LONGEST_NAME as LONGEST_STATEMENT
@@ -44,7 +53,7 @@ def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
                         f"the {column} {in_short(name)} of a {owner} has {len(name):,} characters,"
                         f" and {most:,} are allowed"
                     )
-                elif not name.isprintable():
+                elif not (is_plain(name) or re.fullmatch(NAME, name)):  # as of a stream
                     yield f"the {column} {in_short(name)} of a {owner} cannot be printed"
 
 

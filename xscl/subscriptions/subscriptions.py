@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +38,7 @@ from xscl.errors import (
     WrongSubscriptionName,
     XsclError,
 )
-from xscl.language.names import LONGEST_NAME, PREFIX, in_short
+from xscl.language.names import LONGEST_NAME, PREFIX, in_short, is_plain
 from xscl.store.queries.results import ResultRange, delete_results_of, has_result
 from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.queries.subscriptions import all_subscriptions, rename_retired
@@ -493,8 +492,8 @@ class Subscriptions:
 
     def expect_free(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among `others` that are about to be registered."""
-        plain = name.isprintable() or not any(map(_is_control, name))
-        if not name or name != name.strip() or not plain or len(name) > LONGEST_NAME + PREFIX:
+        is_fit = is_plain(name) and len(name) <= LONGEST_NAME + PREFIX
+        if not name or name != name.strip() or not is_fit:
             raise WrongSubscriptionName(
                 f"{in_short(name)} cannot be the name of a subscription",
                 hint=f"use at most {LONGEST_NAME} printable characters, without blanks at the ends",
@@ -598,12 +597,3 @@ class Subscriptions:
         uses = Counter(one.qid for one in self if one.is_row)
         self._registry.load(uses.items(), max((one.qid for one in self.retired), default=0))
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
-
-
-_JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
-
-
-def _is_control(character: str) -> bool:
-    """Return True for a control character, a line end, a surrogate, or what nobody sees."""
-    kind = unicodedata.category(character)
-    return kind in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _JOINERS
