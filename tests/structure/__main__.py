@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from tests.structure import modules, names
+from tests.project import ROOT
+from tests.structure import modules
+from tests.structure.docstrings import Names
 
 
 def main() -> None:
@@ -19,7 +21,7 @@ def main() -> None:
         for step, entered in modules.entries(calls["push"]).items():
             print(f"{step} enters through {', '.join(entered)}")
     if asked in (None, "names"):
-        found = names.ambiguous()
+        found = Names(ROOT).ambiguous()
         print(f"{len(found)} names of classes are defined in several modules")
         for name, defined in found.items():
             print(f"  {name}: {', '.join(defined)}")

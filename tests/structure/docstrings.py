@@ -56,6 +56,7 @@ class Names:
         self.members: defaultdict[str, set[str]] = defaultdict(set)  # of classes, by their names
         self.bases: defaultdict[str, set[str]] = defaultdict(set)
         self.modules: dict[str, set[str]] = {}  # with the names at their top
+        self.types: defaultdict[str, list[str]] = defaultdict(list)  # modules that define them
         self.docstrings: list[Docstring] = []
         for package in PACKAGES:
             for path in sorted((root / package).rglob("*.py")):
@@ -64,6 +65,8 @@ class Names:
                 tree = ast.parse(path.read_text("utf-8"))
                 module = ".".join(parts).removesuffix(".__init__")
                 self.modules[module] = set(_defined(tree.body))
+                for name in _public_types(tree.body):
+                    self.types[name].append(module)
                 self._read(tree, place.as_posix())
         self.known.update(one.rpartition(".")[2] for one in self.modules)
 
@@ -87,6 +90,10 @@ class Names:
             ) and (text := ast.get_docstring(node, clean=False)):
                 line = 1 if isinstance(node, ast.Module) else node.lineno
                 self.docstrings.append(Docstring(path, line, text))
+
+    def ambiguous(self) -> dict[str, list[str]]:
+        """Return the types that several modules define, with these modules."""
+        return {name: modules for name, modules in sorted(self.types.items()) if len(modules) > 1}
 
     def unknown(self, docstrings: Iterable[Docstring]) -> Iterator[Unknown]:
         """Yield the names that docstrings name and nothing has."""
@@ -134,6 +141,19 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
                 yield from _defined((*inner, *other))
             case ast.Try(body=inner):
                 yield from _defined(inner)
+            case _:
+                pass
+
+
+def _public_types(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the public classes and aliases of types that a module defines."""
+    for node in body:
+        match node:
+            case (
+                ast.ClassDef(name=name)
+                | ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="TypeAlias"))
+            ) if not name.startswith("_"):
+                yield name
             case _:
                 pass
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.project import ROOT
 from tests.structure.docstrings import Docstring, Names
-
-
-@pytest.fixture(scope="module")
-def names() -> Names:
-    return Names(ROOT)
 
 
 def test_docstrings_name_what_exists(names: Names) -> None:

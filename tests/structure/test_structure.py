@@ -8,7 +8,7 @@ import sys
 
 import xscl
 from tests.structure import modules
-from tests.structure.names import ambiguous
+from tests.structure.docstrings import Names
 
 MOST = {"push": (32, 249), "read": (10, 77), "new shape": (31, 320), "EQL": (38, 380)}
 """Bounds of the modules and functions that calls enter; 0.2: 44/377, 26/217, 38/455, 42/356."""
@@ -37,8 +37,8 @@ def test_first_calls_pass_through_few_modules() -> None:
         assert int(functions) <= MOST[call][1], printed
 
 
-def test_few_names_of_classes_mean_several_things() -> None:
-    assert len(ambiguous()) <= AMBIGUOUS, ambiguous()
+def test_few_names_of_classes_mean_several_things(names: Names) -> None:
+    assert len(names.ambiguous()) <= AMBIGUOUS, names.ambiguous()
 
 
 def test_each_step_of_a_push_enters_its_package_through_few_modules() -> None:
