@@ -169,7 +169,7 @@ class Eviction:
         """
         self._oldest, self._oldest_after = self._oldest_after, self._oldest_elsewhere
         is_elsewhere = self._oldest_after < INFINITE
-        self._last = [batch.docs for batch in accepted if is_elsewhere]
+        self._last = [batch.docs for batch in accepted] if is_elsewhere else []
         every = self._everything or is_elsewhere
         for batch in accepted:
             docs, texts = batch.docs.tolist(), batch.xml

@@ -82,7 +82,7 @@ _JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
 
 def is_plain(name: str) -> bool:
     """Return True for a text without control characters, line ends and what nobody sees."""
-    return name.isprintable() or not any(map(_is_control, name))
+    return not any(map(_is_control, name))
 
 
 def _is_control(character: str) -> bool:

@@ -492,7 +492,8 @@ class Subscriptions:
 
     def expect_free(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among `others` that are about to be registered."""
-        is_fit = is_plain(name) and len(name) <= LONGEST_NAME + PREFIX
+        is_plain_name = name.isprintable() or is_plain(name)  # nearly all names are the former
+        is_fit = is_plain_name and len(name) <= LONGEST_NAME + PREFIX
         if not name or name != name.strip() or not is_fit:
             raise WrongSubscriptionName(
                 f"{in_short(name)} cannot be the name of a subscription",

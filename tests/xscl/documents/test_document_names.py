@@ -92,7 +92,7 @@ def test_an_id_of_two_streams_is_an_error_that_lists_them(engine: xscl.Engine) -
 
 @pytest.mark.parametrize("text", ["b.xml", "shop/B.xml", "Orders/A17"])
 def test_a_path_that_is_not_whole_is_completed_in_the_hint(engine: xscl.Engine, text: str) -> None:
-    engine.push([post("orders", "/home/ann/shop/b.xml", 1), post("S", "orders/A17", 1)])
+    engine.push([post("orders", "/data/ann/shop/b.xml", 1), post("S", "orders/A17", 1)])
     with pytest.raises(DocumentError) as caught:
         engine.why(PAIRS, text, "17")
     assert str(caught.value.hint).startswith("did you mean ")
