@@ -63,8 +63,16 @@ class ProcessorOfBase(Processor):
     evaluation = BatchJoinOfBase
 
 
-_base = cache(in_memory)
-"""The database in which they are evaluated."""
+@cache
+def _base() -> duckdb.DuckDBPyConnection:
+    """Return the database in which they are evaluated, in the order in which they are written.
+
+    The search for another order takes a third of the time of small batches of feed items; it saves
+    a quarter for `mmqjp-complex`.
+    """
+    database = in_memory()
+    database.execute("SET disabled_optimizers = 'join_order'")
+    return database
 
 
 class Base(NamedTuple):
