@@ -8,7 +8,7 @@ that listen, each with the part of the membership that it listens to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -43,9 +43,9 @@ def slots_of(members: Members) -> Sequence[int]:
     return slots
 
 
-def without_slot(members: Members, slot: int) -> Members | None:
-    """Return a membership without a slot, or None if nothing is left."""
-    slots = [other for other in slots_of(members) if other != slot]
+def without_slots(members: Members, left_out: Container[int]) -> Members | None:
+    """Return a membership without some slots, or None if nothing is left."""
+    slots = [slot for slot in slots_of(members) if slot not in left_out]
     return members_of(slots) if slots else None
 
 

@@ -21,7 +21,7 @@ from operator import attrgetter
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slots
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
 
@@ -329,7 +329,7 @@ class Lane:
         for time, rows in list(self._rows.items()):
             kept: list[WaitingRow] = []
             for waiting in rows:
-                members = without_slot(waiting[2], slot) if waiting[0] is port else waiting[2]
+                members = without_slots(waiting[2], (slot,)) if waiting[0] is port else waiting[2]
                 if members == waiting[2]:
                     kept.append(waiting)
                     continue

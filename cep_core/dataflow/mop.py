@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.algebra.function_bounds import BeyondBounds, report
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.channels import Channel, Members, Port, slots_of, without_slots
 from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
@@ -24,8 +24,8 @@ Kept = TypeVar("Kept")
 OperatorNumber: TypeAlias = Callable[["Operator"], int]
 RUNS = 10_000
 """Runs and matches that one time adds to a query at most."""
-WORK = 1_000_000
-"""Rows or runs that are tried at one time for a query, some tenths of a second."""
+WORK = 250_000
+"""Rows or runs that are tried at one time for a query, 0.1 to 0.5 s."""
 KEPT = 1_000_000
 """Events in the runs and rows that a query keeps in an operator, some 60 MB.
 
@@ -33,6 +33,8 @@ A run or a row is as much as `OWN` events.  What begins with one event counts be
 much is explained by the size of the input.
 """
 OWN, FREE = 8, 100
+Tried: TypeAlias = Iterable[tuple[Any, Members]]
+"""Rows with the queries that have them; iterated once, perhaps later in the same epoch."""
 KeptSize: TypeAlias = tuple[Members, int, int]
 """For which queries something is kept, the first arrival in it, and its size in events."""
 
@@ -224,8 +226,8 @@ class OrderedMOp(MOp):
             self._lane.evict_at(now + max(1, window // 2), self)
 
 
-def count_by_slot(counts: Mapping[int, int]) -> Counter[int]:
-    """Return the sum of the `counts`, given by masks, for each slot."""
+def count_by_slot(counts: Counter[Any]) -> Counter[int]:
+    """Return the sum of the `counts`, given by memberships, for each slot."""
     by_slot = Counter[int]()
     for mask, count in counts.items():
         for slot in slots_of(mask):
@@ -238,10 +240,45 @@ def mask_of(slots: Iterable[int]) -> int:
     return sum([1 << slot for slot in slots])
 
 
-def with_too_many(counts: Mapping[int, int], most: int) -> int:
+def with_too_many(counts: Counter[Any], most: int) -> int:
     """Return the mask of the queries whose `counts`, given by masks, add up to above `most`."""
     by_slot = count_by_slot(counts)
     return mask_of(slot for slot, count in by_slot.items() if count > most)
+
+
+class QueryCounts:
+    """How much of something the queries of an m-op have at one time.
+
+    It is counted by query once it may be too much for one, so a query has as much as it has alone.
+    """
+
+    def __init__(self, few: int = 0) -> None:
+        self._few = few  # as much of what is added together does not count for a query
+        self.over: set[int] = set()  # the queries with too much, by slot
+        self.most = 0  # at least as much as any query has that is not over
+        self._uncounted: list[Tried] = []
+        self._counts = Counter[int]()  # by slot
+
+    def begin(self) -> None:
+        """Begin with another time."""
+        if self._uncounted or self._counts:
+            self._uncounted.clear()
+            self._counts.clear()
+            self.over.clear()
+            self.most = 0
+
+    def add(self, number: int, rows: Tried, bound: int) -> None:
+        """Add rows, at most some number, with the queries that have them."""
+        self.most += number
+        self._uncounted.append(rows)
+        if self.most > bound:
+            for some in self._uncounted:
+                added = count_by_slot(Counter(members for _, members in some))
+                self._counts.update({s: count for s, count in added.items() if count > self._few})
+            self._uncounted.clear()
+            self.over |= {slot for slot, count in self._counts.items() if count > bound}
+            others = [count for slot, count in self._counts.items() if slot not in self.over]
+            self.most = max(others, default=0)
 
 
 class MatchBound:
@@ -252,15 +289,14 @@ class MatchBound:
     left out, logged, and counted in explanations.
     """
 
-    def __init__(self, mop: MOp) -> None:
+    def __init__(self, mop: MOp, few: int = 0) -> None:
+        """Of up to `few` rows that are tried together nobody counts how many they are."""
         self._mop = mop
         self._given_up = 0  # a query at one time
         self._time: Hashable = None
-        self._tried = 0
-        self._made: list[Members] = []  # the streams of results, until these are too many,
-        self._counts: Counter[int] | None = None  # and from then on by stream
-        self._over: set[int] = set()
-        self._room = 0  # what may be kept more before any query can have too much
+        self._tried, self._made = QueryCounts(few), QueryCounts()
+        self.over: set[int] = set()  # the queries that have no more matches at this time
+        self.kept = KeptBound()
 
     def __str__(self) -> str:
         if not self._given_up:
@@ -277,63 +313,75 @@ class MatchBound:
             report(what, BeyondBounds(bounds))
 
     def _begin(self, time: Hashable) -> None:
-        self._time, self._tried = time, 0
-        self._made, self._counts, self._over = [], None, set()
+        self._time = time
+        self._tried.begin()
+        self._made.begin()
+        if self.over:
+            self.over = set()
 
-    def may_try(self, time: Hashable, number: int) -> bool:
-        """Return True if so many rows may be tried at a time, for all queries together."""
+    def room(self, time: Hashable) -> int:
+        """Return after how many rows that are tried some query may have too many."""
+        return WORK + 1 - self._tried.most * (time == self._time)
+
+    def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
+        """Count rows to be tried, at most some number; return the queries that have too many."""
         if time != self._time:
             self._begin(time)
-        before, most = self._tried, WORK * len(self._mop.operators)
-        self._tried += number
-        if self._tried > most >= before:
-            self._leave_out({operator.slot for operator in self._mop.operators})
-        return self._tried <= most
+        self._tried.add(number, rows, WORK)
+        over = self._tried.over
+        if over:
+            self._leave_out(over)
+        return over
 
     def within(self, time: Hashable, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Return the results of a row for the streams that have not too many with them."""
+        """Return the results of a row for the queries that have not too many with them.
+
+        Those of the rows before stay: they are on their way through the operators above, whose
+        rows would otherwise wait for the end of each epoch (a tenth of NEXT).  A pattern, which
+        waits for it anyway, has none at such a time.
+        """
         if time != self._time:
             self._begin(time)
-        made = [members for _, members in found]
-        if self._counts is None:
-            self._made += made
-            if len(self._made) <= RUNS:
-                return found
-            self._counts, made = Counter(), self._made
-        for members in made:
-            self._counts.update(slots_of(members))
-        self._leave_out({slot for slot, count in self._counts.items() if count > RUNS})
+        if found:
+            self._made.add(len(found), found, RUNS)
+            if self._made.over:
+                self._leave_out(self._made.over)
+        if not self.over:
+            return found
         parts = [(row, self.left(members)) for row, members in found]
         return [(row, members) for row, members in parts if members is not None]
 
     def left(self, members: Members) -> Members | None:
-        """Return those streams of which nothing has been left out at this time; None if none."""
-        if not self._over:
-            return members
-        slots = [slot for slot in slots_of(members) if slot not in self._over]
-        return members_of(slots) if slots else None
+        """Return those queries of which nothing has been left out at this time; None if none."""
+        return without_slots(members, self.over) if self.over else members
 
     def _leave_out(self, slots: set[int]) -> None:
-        self.give_up(slots - self._over)
-        self._over |= slots
+        self.give_up(slots - self.over)
+        self.over |= slots
 
-    # -- what is kept ----------------------------------------------------------------------
+
+class KeptBound:
+    """The bound of what an m-op keeps for each query of a mask, or for each stream."""
+
+    def __init__(self) -> None:
+        self._room = 0  # what may be kept more before any can have too much
 
     def count_again(self) -> None:
         """Note that what is kept has changed otherwise than by additions that were told."""
         self._room = 0
 
-    def keep_too_much(self, added: int, kept: Callable[[], Iterable[KeptSize]]) -> set[int]:
-        """Return the slots for which too much is kept with additions of some size.
-
-        They are the same whenever it is counted, and whatever is kept for others: additions are
-        told as if all were for one query, so none has too much before all room is taken.
-        """
+    def is_full(self, added: int) -> bool:
+        """Return True if so much more may be too much for a query, were it all for one."""
         self._room -= added
-        if not added or self._room >= 0:
-            return set()
+        return self._room < 0
+
+    def with_too_much(self, kept: Iterable[KeptSize]) -> set[int]:
+        """Return the slots for which too much is kept, given all of it.
+
+        They are the same whenever it is counted, and whatever is kept for others.
+        """
         sizes, together = Counter[tuple[int, Members]](), Counter[int]()
-        for members, first, size in kept():
+        for members, first, size in kept:
             if members:
                 sizes[first, members] += size
                 together[first] += size

@@ -160,7 +160,7 @@ class SharedRuns(OrderedMOp):
         operator = super().add(wanted)
         self._owners[operator.slot] = operator
         self._queries.add(operator)
-        self._bound.count_again()  # a snapshot may have runs of it
+        self._bound.kept.count_again()  # a snapshot may have runs of it
         return operator
 
     def remove(self, operator: Operator) -> None:

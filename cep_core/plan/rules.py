@@ -44,10 +44,14 @@ def share_aggregates(wanted: Wanted) -> Hashable | None:
 
 
 def share_joins(wanted: Wanted) -> Hashable | None:
-    """Joins with one predicate share what they keep, whatever their windows (s_⋈)."""
+    """Joins with one predicate share what they keep, whatever their windows (s_⋈).
+
+    Where an event makes many rows, those of each window have a bound.
+    """
     if wanted.kind == "window_join":
         left, right = wanted.inputs
-        return ("join", left.channel, right.channel, wanted.definition)
+        window = None if left.simple and right.simple else wanted.window
+        return ("join", left.channel, right.channel, wanted.definition, window)
     return None
 
 

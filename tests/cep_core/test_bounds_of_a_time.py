@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from cep_core import Engine, Event, Schema, algebra
+from cep_core import Engine, Event, Match, Schema, algebra
 from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Or
 from cep_core.dataflow import mop
 from cep_core.operators.cayuga import state
@@ -191,6 +191,69 @@ def test_what_a_query_has_too_many_of_takes_nothing_from_others() -> None:
 
     assert matches(0, 119) == matches(0) + matches(119)
     assert matches(119) == {"119": 49}
+
+
+ROWS_OF_OTHERS = {
+    "JOIN": (
+        f"SELECT * FROM (FILTER{{v < @}} A) JOIN{{v + w = 30, 1 day}} {renamed('B', 'w')}",
+        (30, 5_000),
+        [*[Event("A", (at,), 0) for at in range(2_000)], *[Event("B", (1,), 1)] * 3],
+    ),
+    "JOIN in a shorter window": (
+        f"SELECT * FROM A JOIN{{v + w = 30, @ s}} {renamed('B', 'w')}",
+        (30, 5_000),
+        [*[Event("A", (at % 40,), at) for at in range(1_500)], *[Event("B", (20,), 1_500)] * 3],
+    ),
+    "NEXT": (
+        f"SELECT * FROM (FILTER{{v < @}} A) NEXT{{v + w = 30}} {renamed('B', 'w')}",
+        (30, 5_000),
+        [*[Event("A", (at,), 0) for at in range(2_000)], *[Event("B", (1,), 1)] * 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS_OF_OTHERS)
+def test_rows_of_others_are_no_work_of_a_query(kind: str) -> None:
+    """They share an operator, and what it keeps."""
+    text, (own, other), events = ROWS_OF_OTHERS[kind]
+
+    def matches(*constants: int) -> list[Match]:
+        core = engine()
+        for one in constants:
+            core.register(str(one), text.replace("@", str(one)), "cel")
+        found = [*core.push(events), *core.close()]
+        assert other not in constants or "left them out" in core.explain(str(other))
+        return [match for match in found if match.query == str(own)]
+
+    assert matches(own, other) == matches(own) != []
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "NEXT"])
+def test_rows_of_several_events_that_are_kept_are_bounded(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event makes a row with each that came before; cuts and restarts make no difference."""
+    monkeypatch.setattr(mop, "RUNS", 1 << 60)
+    monkeypatch.setattr(mop, "WORK", 1 << 60)
+    monkeypatch.setattr(mop, "KEPT", 1_000)
+    monkeypatch.setattr(mop, "FREE", 20)
+    text = f"SELECT * FROM ({JOIN}) {kind}{{v + w = x@}} {renamed('B', 'x')}"
+    text = text.replace("@", ", 1 day" if kind == "JOIN" else "")
+    events = [Event("AB"[at % 5 == 4], (at,), at) for at in range(100)]
+
+    def matches(restored: bool) -> Counter[str]:
+        core = engine()
+        core.register("q", text, "cel")
+        found: list[Match] = []
+        for at in range(len(events)) if restored else ():
+            found += core.push(events[at : at + 1])
+            assert core.stats()["instances"] < 1_000
+            core = Engine.restore(core.snapshot())
+        found += core.push(() if restored else events)
+        assert restored or "left them out" in core.explain("q")
+        return Counter(str(match.event) for match in [*found, *core.close()])
+
+    assert matches(True) == matches(False) != Counter()
 
 
 def test_a_late_event_has_a_bound_of_its_own() -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slots
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SavedRows, Wanted, Wire
 from cep_core.dataflow.predicates import BoundColumns
@@ -295,7 +295,7 @@ class AggregateMOp(OrderedMOp):
                 (number, row, left)
                 for members, fragment in group.items()
                 for number, row, _ in fragment.rows
-                if (left := without_slot(members, slot)) is not None
+                if (left := without_slots(members, (slot,))) is not None
             ]
             for _, row, left in sorted(rows, key=lambda one: one[0]):
                 share.put(row, left)

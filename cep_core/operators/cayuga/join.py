@@ -9,15 +9,18 @@ operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slots
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import (
+    OWN,
+    KeptBound,
     KeptGroups,
+    KeptSize,
     MatchBound,
     MOp,
     Operator,
@@ -67,11 +70,14 @@ class WindowJoinMOp(MOp):
         self._window = -1  # the largest
         self._next_eviction: int | None = None
         self._bound = MatchBound(self)
+        self._rooms = [self._bound.kept, KeptBound()]
+        self._multiplies = [not one.simple for one in first.inputs]  # an event may make many rows
 
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)
         for side, source in enumerate(wanted.inputs):
             self._readers[side].setdefault(source.slot, {})[operator] = None
+            self._rooms[side].count_again()  # a snapshot may have rows of it
         self._window = max(self._window, wanted.window or 0)
         return operator
 
@@ -82,7 +88,7 @@ class WindowJoinMOp(MOp):
             del readers[operator]
             if not readers:
                 del self._readers[side][source.slot]
-                self._forget(side, source.slot)
+                self._forget(side, {source.slot})
             elif all(0 < operator.number < reader.number for reader in readers):
                 self._write_again(side, source.slot)
         if operator.wanted.window == self._window:
@@ -133,34 +139,62 @@ class WindowJoinMOp(MOp):
             return
         # All that an event makes is made before the next one arrives.
         time = self._clock.arrivals, self._clock.turn, now
-        group = self._kept[1 - side].groups.get(key, ())
+        group = self._kept[1 - side].groups.get(key, [])
+        met = self._met(side, row, members, group, now) if group else iter(())
         pairs: list[tuple[Row, Members]] = []
-        for other, theirs, _ in group if self._bound.may_try(time, len(group)) else ():
-            apart = abs(row[1] - other[1])
-            if apart <= self._window and now <= other[1] + self._window + self._lateness:
-                ours = (row, members), (other, theirs)
-                (a, left), (b, right) = ours if side == _LEFT else ours[::-1]
-                reach = now - other[1] - self._lateness
-                slots = self._takers(left, right, max(apart, reach), a[:VALUES] == b[:VALUES])
-                if slots and self._holds(a, b, self._constants):
+        while some := list(islice(met, self._bound.room(time))):
+            if len(self._bound.attempt(time, len(some), some)) == len(self.operators):
+                break
+            for other, slots in some:
+                a, b = (row, other) if side == _LEFT else (other, row)
+                if self._holds(a, b, self._constants):
                     times = (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]))
-                    pair = (*times, *a[VALUES:], *b[VALUES:])
-                    pairs.append((pair, members_of(sorted(slots))))
+                    pairs.append(((*times, *a[VALUES:], *b[VALUES:]), slots))
         for pair, takers in self._bound.within(time, pairs):
             self._output.emit(pair, takers)
         self._keep(side, row, members)
+        if self._multiplies[side] and self._rooms[side].is_full(OWN):
+            over = self._rooms[side].with_too_much(self._sizes(side, now))
+            for slot in over:
+                self._bound.give_up([reader.slot for reader in self._readers[side][slot]])
+            self._forget(side, over)
 
-    def _takers(self, left: Members, right: Members, apart: int, same: bool) -> list[int]:
-        """Return the slots of the operators that take a pair; an event does not meet itself."""
-        reading = set(slots_of(right))
-        found = []
-        for slot in slots_of(left):
-            for operator in self._readers[_LEFT].get(slot, ()):
-                one, other = operator.wanted.inputs
-                fits = other.slot in reading and apart <= cast(int, operator.wanted.window)
-                if fits and not (same and one.simple and other.simple):
-                    found.append(operator.slot)
-        return found
+    def _sizes(self, side: int, now: int) -> Iterator[KeptSize]:
+        """Yield the rows of a side that a newcomer may still meet."""
+        for row, members, _ in self._kept[side]:
+            if now <= row[1] + self._window + self._lateness:
+                yield members, row[2], OWN
+
+    def _met(
+        self, side: int, row: Row, members: Members, group: Iterable[KeptRow], now: int
+    ) -> Iterator[tuple[Row, Members]]:
+        """Yield the rows of a group that a row meets, with the operators in whose window it is.
+
+        An event does not meet itself.
+        """
+        takers = []
+        for operator in chain.from_iterable(
+            self._readers[side].get(s, ()) for s in slots_of(members)
+        ):
+            wanted, sources = operator.wanted, operator.wanted.inputs
+            if operator.slot not in self._bound.over:
+                simple = sources[_LEFT].simple and sources[_RIGHT].simple
+                takers.append((operator.slot, sources[1 - side].slot, wanted.window or 0, simple))
+        takers.sort()
+        place = row[:VALUES]
+        for other, theirs, _ in group:
+            apart = max(abs(row[1] - other[1]), now - other[1] - self._lateness)
+            if apart <= self._window:
+                reading = slots_of(theirs)
+                slots = [
+                    slot
+                    for slot, source, window, simple in takers
+                    if apart <= window
+                    and source in reading
+                    and not (simple and place == other[:VALUES])
+                ]
+                if slots:
+                    yield other, members_of(slots)
 
     def _key(self, side: int, row: Row) -> Any:
         return self._keys[side](row) if self._keys else None
@@ -179,11 +213,12 @@ class WindowJoinMOp(MOp):
             kept.change(lambda one: one if now <= one.row[1] + reach else None)
         self._next_eviction = now + reach // 2 if self.instances() else None
 
-    def _forget(self, side: int, slot: int) -> None:
+    def _forget(self, side: int, slots: Collection[int]) -> None:
         def left(one: KeptRow) -> KeptRow | None:
-            fewer = without_slot(one.members, slot)
+            fewer = without_slots(one.members, slots)
             if fewer == one.members:
                 return one
             return None if fewer is None else one._replace(members=fewer)
 
-        self._kept[side].change(left)
+        if slots:
+            self._kept[side].change(left)

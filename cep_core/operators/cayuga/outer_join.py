@@ -20,11 +20,11 @@ while nothing waits for them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
-from cep_core.dataflow.channels import Members, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Members, members_of, slots_of, without_slots
 from cep_core.dataflow.mop import (
     MatchBound,
     Operator,
@@ -111,15 +111,20 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
     def remove(self, operator: Operator) -> None:
         super().remove(operator)
         for one in list(self.kept()):
-            left = None if one.side else without_slot(one.members, operator.slot)
-            if not self.operators or (left != one.members and not one.side):
-                self._drop(one)
-                if left is not None:
-                    self._keep(one.row, left, one.side, one.answered)
+            if not (one.side and self.operators):
+                self._forget(one, {operator.slot})
         if self.operators:
             self._attend()
         else:
             self.active.leave(self)
+
+    def _forget(self, one: UnpairedRow, slots: Collection[int]) -> None:
+        """Keep a row for no query of some slots; a right row is of all."""
+        left = None if one.side else without_slots(one.members, slots)
+        if left != one.members:
+            self._drop(one)
+            if left is not None:
+                self._keep(one.row, left, one.side, one.answered)
 
     def _attend(self) -> None:
         """Listen to right rows while some left row or a later one may be their partner."""
@@ -179,7 +184,14 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         group = self._kept[1 - side].get(key, {}) if key is not None or not self._keys else {}
         now = self._lane.now
         # Rows that are too many to be tried come out neither in pairs nor alone.
-        tried = self._bound.may_try(now, len(group))
+        waiting = [(one.row, one.members if side else members) for one in group.values()]
+        self._bound.attempt(now, len(group), waiting)
+        over = self._bound.over
+        tried = not (over and self._definition.paired)
+        if over and tried:  # NOT FOLLOWED BY, of several streams
+            for one in list(group.values()):
+                self._forget(one, over)
+            group = self._kept[_LEFT].get(key, {})
         partners = self._partners(side, row, group) if tried else list(group.values())
         if self._definition.paired and tried:
             pairs: list[tuple[Row, Members]] = []

@@ -23,15 +23,17 @@ in place of all: an instance that the right rows of an epoch meet and none of th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow import code
-from cep_core.dataflow.channels import Members, members_of, paired, slots_of, without_slot
+from cep_core.dataflow.channels import Members, members_of, paired, slots_of, without_slots
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.mop import (
+    OWN,
     KeptGroups,
+    KeptSize,
     MatchBound,
     Operator,
     OperatorNumber,
@@ -51,7 +53,7 @@ from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import ActiveIndex
 
 Instance = tuple[Row, Members]
-_FEW = 1_000  # instances of a group that are tried without being counted
+_FEW = 1_000  # instances of a group that are tried without being counted: a tenth of NEXT
 
 
 class StateMOp(SlotWiseMOp, OrderedMOp):
@@ -73,7 +75,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
         self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
-        self._bound = MatchBound(self)
+        self._untried: dict[Any, set[int]] = {}  # by group: queries with too many instances
+        self._bound = MatchBound(self, _FEW)
+        self._multiplies = not first.inputs[0].simple  # an event may make many left rows
         self._read(filter, index)
 
     # -- the plan --------------------------------------------------------------------------
@@ -81,11 +85,12 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)
         self.active.attend(self, wanted.inputs[1])
+        self._bound.kept.count_again()  # a snapshot may have instances of it
         return operator
 
     def remove(self, operator: Operator) -> None:
         super().remove(operator)
-        self._forget(operator.slot)
+        self._forget({operator.slot}, *self._kept.groups)
         self._attend()
         if not self.operators:
             self.active.leave(self)
@@ -134,9 +139,25 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 gone = met
                 kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
+        bound = self._bound
+        if self._untried:  # a row that is not tried may be their next one: no later one is
+            for key in self._untried.keys() & kept.groups.keys():
+                self._forget(self._untried[key], key)
+            self._untried.clear()
         for instance in pending:
             self.install(instance)
+        if self._multiplies and bound.kept.is_full(OWN * len(pending)):
+            over = bound.kept.with_too_much(self._sizes(now))
+            bound.give_up(over)
+            self._forget(over, *kept.groups)
         self._attend()
+
+    def _sizes(self, now: int) -> Iterator[KeptSize]:
+        """Yield the instances that may still be met."""
+        for row, members in self._kept:
+            last = self._last_of(row)
+            if last is not None and last >= now:
+                yield members, row[2], OWN
 
     def install(self, instance: Instance) -> None:
         """Keep an instance, unless nothing can ever meet it."""
@@ -181,16 +202,17 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
         self._attend()
 
-    def _forget(self, slot: int) -> None:
-        """Remove a stream from the instances."""
+    def _forget(self, slots: Collection[int], *keys: Any) -> None:
+        """Remove streams from the instances of some groups."""
 
         def left(instance: Instance) -> Instance | None:
-            members = without_slot(instance[1], slot)
+            members = without_slots(instance[1], slots)
             if members == instance[1]:
                 return instance
             return None if members is None else (instance[0], members)
 
-        self._kept.change(left)
+        if slots and keys:
+            self._kept.change(left, *keys)
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))
@@ -206,14 +228,17 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         group = self._kept.groups.get(key)
         if group is None:
             return []
-        if len(group) > _FEW and not self._bound.may_try(self._lane.now, len(group)):
-            self._note(key, group)  # this row may be their next one: no later one is
-            return []
+        bound, now = self._bound, self._lane.now
+        if len(group) > _FEW and (over := bound.attempt(now, len(group), group)):
+            self._untried[key] = over
+            self._lane.touch(self)
+            if len(over) == len(self.operators):
+                return []
         found: list[Instance] = self._scan(group, row, self._constants)
         if not found:
             return found
         self._note(key, found)
-        return self._bound.within(self._lane.now, found)
+        return bound.within(now, found)
 
     def _note(self, key: Any, found: list[Instance]) -> None:
         """Mark instances of a group as met: they are deleted when the epoch ends."""

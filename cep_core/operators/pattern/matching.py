@@ -22,6 +22,7 @@ from cep_core.algebra.pattern_automaton import Move, PatternState
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.mop import (
+    OWN,
     RUNS,
     WORK,
     KeptSize,
@@ -203,12 +204,16 @@ class PatternMatchMOp(SharedRuns):
         discards = policies.discards
         if discards:
             self._drop(policies.left, discards)
+        added = 0
         for run in made.values():
             self._install(run._replace(mask=policies.left(run)) if discards else run)
+            number = len(run.taken)
+            if number > 1:
+                added += OWN + number
         policies.forget()
-        # each is kept once as a run, and once as a match that waits
-        added = 2 * sum(run.size for run in made.values())
-        if over := mask_of(self._bound.keep_too_much(added, lambda: self._sizes(now))):
+        # each may be kept as a run, and as a match that waits
+        if added and self._bound.kept.is_full(2 * added):
+            over = mask_of(self._bound.kept.with_too_much(self._sizes(now)))
             self._give_up(over)
             self._drop(lambda run: run.mask & ~over, over)
 
