@@ -25,7 +25,7 @@ from xscl.language.xpath import parsed
 from xscl.language.xpath_tree import NodeTest, SequenceType, XPath
 from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.conditions.xpath_functions import TABLE
-from xscl.shredding.conditions.xpath_nodes import AXES, Node, Tree, place_of
+from xscl.shredding.conditions.xpath_nodes import AXES, Node, Tree
 from xscl.shredding.conditions.xpath_values import (
     ERRORS,
     STEPS,
@@ -34,7 +34,6 @@ from xscl.shredding.conditions.xpath_values import (
     OverBudget,
     Work,
     any_holds,
-    arithmetic,
     cast,
     decimal,
     is_number,
@@ -240,20 +239,13 @@ def _items(tree: XPath) -> Evaluate:
         case "$", _:
             name = tree.value
             return lambda focus: focus.variables[name]
-        case (("+" | "-"), (inner,)):
-            return _signed(tree.symbol, inner)
-        case ("+" | "-" | "*" | "div" | "idiv" | "mod") as sign, (left, right):
-            one, other = _argument("a", left), _argument("a", right)
-            return _as_items(lambda focus: _calculated(sign, one(focus), other(focus)))
+        case (("+" | "-"), (_,)):
+            return _as_items(_call(f"unary {tree.symbol}", tree.parts))
         case "union", parts:
             every = list(map(_items, parts))
             return lambda focus: focus.work.tree.in_order(
                 _nodes_among(focus, (node for one in every for node in one(focus)))
             )
-        case (("intersect" | "except"), (left, right)):
-            return _difference(tree.symbol == "except", _items(left), _items(right))
-        case ("is" | "<<" | ">>") as sign, (left, right):
-            return _node_order(sign, _items(left), _items(right))
         case "to", (first, last):
             numbers = range(int(first.value), int(last.value) + 1)
             return lambda focus: _spent(focus, [*numbers])
@@ -291,46 +283,6 @@ def _as_items(value: Single) -> Evaluate:
         if isinstance(found, list):
             return found
         return [] if found is None else [found]
-
-    return items
-
-
-def _calculated(sign: str, one: Any, other: Any) -> Any:
-    return None if one is None or other is None else arithmetic(sign, one, other)
-
-
-def _signed(sign: str, inner: XPath) -> Evaluate:
-    value = _argument("n", inner)
-
-    def signed(focus: Focus) -> Any:
-        found = value(focus)
-        return -found if sign == "-" and found is not None else found
-
-    return _as_items(signed)
-
-
-def _node_order(sign: str, ones: Evaluate, others: Evaluate) -> Evaluate:
-    def items(focus: Focus) -> Items:
-        pair = [[*_nodes_among(focus, items(focus)[:2])] for items in (ones, others)]
-        if not all(pair):
-            return []
-        if max(map(len, pair)) > 1:
-            raise Failure(f"{sign} compares single nodes")
-        (one,), (other,) = pair
-        if sign == "is":
-            return [one is other]
-        assert focus.work.tree.nodes, "the tree is numbered"
-        places = place_of(one), place_of(other)
-        return [places[0] < places[1] if sign == "<<" else places[0] > places[1]]
-
-    return items
-
-
-def _difference(excluded: bool, ones: Evaluate, others: Evaluate) -> Evaluate:
-    def items(focus: Focus) -> Items:
-        left = [*_nodes_among(focus, ones(focus))]
-        right = set(_nodes_among(focus, others(focus)))
-        return focus.work.tree.in_order(node for node in left if (node in right) is not excluded)
 
     return items
 

@@ -30,7 +30,7 @@ from cep_core.algebra.function_bounds import spending
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
 from xscl.language.xpath import ALLOWED
-from xscl.shredding.conditions.xpath_nodes import Node, language, path_of
+from xscl.shredding.conditions.xpath_nodes import Node, language, path_of, place_of
 from xscl.shredding.conditions.xpath_values import (
     Failure,
     Items,
@@ -142,13 +142,10 @@ def _codepoints(work: Work, text: str) -> list[int]:
     return [*map(ord, text)]
 
 
-def _cased(change: Callable[[str], str]) -> Callable[[Work, str], str]:
-    def cased(work: Work, text: str) -> str:
-        found = change(text)
-        work.made(len(found))
-        return found
-
-    return cased
+def _encoded(work: Work, text: str) -> str:
+    found = quote(text, safe="~")
+    work.made(len(found))
+    return found
 
 
 def _of_table(name: str) -> Callable[..., Any]:
@@ -210,6 +207,13 @@ def _of_double(apply: Callable[[float], float]) -> Callable[[Work, Any], Any]:
 
 def _logarithm(apply: Callable[[float], float]) -> Callable[[float], float]:
     return lambda value: -math.inf if value == 0 else apply(value)
+
+
+def _arithmetic(sign: str) -> Callable[[Work, Any, Any], Any]:
+    def applied(_: Work, one: Any, other: Any) -> Any:
+        return None if one is None or other is None else arithmetic(sign, one, other)
+
+    return applied
 
 
 def _power(_: Work, base: Any, exponent: Any) -> Any:
@@ -340,6 +344,32 @@ def _node(item: Any) -> Node:
     return item
 
 
+def _both(wanted: bool) -> Callable[[Work, Items, Items], Items]:
+    def applied(work: Work, ones: Items, others: Items) -> Items:
+        among = set(map(_node, others))
+        return work.tree.in_order(node for node in map(_node, ones) if (node in among) is wanted)
+
+    return applied
+
+
+def _node_order(
+    holds: Callable[[Work, Node, Node], bool],
+) -> Callable[[Work, Items, Items], bool | None]:
+    def applied(work: Work, ones: Items, others: Items) -> bool | None:
+        if not ones or not others:
+            return None
+        if len(ones) > 1 or len(others) > 1:
+            raise Failure("an operator of order compares single nodes")
+        return holds(work, _node(ones[0]), _node(others[0]))
+
+    return applied
+
+
+def _is_before(work: Work, one: Node, other: Node) -> bool:
+    assert work.tree.nodes, "the tree is numbered"
+    return place_of(one) < place_of(other)
+
+
 def _name(_: Work, item: Any) -> str:
     if item is None:
         return ""
@@ -446,7 +476,23 @@ def _date_time(_: Work, day: Any, clock: Any) -> Any:
 
 # -- The table -----------------------------------------------------------------------------
 
+_SHARED: Mapping[str, str] = {
+    **dict.fromkeys(("plain-text", "canonical-url", "tokens", "upper-case", "lower-case"), "t"),
+    **dict.fromkeys(("substring-before", "substring-after", "jaccard"), "tt"),
+    **{"translate": "ttt", "replace": "ttt?t"},
+}
+"""The functions that XPath shares with predicates."""
+
 _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
+    **{name: (letters, _of_table(name)) for name, letters in _SHARED.items()},
+    **{sign: ("aa", _arithmetic(sign)) for sign in ("+", "-", "*", "div", "idiv", "mod")},
+    "unary +": ("n", lambda _, value: value),
+    "unary -": ("n", lambda _, value: None if value is None else -value),
+    "intersect": ("ss", _both(True)),
+    "except": ("ss", _both(False)),
+    "is": ("ss", _node_order(lambda work, one, other: one is other)),
+    "<<": ("ss", _node_order(_is_before)),
+    ">>": ("ss", _node_order(lambda work, one, other: _is_before(work, other, one))),
     "string": ("?.t", lambda _, text: text),
     "data": ("?.v", lambda _, values: values),
     "number": ("?.a", lambda _, value: math.nan if value is None else double(value)),
@@ -457,25 +503,17 @@ _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "string-length": ("?.t", lambda _, text: len(text)),
     "normalize-space": ("?.t", lambda _, text: " ".join(_words(text))),
     "normalize-unicode": ("t?t", _normalized),
-    "upper-case": ("t", _cased(str.upper)),
-    "lower-case": ("t", _cased(str.lower)),
     "contains": ("tt", lambda _, text, part: part in text),
     "starts-with": ("tt", lambda _, text, part: text.startswith(part)),
     "ends-with": ("tt", lambda _, text, part: text.endswith(part)),
     "matches": ("tt?t", lambda _, text, *constants: expression(*constants).within(text)),
-    "replace": ("ttt?t", _of_table("replace")),
     "tokenize": ("t?tt", _tokenize),
     "compare": ("aa", _compare),
     "codepoint-equal": ("aa", _equal_texts),
     "codepoints-to-string": ("v", _from_codepoints),
     "string-to-codepoints": ("t", _codepoints),
     "contains-token": ("vt", _contains_token),
-    "encode-for-uri": ("t", _cased(lambda text: quote(text, safe="~"))),
-    **{name: ("t", _of_table(name)) for name in ("plain-text", "canonical-url", "tokens")},
-    **{
-        name: ("tt", _of_table(name)) for name in ("substring-before", "substring-after", "jaccard")
-    },
-    "translate": ("ttt", _of_table("translate")),
+    "encode-for-uri": ("t", _encoded),
     "abs": ("n", _of_number(abs)),
     "ceiling": ("n", _of_number(_signed(math.ceil))),
     "floor": ("n", _of_number(_signed(math.floor))),

@@ -329,86 +329,63 @@ def _time(kind: str, text: str) -> Any:
     return _TIMES[kind].fromstring(text)
 
 
+_KINDS: tuple[tuple[type, str], ...] = (
+    *((Untyped, "untypedAtomic"), (str, "string"), (bool, "boolean"), (int, "integer")),
+    *((Decimal, "decimal"), (float, "double"), (DateTime10, "dateTime"), (Date10, "date")),
+)
+"""The names of types; a type stands before those that it extends."""
+
+
 def kind_of(value: Any) -> str:
     """Return the name of the type of an item."""
-    match value:
-        case Node():
-            return f"{value.kind}()"
-        case Untyped():
-            return "xs:untypedAtomic"
-        case str():
-            return "xs:string"
-        case bool():
-            return "xs:boolean"
-        case int():
-            return "xs:integer"
-        case Decimal():
-            return "xs:decimal"
-        case float():
-            return "xs:double"
-        case DateTime10():
-            return "xs:dateTime"
-        case Date10():
-            return "xs:date"
-        case _:
-            return f"xs:{type(value).__name__[0].lower()}{type(value).__name__[1:]}"
+    if isinstance(value, Node):
+        return f"{value.kind}()"
+    name = type(value).__name__
+    of_time = f"{name[0].lower()}{name[1:]}"
+    return f"xs:{next((known for kind, known in _KINDS if isinstance(value, kind)), of_time)}"
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if len(text) <= DIGITS and _INTEGER.fullmatch(text) else None
+
+
+def _decimal(text: str) -> BoundedDecimal | None:
+    return decimal_of(text) if len(text) <= DIGITS else None
+
+
+_PLAIN: Mapping[str, tuple[Callable[[str], Any], Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "boolean": (
+            {"true": True, "1": True, "false": False, "0": False}.get,
+            lambda number: bool(number) and number == number,
+        ),
+        "integer": (_integer, int),
+        "decimal": (_decimal, lambda n: BoundedDecimal(n) if math.isfinite(n) else None),
+        **dict.fromkeys(("double", "float"), (number_of, float)),
+    }
+)
+"""Types: the function from a text without white space around it, and that from a number or truth
+value; None of what is no value of the type."""
 
 
 def cast(kind: str, value: Any) -> Any:
     """Return an atomic value as one of a type of XML Schema; raises one of ERRORS."""
-    match kind:
-        case "string":
-            return text_of(value)
-        case "untypedAtomic":
-            return Untyped(text_of(value))
-        case "boolean":
-            return _boolean(value)
-        case "integer" | "decimal" | "double" | "float":
-            return _number(kind, value)
-        case _ if isinstance(value, str):
-            return _time(kind, str(value))
-        case _:
-            return _of_time(kind, value)
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, str):
-        found = {"true": True, "1": True, "false": False, "0": False}.get(value.strip(WHITE_SPACE))
-        if found is None:
-            raise Failure(f"{value[:40]!r} is no xs:boolean")
-        return found
-    if isinstance(value, int | float | Decimal):
-        return bool(value) and not (isinstance(value, float) and math.isnan(value))
-    raise Failure(f"{kind_of(value)} is no xs:boolean")
-
-
-def _number(kind: str, value: Any) -> Any:
+    if kind == "string":
+        return text_of(value)
+    if kind == "untypedAtomic":
+        return Untyped(text_of(value))
+    if kind not in _PLAIN:
+        return _time(kind, str(value)) if isinstance(value, str) else _of_time(kind, value)
+    of_text, of_number = _PLAIN[kind]
+    shown, found = kind_of(value), None
     if isinstance(value, str):
         text = value.strip(WHITE_SPACE)
-        if kind in ("double", "float"):
-            found = number_of(text)
-            if found is None:
-                raise Failure(f"{text[:40]!r} is no xs:double")
-            return found
-        if kind == "decimal":
-            exact = decimal_of(text) if len(text) <= DIGITS else None
-            if exact is None:
-                raise Failure(f"{text[:40]!r} is no xs:decimal")
-            return exact
-        if len(text) > DIGITS or not _INTEGER.fullmatch(text):
-            raise Failure(f"{text[:40]!r} is no xs:integer")
-        return int(text)
-    if not isinstance(value, int | float | Decimal):
-        raise Failure(f"{kind_of(value)} is no xs:{kind}")
-    match kind:
-        case "integer":
-            return int(value)
-        case "decimal":
-            if not math.isfinite(value):
-                raise Failure(f"{text_of(value)} is no xs:decimal")
-            return BoundedDecimal(value)
-        case _:
-            return float(value)
+        shown, found = repr(text[:40]), of_text(text)
+    elif isinstance(value, int | float | Decimal):
+        shown, found = text_of(value), of_number(value)
+    if found is None:
+        raise Failure(f"{shown} is no xs:{'double' if kind == 'float' else kind}")
+    return found
 
 
 def _of_time(kind: str, value: Any) -> Any:
