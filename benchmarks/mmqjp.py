@@ -23,8 +23,7 @@ import pyarrow as pa
 from benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
-from templates.columns.columns import table_of
-from templates.columns.values import InternedValues
+from templates.columns import InternedValues, table_of
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair

@@ -34,7 +34,7 @@ from benchmarks.harness import (
     values,
 )
 from benchmarks.query_shapes import Kind, Queries, documents
-from templates.columns.values import InternedValues
+from templates.columns import InternedValues
 from templates.registry import Registry
 from templates.state.join_state import StoredState
 from xscl.engine import transactions

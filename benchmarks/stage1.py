@@ -49,7 +49,7 @@ from xscl.gc_control import paused
 from xscl.language.unparse import unparse
 from xscl.shredding.arrivals import RemoteBindings, compute_bindings, texts_of
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch import shape, shape_batch, shred
+from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes import AttributeNode, number_nodes
 
@@ -62,9 +62,9 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 STAGES = {
     "parse": (MarkupCache, "read"),
     "shape": (shape.DocumentShapes, "shape"),
-    "index": (shape_batch.ShapeBatch, "find"),
-    "texts": (shape_batch.ShapeBatch, "texts"),
-    "rows": (shape_batch, "cached_rows"),
+    "index": (shred.ShapeBatch, "find"),
+    "texts": (shred.ShapeBatch, "texts"),
+    "rows": (shred, "cached_rows"),
     "tables and other": (shred.WitnessColumns, "tables"),
     "nodes and other": (shred.WitnessColumns, "add"),
 }

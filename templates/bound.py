@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from templates.columns import columns
-from templates.columns.columns import (
+from templates import columns
+from templates.columns import (
     Column,
     Columns,
     TooManyRows,

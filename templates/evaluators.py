@@ -21,9 +21,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import columns
-from templates.columns.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
-from templates.errors import EvaluationError
+from templates import columns
+from templates.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.model.conjunctive_query import (
     JOINS,
     R_VJ,
@@ -34,6 +33,19 @@ from templates.model.conjunctive_query import (
 )
 from templates.model.join_graph import JoinGraph
 from templates.registry import TemplateRows
+
+
+class EvaluationError(Exception):
+    """The database of the templates' queries failed, so a batch is joined only in part.
+
+    The batch must be rolled back.  Another evaluation starts with a new database.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the joins of a batch cannot be evaluated: {detail}")
+
+
+# -- NumPy ---------------------------------------------------------------------------------
 
 MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from templates.bound import UNCOUNTED, BoundedAnswers
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     among,

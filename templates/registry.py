@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     GrowingColumns,

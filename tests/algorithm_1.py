@@ -14,9 +14,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, Columns
-from templates.errors import EvaluationError
-from templates.evaluators import in_memory
+from templates.columns import Column, Columns
+from templates.evaluators import EvaluationError, in_memory
 from templates.model.conjunctive_query import (
     ConjunctiveQuery,
     RelationAtom,

@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     chosen,

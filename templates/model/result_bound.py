@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, distinct, numbered, steps
+from templates.columns import Column, distinct, numbered, steps
 
 Ranks = Callable[[Column], Column]
 

@@ -25,11 +25,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     GrowingColumns,
     Index,
+    InternedValues,
     among,
     chosen,
     columns_of,
@@ -43,7 +44,6 @@ from templates.columns.columns import (
     together,
     with_valued,
 )
-from templates.columns.values import InternedValues
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Witnesses
 from templates.registry import Registry

@@ -24,7 +24,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     Index,

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from templates.columns.columns import Column
+from templates.columns import Column
 
 _FACTOR = np.uint32(0x9E3779B1)  # odd, near 2**32 divided by the golden ratio
 

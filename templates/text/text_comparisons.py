@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from templates.columns.columns import Column, unpack
+from templates.columns import Column, unpack
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
 from templates.registry import RowColumns, add
 

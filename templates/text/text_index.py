@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, Columns, among, distinct, pack, portions
+from templates.columns import Column, Columns, among, distinct, pack, portions
 from templates.model.join_graph import LEFT, RIGHT
 from templates.state.join_state import StoredState
 from templates.state.value_joins import PART, Pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from templates.columns.columns import distinct, equal_rows
+from templates.columns import distinct, equal_rows
 
 SPREADS = (1, 1 << 20, 1 << 61)
 """How far apart numbers are that come."""

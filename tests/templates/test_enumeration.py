@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import templates.bound as bound
-import templates.columns.columns as columns
+import templates.columns as columns
 from templates.bound import Enumeration, RowsByVariable
 from tests.examples import examples
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from templates import Edge, JoinGraph, Node, Processor, Witnesses
-from templates.columns.columns import Column, table_of
+from templates.columns import Column, table_of
 from templates.model.join_graph import JOIN
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry import Registry

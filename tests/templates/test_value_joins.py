@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from templates.columns.columns import Column, Columns, columns_of, with_valued
+from templates.columns import Column, Columns, columns_of, with_valued
 from templates.model.relations import Horizon
 from templates.registry import JoinDriver
 from templates.state.join_state import JoinState

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.values import InternedValues, Keys, keys_of
+from templates.columns import InternedValues, Keys, keys_of
 from tests.templates.memory_storage import MemoryStorage
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from templates.columns.columns import Index
+from templates.columns import Index
 from xscl.store.queries.documents import hashes_of_ids
 from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.store import Store

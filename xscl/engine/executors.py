@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.documents import DocumentColumns
-from templates.columns.columns import Column, among
+from templates.columns import Column, among
 from templates.model.result_bound import Cut
 from templates.processor import FOUND
 from xscl.documents.document_log import AcceptedDocuments

@@ -45,8 +45,7 @@ from xscl.inspection.rebuilt_relations import (
     rebuilt,
 )
 from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
-from xscl.inspection.unseen_names import QueryNames, QueryWarning
-from xscl.inspection.vocabulary import Vocabularies, Vocabulary
+from xscl.inspection.vocabulary import QueryNames, QueryWarning, Vocabularies, Vocabulary
 from xscl.inspection.why import TextReader, Visible, WhyQuestion, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
@@ -57,7 +56,7 @@ from xscl.store.queries import relations
 from xscl.store.queries.documents import document_named, documents_by_stream, text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
-from xscl.subscriptions.match_tables import VALUES, values_table
+from xscl.subscriptions.matches import VALUES, values_table
 
 # -- A consistent read, concurrent with pushes -------------------------------------------------
 

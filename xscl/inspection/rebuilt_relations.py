@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.columns import Columns, chosen, pack
+from templates.columns import Columns, chosen, pack
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Pair, Witnesses
 from templates.processor import Processor, Pushed

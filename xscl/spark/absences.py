@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.columns import Column, Columns, chosen, columns_of, pack, spread
+from templates.columns import Column, Columns, chosen, columns_of, pack, spread
 from templates.evaluators import ConjunctiveQueries, SmallBatch
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH, BatchJoin

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from templates.columns.columns import Column
+from templates.columns import Column
 from templates.model.result_bound import RESULTS
 from xscl.spark.match_rows import FOUND, MATCHES
 from xscl.spark.part_format import packed, unpacked

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     among,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.xml.xmlparse import parse
-from templates.columns.columns import (
+from templates.columns import (
     Column,
     Columns,
     chosen,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from feeds.documents import Document
-from templates.columns.columns import Columns, chosen
+from templates.columns import Columns, chosen
 from xscl.spark.absences import WaitingRows
 from xscl.spark.bound import SHARES, SHARES_TYPE, in_shares, matches_of
 from xscl.spark.bucket import Bucket, read_parts

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
-from templates.columns.columns import Column
+from templates.columns import Column
 from templates.model.relations import BINDINGS, VALUES
 from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.shredding.arrivals import RemoteBindings, compute_bindings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column
+from templates.columns import Column
 
 PARTS = pa.schema(
     [

@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame
 
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.columns.columns import Columns, among, chosen, columns_of, distinct, spread
-from templates.columns.values import keys_of
+from templates.columns import Columns, among, chosen, columns_of, distinct, keys_of, spread
 from templates.model.relations import TIMES
 from xscl.documents.document_ids import document_name
 from xscl.shredding.arrivals import compute_bindings

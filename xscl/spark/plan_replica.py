@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.columns import Column, Index, distinct, unpack
+from templates.columns import Column, Index, distinct, unpack
 from templates.model.join_graph import INFINITE
 from templates.registry import Registry
 from templates.storage import Mask, Numbers

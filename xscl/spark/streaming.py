@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from templates.columns.columns import columns_of
+from templates.columns import columns_of
 from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window

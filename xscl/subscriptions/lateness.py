@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from templates.columns.columns import table_of
+from templates.columns import table_of
 from templates.model.join_graph import INFINITE
 from templates.registry import Registry
 from xscl.documents.results import Subscription

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import xscl
+from templates import columns
 from templates import evaluators as queries
-from templates.columns import columns
-from templates.columns.columns import Column, Index
+from templates.columns import Column, Index
 from templates.processor import SMALL_BATCH
 from tests.joining import in_database
 from xscl.errors import EvaluationFailed

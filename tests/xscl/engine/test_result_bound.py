@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import templates.columns.columns as columns
+import templates.columns as columns
 import templates.model.conjunctive_query as conjunctive_query
 import templates.state.value_joins as valuejoins
 import xscl

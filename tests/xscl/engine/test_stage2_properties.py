@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates import processor
+from templates import columns, processor
 from templates.bound import Enumeration
-from templates.columns import columns
 from templates.evaluators import ConjunctiveQueries
 from templates.model import conjunctive_query
 from templates.state import value_joins

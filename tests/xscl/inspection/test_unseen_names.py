@@ -8,7 +8,7 @@ import pytest
 
 from xscl import Document, Engine, QueryError, Retention
 from xscl.inspection.reasons import SeenName
-from xscl.inspection.unseen_names import QueryWarning
+from xscl.inspection.vocabulary import QueryWarning
 
 ITEM = (
     b"<item id='1' xmlns:d='http://purl.org/dc/elements/1.1/' xmlns:o='urn:other'>"

@@ -15,11 +15,11 @@ from xscl.language.scope import shortest
 from xscl.language.syntax import Block, Condition
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch import shape_batch
+from xscl.shredding.batch import shred
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.conditions.intervals import Interval, IntervalIndex
+from xscl.shredding.conditions.atoms import Interval, IntervalIndex
 from xscl.shredding.conditions.navigate import holds
 
 
@@ -52,11 +52,11 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
             install(automaton, 100 * place + number, block, block, valued=True)
     tried: list[Condition] = []
 
-    def counted(self: shape_batch.DocumentWalk, condition: Condition, node: int) -> bool:
+    def counted(self: shred.DocumentWalk, condition: Condition, node: int) -> bool:
         tried.append(condition)
         return holds(condition, self.item(node))
 
-    monkeypatch.setattr(shape_batch.DocumentWalk, "_tried", counted)
+    monkeypatch.setattr(shred.DocumentWalk, "_tried", counted)
     assert found(automaton, "<r><a><b>3</b><c/></a><a><b>v</b></a></r>") == []
     assert tried == []
     assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
@@ -68,7 +68,7 @@ def block(number: int) -> tuple[Block, Block]:
     return Block(parsed.stream, parsed.steps[:1]), parsed
 
 
-MANY = shape_batch.TOO_MANY + 4
+MANY = shred.TOO_MANY + 4
 
 
 def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:

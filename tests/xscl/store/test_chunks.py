@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.values import InternedValues, Keys
+from templates.columns import InternedValues, Keys
 from tests.examples import examples
 from xscl.store import chunks
 from xscl.store.queries.join_storage import JoinStorage

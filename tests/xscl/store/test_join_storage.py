@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.columns import Column, table_of
+from templates.columns import Column, table_of
 from templates.storage import KEYS, RELATIONS, Mask, scan
 from tests.examples import examples
 from tests.templates.memory_storage import MemoryStorage

@@ -11,7 +11,7 @@ import pytest
 
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match_module
-import xscl.subscriptions.match_tables as match_tables
+import xscl.subscriptions.matches as match_tables
 from xscl import Document, Engine
 from xscl.delivery.message import LARGEST as MESSAGE
 from xscl.delivery.message import LINES, messages_of, row_of

@@ -34,8 +34,8 @@ from cep_core.plan import (
     Wanted,
     members_of,
 )
-from templates.columns.columns import Column, steps, table_of
-from templates.errors import EvaluationError
+from templates.columns import Column, steps, table_of
+from templates.evaluators import EvaluationError
 from templates.model.relations import Witnesses
 from templates.model.result_bound import Cut, grouped
 from templates.processor import FOUND, NOTHING_FOUND, Processor

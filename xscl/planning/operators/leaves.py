@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from templates.columns.columns import table_of
+from templates.columns import table_of
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
 from xscl.documents.composite_events import Composite, item_at
 from xscl.language.parser import parse_operand

@@ -39,7 +39,7 @@ from xscl.service.sql.snapshot_file import Tables, write
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
-from xscl.subscriptions.match_tables import VALUES, values_table
+from xscl.subscriptions.matches import VALUES, values_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from xscl.language.constants import Constant as FormConstant
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.shredding.automaton.pattern import StepForm
-from xscl.shredding.conditions.atoms import Constant, Lookups, QuestionKind
+from xscl.shredding.conditions.atoms import Constant, IntervalIndex, Lookups, QuestionKind
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
-from xscl.shredding.conditions.intervals import IntervalIndex
 from xscl.shredding.nodes import Key, key_of
 
 _NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
@@ -262,7 +261,7 @@ class ConditionIndex:
         yet.
 
         Only questions for names are answered, by `names`.  A place comes twice if two alternatives
-        of an OR find it.  `xscl.shredding.batch.shape_batch` answers questions for values.
+        of an OR find it.  `xscl.shredding.batch.shred` answers questions for values.
         """
         yield from self.here
         for constants, level in self.levels.items():
