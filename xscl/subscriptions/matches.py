@@ -155,7 +155,7 @@ class MatchSequence(Sequence[Match]):
         return [*other, *self]
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with one row for each match, as `match_tables.SCHEMA` says."""
+        """Return a table with one row for each match, as `SCHEMA` says."""
         return table_of(self)
 
     def to_pandas(self) -> pd.DataFrame:
