@@ -53,7 +53,7 @@ class PushThroughput:
         self._matches_between = matches_between
         self._clock = clock
         self._mutex = threading.Lock()
-        self._counts: deque[tuple[int, int, int]] = deque()  # second, documents, position before
+        self._seconds: deque[tuple[int, int, int]] = deque()  # documents and position before each
         self._began = clock()
         self._position = 0
         self._counting = threading.Lock()
@@ -68,15 +68,13 @@ class PushThroughput:
         with self._mutex:
             if not self.pushes:
                 self._counted_to = before
+            if not self._seconds or self._seconds[-1][0] < now:
+                self._seconds.append((now, self.documents, before))
+            while self._seconds[0][0] < now - KEPT:
+                self._seconds.popleft()
             self.pushes += 1
             self.documents += documents
             self._position = position
-            if self._counts and self._counts[-1][0] == now:
-                _, earlier, before = self._counts.pop()
-                documents += earlier
-            self._counts.append((now, documents, before))
-            while self._counts[0][0] < now - KEPT:
-                self._counts.popleft()
 
     @property
     def matches(self) -> int:
@@ -93,14 +91,14 @@ class PushThroughput:
         """Return the recent rates; for a younger engine, since its start."""
         now = self._clock()
         with self._mutex:
-            counts, position = list(self._counts), self._position
+            known, every, position = list(self._seconds), self.documents, self._position
         documents, matches = [], []
         found = 0
         for seconds in (60, KEPT):
-            among = [count for count in counts if count[0] > now - seconds]
+            among = (one for one in known if one[0] > now - seconds)
+            _, earlier, before = next(among, (now, every, position))
             over = min(float(seconds), max(1.0, now - self._began))
-            documents.append(sum(count for _, count, _ in among) / over)
-            before = among[0][2] if among else position
+            documents.append((every - earlier) / over)
             if before < position:  # what is in the shorter time is counted already
                 found += self._matches_between(before, position)
                 position = before

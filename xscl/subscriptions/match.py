@@ -226,7 +226,8 @@ class Match:
         position: int = 0,
     ) -> None:
         """Make the match of composites of the same documents, as far as these are kept."""
-        self._subscription = subscription
+        self.found_by = subscription
+        """The version of the subscription that found it."""
         self._composites = composites
         self._composite = composites[0]
         self._documents = tuple(map(documents.get, self._composite.sources))
@@ -255,17 +256,17 @@ class Match:
     @property
     def subscription(self) -> str:
         """The name of the subscription."""
-        return self._subscription.name
+        return self.found_by.name
 
     @property
     def version(self) -> int:
         """The version of the subscription's query that found it: 1 for the first one."""
-        return self._subscription.version
+        return self.found_by.version
 
     @property
     def number(self) -> int:
         """The number of the subscription: the order of registration."""
-        return self._subscription.number
+        return self.found_by.number
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -312,12 +313,7 @@ class Match:
     @property
     def backfilled(self) -> bool:
         """True if it is one of the matches that its subscription began with."""
-        return self._subscription.is_backfilled(self.position)
-
-    @property
-    def found_by(self) -> Subscription:
-        """The version of the subscription that found it."""
-        return self._subscription
+        return self.found_by.is_backfilled(self.position)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -332,7 +328,7 @@ class Match:
         """
         if self.refusal is not None:
             return ""
-        compiled, row = self._compiled, self._composite
+        compiled, row = self.query, self._composite
         form = compiled.normal.form
         # A source is 0, and an instant None, where ELSE has nothing of a block.
         there = {n for n, doc in zip(compiled.components, row.sources, strict=False) if doc}
@@ -343,7 +339,7 @@ class Match:
     @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
-        return self._subscription.publish
+        return self.found_by.publish
 
     @property
     def _outputs(self) -> list[list[int]]:
@@ -355,7 +351,7 @@ class Match:
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
         names = (*self.names, *(at for _, at in self.instants if at))
-        one = self._subscription
+        one = self.found_by
         return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
     @lazy
@@ -377,7 +373,7 @@ class Match:
                 value = "…" if size > VALUES else string_value(tree.items[number])
                 size += len(value)
                 nodes.append(Node(document.id, number, tree.path(number), value))
-        wanted = self._compiled.normal.variables
+        wanted = self.query.normal.variables
         found = {variable: by_variable[variable] for variable in wanted}
         for name, at in self.instants:
             if name:
@@ -388,11 +384,6 @@ class Match:
         """Free the bindings, which are computed again on their next use."""
         self.__dict__.pop("bindings", None)
 
-    @property
-    def query(self) -> CompiledQuery:
-        """The query of the subscription; not for a query of events."""
-        return self._compiled
-
     def read(self) -> Iterator[MatchDocument]:
         """Yield the documents with their trees, in the order of the query's blocks."""
         for document in self._present:
@@ -401,13 +392,13 @@ class Match:
     @property
     def constructed(self) -> bool:
         """True if the query has a constructor."""
-        return self.refusal is None and self._compiled.normal.select is not None
+        return self.refusal is None and self.query.normal.select is not None
 
     @lazy
     def refusal(self) -> QueryError | None:
         """Why this release refuses the query that found it, so that it is not shown whole."""
         try:
-            _ = self._compiled
+            _ = self.query
         except QueryError as error:
             return error
         return None
@@ -429,7 +420,7 @@ class Match:
             refused = etree.Element("refused")
             refused.text = self.refusal.message
             return etree.tostring(refused)
-        normal = self._compiled.normal
+        normal = self.query.normal
         if normal.select is None and not normal.made:
             return default_document(self._selected(Room({}, most)), most)
         room = Room(self._items, most)
@@ -439,8 +430,9 @@ class Match:
             return constructed_document(normal.select, room)
 
     @property
-    def _compiled(self) -> CompiledQuery:
-        return self._source.compiled(self._subscription.query)
+    def query(self) -> CompiledQuery:
+        """The query of the subscription; not for a query of events."""
+        return self._source.compiled(self.found_by.query)
 
     @lazy
     def instants(self) -> Sequence[tuple[str, str | None]]:
@@ -448,8 +440,8 @@ class Match:
         values = self._composite.values
         if not values or self.refusal is not None:
             return ()
-        places = instants(self._compiled.normal.form)
-        return [(self._compiled.values[at], values[at]) for at in places]
+        places = instants(self.query.normal.form)
+        return [(self.query.values[at], values[at]) for at in places]
 
     def _tree(self, document: StoredDocument) -> DocumentTree:
         return self._source.tree(document.doc)
@@ -470,7 +462,7 @@ class Match:
             tree = trees[place]
             items[variable] = [] if tree is None else [tree.items[n] for n in numbers]
         values = self._composite.values
-        named = zip(self._compiled.values, values, strict=True)
+        named = zip(self.query.values, values, strict=True)
         items.update((name, [] if value is None else [value]) for name, value in named)
         return items
 
@@ -478,17 +470,17 @@ class Match:
         """Return the bindings of the nodes of each document's pattern."""
         if self._numbers is None:
             fixed: list[dict[str, frozenset[int]]] = [{} for _ in trees]
-            for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
+            for (place, name), nodes in zip(self.found_by.outputs, self._outputs, strict=True):
                 fixed[place][name] = frozenset(nodes)
             self._numbers = [
                 [[] for _ in pattern.nodes] if tree is None else bind(pattern, tree, chosen)
-                for pattern, tree, chosen in zip(self._compiled.covered, trees, fixed, strict=True)
+                for pattern, tree, chosen in zip(self.query.covered, trees, fixed, strict=True)
             ]
         return self._numbers
 
     def _bound(self, trees: Sequence[DocumentTree | None]) -> Iterator[tuple[str, int, list[int]]]:
         """Yield each variable with the place of its document and its nodes there."""
-        patterns = self._compiled.covered
+        patterns = self.query.covered
         for place, (pattern, bound) in enumerate(zip(patterns, self._nodes(trees), strict=True)):
             for node, numbers in zip(pattern.nodes, bound, strict=True):
                 if node.variable is not None:
@@ -496,7 +488,7 @@ class Match:
 
     def _selected(self, room: Room) -> Iterator[Item]:
         """Yield the items that the main paths select, or that a sub-query constructs."""
-        compiled = self._compiled
+        compiled = self.query
         blocks, times = compiled.normal.blocks, iter(self.instants)
         made = {first: (last, element) for first, last, element in compiled.normal.made}
         done = -1
@@ -637,7 +629,7 @@ class EventMatch(Match):
         row = self._composite
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
-        return digest([self._subscription.key, *first, *map(str, parts)])
+        return digest([self.found_by.key, *first, *map(str, parts)])
 
     @property
     def absence(self) -> str:
@@ -645,13 +637,13 @@ class EventMatch(Match):
 
     @property
     def _reads_calendar(self) -> bool:
-        return any(map(is_calendar, self._subscription.reads))
+        return any(map(is_calendar, self.found_by.reads))
 
     @property
     def values(self) -> dict[str, str | None]:
         """The attributes of the row, as texts."""
         row = self._composite
-        return dict(zip(self._subscription.columns, row.values, strict=True))
+        return dict(zip(self.found_by.columns, row.values, strict=True))
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
@@ -665,7 +657,7 @@ class EventMatch(Match):
         return False
 
     def output(self, most: int = LARGEST) -> bytes:
-        return row_document(self._subscription.publish or "result", self.values, Room({}, most))
+        return row_document(self.found_by.publish or "result", self.values, Room({}, most))
 
 
 # -- Documents for people --------------------------------------------------------------------
