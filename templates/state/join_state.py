@@ -492,11 +492,7 @@ class Expiry:
         """Count rows, by their retention and their time."""
         finite = keeps < INFINITE
         self._leave = np.sort(times[finite] + np.maximum(keeps[finite], 0))
-        self._kept = len(keeps)
-
-    def has_grown(self, uncounted: int) -> bool:
-        """Return True if rows are to be counted again: the `uncounted` ones are an eighth."""
-        return SHARE * uncounted > self._kept
+        self.kept = len(keeps)
 
     def due(self, clock: int, added: int) -> bool:
         """Return True if enough of the counted rows have expired by a time.
@@ -504,7 +500,7 @@ class Expiry:
         `added` is the number of rows of the last push.
         """
         expired = int(np.searchsorted(self._leave, clock))
-        return expired > PUSHES * added and SHARE * expired >= self._kept
+        return expired > PUSHES * added and SHARE * expired >= self.kept
 
 
 LINK_COLUMNS = ("doc", "node1", "node2", "key")
@@ -694,7 +690,7 @@ class StoredState:
         added, self._added = self._added, 0
         self._uncounted += added
         changed = self._registry.retention.take_changed()
-        if changed or self._expiry is None or self._expiry.has_grown(self._uncounted):
+        if changed or self._expiry is None or SHARE * self._uncounted > self._expiry.kept:
             self._expiry, self._uncounted = self._expiry_of(keeps), 0
         if not self._expiry.due(clock, added):
             return False
