@@ -226,8 +226,7 @@ class Match:
         position: int = 0,
     ) -> None:
         """Make the match of composites of the same documents, as far as these are kept."""
-        self.found_by = subscription
-        """The version of the subscription that found it."""
+        self._subscription = subscription
         self._composites = composites
         self._composite = composites[0]
         self._documents = tuple(map(documents.get, self._composite.sources))
@@ -256,17 +255,17 @@ class Match:
     @property
     def subscription(self) -> str:
         """The name of the subscription."""
-        return self.found_by.name
+        return self._subscription.name
 
     @property
     def version(self) -> int:
         """The version of the subscription's query that found it: 1 for the first one."""
-        return self.found_by.version
+        return self._subscription.version
 
     @property
     def number(self) -> int:
         """The number of the subscription: the order of registration."""
-        return self.found_by.number
+        return self._subscription.number
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -313,7 +312,12 @@ class Match:
     @property
     def backfilled(self) -> bool:
         """True if it is one of the matches that its subscription began with."""
-        return self.found_by.is_backfilled(self.position)
+        return self._subscription.is_backfilled(self.position)
+
+    @property
+    def found_by(self) -> Subscription:
+        """The version of the subscription that found it."""
+        return self._subscription
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -339,7 +343,7 @@ class Match:
     @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
-        return self.found_by.publish
+        return self._subscription.publish
 
     @property
     def _outputs(self) -> list[list[int]]:
@@ -351,7 +355,7 @@ class Match:
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
         names = (*self.names, *(at for _, at in self.instants if at))
-        one = self.found_by
+        one = self._subscription
         return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
     @lazy
@@ -432,7 +436,7 @@ class Match:
     @property
     def query(self) -> CompiledQuery:
         """The query of the subscription; not for a query of events."""
-        return self._source.compiled(self.found_by.query)
+        return self._source.compiled(self._subscription.query)
 
     @lazy
     def instants(self) -> Sequence[tuple[str, str | None]]:
@@ -470,7 +474,7 @@ class Match:
         """Return the bindings of the nodes of each document's pattern."""
         if self._numbers is None:
             fixed: list[dict[str, frozenset[int]]] = [{} for _ in trees]
-            for (place, name), nodes in zip(self.found_by.outputs, self._outputs, strict=True):
+            for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
                 fixed[place][name] = frozenset(nodes)
             self._numbers = [
                 [[] for _ in pattern.nodes] if tree is None else bind(pattern, tree, chosen)
@@ -629,7 +633,7 @@ class EventMatch(Match):
         row = self._composite
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
-        return digest([self.found_by.key, *first, *map(str, parts)])
+        return digest([self._subscription.key, *first, *map(str, parts)])
 
     @property
     def absence(self) -> str:
@@ -637,13 +641,13 @@ class EventMatch(Match):
 
     @property
     def _reads_calendar(self) -> bool:
-        return any(map(is_calendar, self.found_by.reads))
+        return any(map(is_calendar, self._subscription.reads))
 
     @property
     def values(self) -> dict[str, str | None]:
         """The attributes of the row, as texts."""
         row = self._composite
-        return dict(zip(self.found_by.columns, row.values, strict=True))
+        return dict(zip(self._subscription.columns, row.values, strict=True))
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
@@ -657,7 +661,7 @@ class EventMatch(Match):
         return False
 
     def output(self, most: int = LARGEST) -> bytes:
-        return row_document(self.found_by.publish or "result", self.values, Room({}, most))
+        return row_document(self._subscription.publish or "result", self.values, Room({}, most))
 
 
 # -- Documents for people --------------------------------------------------------------------
