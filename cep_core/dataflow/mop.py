@@ -336,9 +336,9 @@ class MatchBound:
     def within(self, time: Hashable, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
         """Return the results of a row for the queries that have not too many with them.
 
-        Those of the rows before stay: they are on their way through the operators above, whose
-        rows would otherwise wait for the end of each epoch (a tenth of NEXT).  A pattern, which
-        waits for it anyway, has none at such a time.
+        Those of the rows before stay: they have gone through the operators above already, and what
+        is left out makes no other match.  A pattern has none at such a time: its policies, marks
+        and longest runs would take a part of the matches for all of them.
         """
         if time != self._time:
             self._begin(time)
