@@ -158,8 +158,8 @@ class ShapeMemo(Generic[T, F]):
     text.  It is read once, which takes most of the time: no reader orders anything, so the tree of
     the second text is the first one's, filled (test_compile.py draws texts of the language).
 
-    `form` converts a result with marks to the function from constants to results.  `function`
-    returns the result of a text without marks, perhaps a cached one.
+    `form` converts a result with marks, and the filler of these, to the function from constants to
+    results.  `function` returns the result of a text without marks, perhaps a cached one.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class ShapeMemo(Generic[T, F]):
         read: Callable[[str], Any],
         compute: Callable[[Any, str], T],
         most: int,
-        form: Callable[[T, Sequence[Constant]], F],
+        form: Callable[[T, Filler], F],
         function: Callable[[str], T] | None = None,
     ) -> None:
         self._read = read
@@ -206,7 +206,7 @@ class ShapeMemo(Generic[T, F]):
         return form, constants
 
     def _alone(self, text: str) -> F:
-        return self._form(self._function(text), ())
+        return self._form(self._function(text), Filler(()))
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
         """Return the form of a shape's results; None if more depends on constants."""
@@ -215,21 +215,12 @@ class ShapeMemo(Generic[T, F]):
         first, last = marks(shape, first=True), marks(shape, first=False)
         text = shape.text(first)
         try:
-            tree = self._read(text)
-            form = self._form(self._compute(tree, text), first)
-            other = self._compute(filler(tree, first)(last), shape.text(last))
+            tree, fill = self._read(text), Filler(first)
+            form = self._form(self._compute(tree, text), fill)
+            other = self._compute(fill(tree)(last), shape.text(last))
         except (XsclError, RecursionError):
             return None
         return form if form(last) == other and form(constants) == whole(()) else None
-
-
-def filler(node: object, marked: Sequence[Constant]) -> Fill:
-    """Return a function that puts constants in place of marks in a tree of frozen dataclasses.
-
-    What has no marks is shared by all trees that it makes.
-    """
-    fill = _Fillers(marked).of(node) if marked else None
-    return (lambda constants: node) if fill is None else fill
 
 
 @cache
@@ -240,16 +231,24 @@ def _arguments(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields(kind) if field.init)
 
 
-class _Fillers:
-    """Makes the factories of the parts of a tree; None for one without a mark."""
+class Filler:
+    """Makes functions that put constants in place of marks in trees of frozen dataclasses.
+
+    What has no marks is shared by all trees that a function makes.
+    """
 
     def __init__(self, marked: Sequence[Constant]) -> None:
         self._marked = marked
         self._within = {_printed(mark): place for place, mark in enumerate(marked)}
         self._marks = re.compile(f"({'|'.join(map(re.escape, self._within))})")
 
-    def of(self, node: object) -> Fill | None:
-        """Return the factory of a part of a tree."""
+    def __call__(self, node: object) -> Fill:
+        """Return the function from constants to trees."""
+        fill = self._of(node) if self._marked else None
+        return (lambda constants: node) if fill is None else fill
+
+    def _of(self, node: object) -> Fill | None:
+        """Return the function of a part of a tree; None for one without a mark."""
         kind: Any = type(node)
         if isinstance(node, str | float):
             return self._constant(node)
@@ -277,7 +276,7 @@ class _Fillers:
         self, parts: Sequence[object], made: Callable[[Iterable[object]], object]
     ) -> Fill | None:
         found = [
-            (at, self.of(part))
+            (at, self._of(part))
             for at, part in enumerate(parts)
             if part and type(part) is not Span  # many are empty or None
         ]

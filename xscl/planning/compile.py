@@ -30,7 +30,7 @@ from templates.model.join_graph import (
 )
 from xscl.errors import TooComplex
 from xscl.language import normalform as nf
-from xscl.language.constants import ShapeMemo, filler
+from xscl.language.constants import ShapeMemo
 from xscl.language.faults import fault
 from xscl.language.limits import admit
 from xscl.language.parser import parse
@@ -396,7 +396,7 @@ class QueryPlans:
             parse,
             lambda query, source: _shape_and_definitions(_compiled(query, source)),
             most,
-            filler,
+            lambda result, fill: fill(result),
             lambda source: _shape_and_definitions(compiled(source)),
         )
 

@@ -10,7 +10,7 @@ from tests.examples import examples
 from tests.oracle.queries import Case
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.errors import QueryError
-from xscl.language.constants import MOST, filler, marks, split
+from xscl.language.constants import MOST, Filler, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
 
@@ -133,7 +133,7 @@ def expect_tree_of_text(query: str) -> None:
     assert found is not None
     shape, given_ = found
     first, last = marks(shape, first=True), marks(shape, first=False)
-    fill = filler(parse(shape.text(first)), first)
+    fill = Filler(first)(parse(shape.text(first)))
     for constants in (last, given_):
         assert fill(constants) == parse(shape.text(constants))
 

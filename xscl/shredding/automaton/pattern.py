@@ -20,7 +20,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from xscl.language import syntax
-from xscl.language.constants import Constant, ShapeMemo, filler
+from xscl.language.constants import Constant, Filler, ShapeMemo
 from xscl.language.parser import parse_block
 from xscl.language.scope import binds, shortest
 from xscl.language.unparse import unparse
@@ -220,31 +220,35 @@ class StepForm:
 
     __slots__ = ("alternatives", "conditions", "count", "key", "plan", "step", "structural", "text")
 
-    def __init__(self, defined: DefinedStep, marked: Sequence[Constant]) -> None:
+    def __init__(self, defined: DefinedStep, fill: Filler) -> None:
         self.step = defined.step
         self.key = key_of(defined.step.attribute, defined.step.test)
-        self.text = filler(defined.text, marked)
-        self.conditions = filler(defined.conditions, marked)
-        self.plan = filler(defined.plan, marked)
+        self.text = fill(defined.text)
+        self.conditions = fill(defined.conditions)
+        self.plan = fill(defined.plan)
         self.count = len(defined.conditions)
         self.structural = all(map(is_structural, defined.conditions))
         self.alternatives = syntax.Or in map(type, defined.conditions)
+
+    def __call__(self, constants: Sequence[Constant]) -> DefinedStep:
+        filled = self.text(constants), self.conditions(constants), self.plan(constants)
+        return DefinedStep(self.step, *filled)
 
 
 class DefinitionForm:
     """Definitions of one shape, as a function of their constants."""
 
-    __slots__ = ("_fill", "derived", "steps", "stream")
+    __slots__ = ("derived", "steps", "stream")
 
-    def __init__(self, definition: VariableDefinition, marked: Sequence[Constant]) -> None:
-        self._fill = filler(definition, marked)
+    def __init__(self, definition: VariableDefinition, fill: Filler) -> None:
         self.stream = definition.stream
-        self.steps = list(map(StepForm, definition.steps, repeat(marked)))
+        self.steps = list(map(StepForm, definition.steps, repeat(fill)))
         derived = definition.derived
-        self.derived = None if derived is None else filler(derived, marked)
+        self.derived = None if derived is None else fill(derived)
 
-    def __call__(self, constants: Sequence[Constant]) -> object:
-        return self._fill(constants)
+    def __call__(self, constants: Sequence[Constant]) -> VariableDefinition:
+        steps = tuple([one(constants) for one in self.steps])
+        return VariableDefinition(self.stream, steps, self.derived and self.derived(constants))
 
 
 def _block(text: str) -> syntax.Block:
