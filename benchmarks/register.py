@@ -172,8 +172,6 @@ class Side:
     present: int
     engine: Engine = field(init=False)
     queries: Queries = field(init=False)
-    first: list[float] = field(default_factory=list)
-    second: list[float] = field(default_factory=list)
     ready: float = 0.0
     bulk: list[float] = field(default_factory=list)
     one: list[float] = field(default_factory=list)
@@ -186,13 +184,8 @@ class Side:
     def __post_init__(self) -> None:
         self.engine = Engine(self.path, owns_process=True)
         self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
-        shapes = self.engine.state.registration._shapes
-        used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
-        for _, query in Queries(self.plan.kind, self.plan.shapes, SEED).take(
-            min(used, self.plan.shapes)
-        ):
-            for times in (self.first, self.second):
-                times.append(seconds(partial(shapes.prepare, query)))
+        for query in 2 * _each_shape(self.plan):
+            self.engine.state.registration._shapes.prepare(query)
         parts = [min(PART, self.present - at) for at in range(0, self.present, PART)]
         texts = [self.queries.take(part) for part in parts]
         self.ready = sum(seconds(partial(self.engine.subscribe_many, text)) for text in texts)
@@ -225,14 +218,13 @@ class Side:
 
 
 def _points(plan: Plan, options: Options) -> Iterator[Row]:
+    yield from _compiled(plan)
     with TemporaryDirectory() as folder:
         sides = [Side(Path(folder, f"{present}.sqlite"), plan, present) for present in plan.present]
         for action in (Side.turn, Side.start_again):
             for _ in range(REPEATS):
                 for side in sides:
                     action(side)
-        for which in ("first", "second"):
-            yield _compiled(plan, which, [one for side in sides for one in getattr(side, which)])
         for side in sides:
             yield from _rows(plan, side, sides[0])
             if options.profile:
@@ -259,10 +251,24 @@ def _parameters(plan: Plan, side: Side, mode: str) -> dict[str, Value]:
     )
 
 
-def _compiled(plan: Plan, which: str, times: Sequence[float]) -> Row:
-    """Return the compilation time of the first or second query of a shape."""
-    parameters = values(variant=plan.kind, mode=f"{which} of its shape", shapes=plan.shapes)
-    return Row(NAME, parameters, _spread(times))
+def _each_shape(plan: Plan) -> list[str]:
+    """Return a query of each shape."""
+    return [text for _, text in Queries(plan.kind, plan.shapes, SEED).take(plan.shapes)]
+
+
+def _compiled(plan: Plan) -> Iterator[Row]:
+    """Yield the compilation times of the first and the second query of each shape.
+
+    Each shape once: of one that the process has seen, memos of the process may have parts.
+    """
+    shapes = QueryPlans()
+    times: dict[str, list[float]] = {"first": [], "second": []}
+    for query in _each_shape(plan):
+        for some in times.values():
+            some.append(seconds(partial(shapes.prepare, query)))
+    for which, some in times.items():
+        parameters = values(variant=plan.kind, mode=f"{which} of its shape", shapes=plan.shapes)
+        yield Row(NAME, parameters, _spread(some))
 
 
 def _rows(plan: Plan, side: Side, first: Side) -> Iterator[Row]:
