@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,19 @@ def project_files(folder: Path = ROOT) -> Iterator[Path]:
             yield from project_files(path)
         else:
             yield path
+
+
+def python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the packages of the project, and some variables in its environment."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def build_wheel(folder: Path) -> Path:

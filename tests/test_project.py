@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import PACKAGES, ROOT, project_files
+from tests.project import PACKAGES, ROOT, project_files, python
 
 LOCKS = ("requirements", "build-requirements", "publish-requirements")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -134,10 +132,8 @@ UNLOADED = {
 
 @pytest.mark.parametrize("name", UNLOADED)
 def test_what_is_not_needed_is_not_loaded(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", UNLOADED[name]], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "set()\n"
+    done = python("-c", UNLOADED[name])
+    assert done.stdout == "set()\n", done.stderr
 
 
 def statements(path: Path) -> Iterator[str]:

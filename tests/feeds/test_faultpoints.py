@@ -3,15 +3,12 @@
 import io
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from feeds.faultpoints import VARIABLE, FaultSpec, armed, reached, read, write
-from tests.project import ROOT
-from tests.waiting import PATIENCE
+from tests.project import python
 
 
 @pytest.mark.parametrize(
@@ -76,11 +73,5 @@ def test_a_process_dies_between_the_halves_of_what_it_writes(
     )
     path = tmp_path / "written"
     fault = fault.replace("half=", "half:1=")
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program, str(path), fault],
-        cwd=ROOT,
-        env={**os.environ, VARIABLE: fault},
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = python("-S", "-c", program, path, fault, **{VARIABLE: fault})
     assert (done.returncode, path.read_bytes()) == (code, left)

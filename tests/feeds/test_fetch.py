@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import os
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import tracemalloc
 import zlib
@@ -43,7 +40,7 @@ from feeds.http.fetch import (
 )
 from feeds.http.schedule import PollHints
 from tests.corpus import OWN
-from tests.project import ROOT
+from tests.project import ROOT, python
 from tests.thread_server import Request
 from tests.thread_server import answering as one_by_one
 from tests.waiting import PATIENCE
@@ -576,13 +573,7 @@ print("the end")
 
 
 def test_no_name_server_holds_the_end_of_the_process_up() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SILENT],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    done = python("-c", SILENT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
 
 

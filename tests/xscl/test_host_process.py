@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.project import ROOT
+from tests.project import python
 
 SETTINGS = """
 import decimal, faulthandler, gc, json, locale, logging, mimetypes, multiprocessing, os, random
@@ -100,7 +98,7 @@ print(json.dumps([one for one in seen if one != [True, before["interpreter"][1],
 def test_an_engine_leaves_its_host_alone(place: str, ends: str, tmp_path: Path) -> None:
     """Settings of the process are as they were, before it is closed too; nothing is reported."""
     path = "" if place == "memory" else str(tmp_path / "state.sqlite")
-    ran = _child(SETTINGS, path, ends)
+    ran = python("-c", SETTINGS, path, ends)
     assert ran.stdout.splitlines() == ["{}", "[]"]
     assert (ran.stderr, ran.returncode) == ("", 0)
 
@@ -117,7 +115,7 @@ assert gc.isenabled()
 
 
 def test_an_engine_that_owns_its_process_freezes_and_ends_silently() -> None:
-    ran = _child(OWNED)
+    ran = python("-c", OWNED)
     assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
 
 
@@ -132,7 +130,7 @@ raise SystemExit(engine.matches("q")[0].documents[0])
 
 
 def test_an_engine_that_an_exception_leaves_behind_ends_silently() -> None:
-    assert _child(FAILED).stderr == "d\n"
+    assert python("-c", FAILED).stderr == "d\n"
 
 
 ONE_TEST = """
@@ -149,13 +147,7 @@ def test_it() -> None:
 def test_a_run_of_tests_ends_with_its_summary(tmp_path: Path) -> None:
     """DuckDB lists what the interpreter leaves behind: collections are not frozen at the end."""
     (tmp_path / "test_one.py").write_text(ONE_TEST)
-    plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
-    command = [*plain, "--rootdir", str(tmp_path), str(tmp_path)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    options = ("-q", "-p", "no:cacheprovider", "-p", "tests.conftest", "--rootdir", tmp_path)
+    ran = python("-m", "pytest", *options, tmp_path)
     assert "1 passed" in ran.stdout.splitlines()[-1]
     assert ran.stderr == ""
-
-
-def _child(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", text, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

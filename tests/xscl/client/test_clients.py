@@ -9,8 +9,6 @@ import asyncio
 import inspect
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import nullcontext
@@ -23,7 +21,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from examples import typed_program
-from tests.project import ROOT
+from tests.project import ROOT, python
 from tests.waiting import beside, eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl import NameTaken, QueryError
@@ -272,7 +270,6 @@ for match in client.matches("a"):
 xscl.Document("S", "d", 1, "<a/>")  # E
 xscl.Engine().try_query("S//a", since=1.5)  # E
 """
-_MYPY = (sys.executable, "-m", "mypy", "--strict", "--cache-dir")
 
 
 @pytest.mark.slow
@@ -280,13 +277,8 @@ def test_programs_are_checked_strictly(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG, "utf-8")
     sample = ROOT / "examples" / "typed_program.py"
-    done = subprocess.run(
-        [*_MYPY, tmp_path / "cache", sample, wrong],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ("--strict", "--cache-dir", tmp_path / "cache")
+    done = python("-m", "mypy", *options, sample, wrong)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     expected = [number for number, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# E")]
     assert [(Path(e.split(":")[0]).name, int(e.split(":")[1])) for e in errors] == [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import xscl
+from tests.project import python
 from xscl.inspection.rebuilt_relations import may_read_values
 from xscl.subscriptions.matches import MatchSequence
 
@@ -197,22 +196,16 @@ def test_matches_are_used_without_both(tmp_path: Path) -> None:
         "    try:\n        found.to_polars()\n"
         "    except ImportError as error:\n        print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=without_frames(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "1 1 True\nnot installed\n"
+    done = python("-c", program, **without_frames(tmp_path))
+    assert (done.stdout, done.returncode) == ("1 1 True\nnot installed\n", 0)
 
 
 def without_frames(directory: Path) -> dict[str, str]:
-    """Return an environment without pandas and Polars; a process that imports one leaves a mark."""
+    """Return variables without pandas and Polars; a process that imports one leaves a mark."""
     (directory / "marks").mkdir()
     for name in ("pandas", "polars"):
         module = directory / "modules" / name / "__init__.py"
         module.parent.mkdir(parents=True)
         module.write_text(_ABSENT, "utf-8")
     path = os.pathsep.join((str(directory / "modules"), str(Path(xscl.__file__).parents[1])))
-    return os.environ | {"PYTHONPATH": path, "MARKS": str(directory / "marks")}
+    return {"PYTHONPATH": path, "MARKS": str(directory / "marks")}

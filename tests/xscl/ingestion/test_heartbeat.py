@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +13,7 @@ import pytest
 from feeds.documents import Document
 from feeds.errors import SegmentsMissing
 from feeds.spool import Spool
-from tests.project import ROOT
+from tests.project import python
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -221,14 +218,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
         " settings = ServeSettings(poll_interval=0.05);"
         " Service(DataDirectory(Path(sys.argv[1])), settings, lambda matches: None).run()"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(home.path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XSCL_FAULT": fault},
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL
+    assert python("-c", code, home.path, XSCL_FAULT=fault).returncode == -signal.SIGKILL
     told: list[Any] = []
 
     def listen(matches: Sequence[Match]) -> None:

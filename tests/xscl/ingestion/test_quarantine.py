@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
-from tests.project import ROOT
+from tests.project import python
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
@@ -68,15 +66,7 @@ def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
         " place, settings = DataDirectory(Path(sys.argv[1])), ServeSettings();"
         " Service(place, settings, lambda matches: None).run(until)"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code, str(home.path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XSCL_FAULT": fault},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return python("-c", code, home.path, XSCL_FAULT=fault)
 
 
 def test_every_poisonous_document_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

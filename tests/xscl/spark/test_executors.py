@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
-from tests.project import ROOT
+from tests.project import python
 from tests.waiting import beside
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
@@ -108,13 +106,7 @@ def test_a_micro_batch_waits_for_executors_no_longer_than_there_are_some(
 @pytest.mark.slow
 @pytest.mark.spark
 def test_documents_that_come_late_after_a_start_are_joined(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", _PROGRAM, tmp_path)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
 
 

@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import xscl.spark
+from tests.project import python
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.java import find_java, java_home
 
@@ -94,9 +95,7 @@ def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
 @pytest.mark.slow
 @pytest.mark.spark
 def test_settings_take_precedence_and_a_temporary_directory_is_removed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False
-    )
+    done = python("-c", _PROGRAM)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == "3 trial"
@@ -148,9 +147,7 @@ def test_without_spark_the_names_say_how_to_install_it() -> None:
         "try:\n    xscl.spark.match\nexcept Exception as error:\n"
         "    print(type(error).__name__, error, error.hint)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = python("-c", program)
     assert done.stdout == "PipelineError Spark is not installed pip install 'xscl[spark]'\n"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -19,7 +17,7 @@ import xscl
 from feeds.errors import SegmentDamaged
 from feeds.spool import Spool
 from tests.examples import MORE, usually
-from tests.project import ROOT
+from tests.project import python
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import (
     SUBSCRIPTIONS,
@@ -256,13 +254,7 @@ for point in sorted({*range(1, steps, max(1, steps // 30)), *range(steps - 12, s
 
 def killed_in_copies(place: Path, *arguments: str) -> list[Path]:
     """Return copies of a directory in which a command was killed."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(place), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = python("-c", KILLED, place, *arguments)
     assert done.returncode == 0, done.stderr
     return [Path(line) for line in done.stdout.splitlines()]
 

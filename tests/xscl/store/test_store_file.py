@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from tests.examples import MORE, tried
-from tests.project import ROOT
+from tests.project import ROOT, python
 from tests.simulation import disk
 from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
 from xscl.engine.backup import copy_store
@@ -74,8 +74,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for doc in range(100, 140):
             add(store, doc)
     shutil.copy(path, path.with_name("older.db"))
-    command = [sys.executable, "-c", KILLED, str(path), "20"]
-    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    assert python("-c", KILLED, path, "20").returncode == -9
     return path
 
 
@@ -144,8 +143,7 @@ def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
     with closing(Store(path)) as store:
         for doc in range(2, 5):
             add(store, doc)
-    command = [sys.executable, "-c", KILLED, str(path), "5"]
-    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    assert python("-c", KILLED, path, "5").returncode == -9
     shutil.copy(tmp_path / "older.db", path)
     refused(path, StoreWentBack, "it is an older copy, beside a newer log")
 
@@ -546,13 +544,12 @@ def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> Non
         "import sys; from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
         " from xscl.store.store import Store; Store(sys.argv[1])"
     )
-    environment = {**os.environ, "LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
+    recording = {"LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
     for after in range(1, 12, 3 if MORE > 1 else 6):
         home = tmp_path / f"under{after}"
         home.mkdir()
-        command = [sys.executable, "-c", script, str(home / "state.db"), str(after)]
-        environment["DISK_UNDER"] = str(home)
-        failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        place = home / "state.db"
+        failed = python("-c", script, place, str(after), DISK_UNDER=str(home), **recording)
         assert "StoreError: the store" in failed.stderr, failed.stderr
         with closing(Store(home / "state.db")) as store:
             assert store.progress("position") == 0
@@ -591,21 +588,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-
-
 def started(store: Path) -> tuple[int, float]:
     """Return the number of matches of a store, and the most memory of a process with it, in MB."""
-    done = run(START, str(store))
+    done = python("-c", START, store)
     assert done.returncode == 0, done.stderr
     matches, memory = map(int, done.stdout.split())
     return matches, memory / 1_024
@@ -613,7 +598,7 @@ def started(store: Path) -> tuple[int, float]:
 
 def test_c19_a_large_log_is_read_in_little_memory(tmp_path: Path) -> None:
     store = tmp_path / DATABASE
-    assert run(LEAVE, str(store)).returncode == -signal.SIGKILL
+    assert python("-c", LEAVE, store).returncode == -signal.SIGKILL
     assert log_path(store).stat().st_size >= LOG * MB
     _, usual = started(tmp_path / "empty.db")
     matches, memory = started(store)
