@@ -206,7 +206,7 @@ class ShapeMemo(Generic[T, F]):
         return form, constants
 
     def _alone(self, text: str) -> F:
-        return self._form(self._function(text), Filler(()))
+        return self._form(self._function(text), _UNMARKED)
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
         """Return the form of a shape's results; None if more depends on constants."""
@@ -296,6 +296,9 @@ class Filler:
         at, only = fills[0]
         before, after = tuple(parts[:at]), tuple(parts[at + 1 :])
         return filled_once if len(fills) == 1 else filled
+
+
+_UNMARKED = Filler(())
 
 
 def _printed(constant: Constant) -> str:

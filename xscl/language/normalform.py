@@ -142,7 +142,7 @@ def normalise(query: syntax.Query, source: str) -> NormalQuery:
     reader = _Reader(source)
     form = reader.form(distinct_names(query.expression))
     if query.select is not None:
-        reader.check(query.select, reader.names(form))
+        reader.check(query.select, names_of(form, reader.places))
     for block in reader.blocks:
         if block.stream == query.publish:
             raise fault(
@@ -316,7 +316,7 @@ class _Reader:
             raise unsupported(self.source, query.span, "PUBLISH in a sub-query", hint)
         form = self.form(query.expression, is_input=is_input)
         if query.select is not None:
-            self.check(query.select, self.names(form))
+            self.check(query.select, names_of(form, self.places))
             covered = components(form)
             self.made.append((covered[0], covered[-1], query.select))
         return form
@@ -326,10 +326,11 @@ class _Reader:
     ) -> tuple[NormalForm, NormalForm, JoinScope]:
         left = self.form(expression.left, is_input=are_joined)
         right = self.form(expression.right, is_input=are_joined)
-        return left, right, JoinScope(self.source, self.names(left), self.names(right))
-
-    def names(self, form: NormalForm) -> tuple[str, ...]:
-        return names_of(form, self.places)
+        return (
+            left,
+            right,
+            JoinScope(self.source, names_of(left, self.places), names_of(right, self.places)),
+        )
 
     def _resolved(
         self, predicate: syntax.Predicate | None, scope: JoinScope, *, paths: bool = False
@@ -358,7 +359,7 @@ class _Reader:
             if isinstance(result, AbsenceForm) and result.otherwise
             for other, is_alone in zip((result.right, result.left), result.alone, strict=True)
             if is_alone
-            for name in self.names(other)
+            for name in names_of(other, self.places)
         )
         return JoinInput(block, frozenset(names), frozenset(unbound))
 
