@@ -540,6 +540,24 @@ def test_a_bound_is_that_of_one_time(kind: str) -> None:
     assert core.stats()["instances"] <= 5 + 30 * (kind == "absent events")
 
 
+@pytest.mark.parametrize("kind", A_TIME)
+def test_a_pattern_within_its_bounds_has_left_out_nothing(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither its explanation nor the log says so, after a restart, either."""
+    pattern, condition, _ = A_TIME[kind]
+    core = engine_of(TYPES, {"v": int, "k": int})
+    where = f"WHERE {condition}" if condition else ""
+    core.register("q", f"EVENT {pattern} {where} WITHIN 1000", "sase")
+    for at in range(12):
+        core.push([Event("AAB"[at % 3], (at, 1), at)])
+        assert not any("left them out" in core.explain(query) for query in core.queries)
+        if at % 4 == 3:
+            core = Engine.restore(core.snapshot())
+            core.register(f"q{at}", f"EVENT {pattern} {where} WITHIN {at}", "sase")
+    assert not caplog.records
+
+
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("pattern", ["A+ longest next a[]", "SEQ(B b, A+ longest next a[])"])
 def test_no_run_is_the_longest_one_after_a_pattern_gave_up(pattern: str) -> None:

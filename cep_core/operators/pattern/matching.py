@@ -212,8 +212,9 @@ class PatternMatchMOp(SharedRuns):
                 added += OWN + number
         policies.forget()
         # each may be kept as a run, and as a match that waits
-        if added and self._bound.kept.is_full(2 * added):
-            over = mask_of(self._bound.kept.with_too_much(self._sizes(now)))
+        if not added or not self._bound.kept.is_full(2 * added):
+            return
+        if over := mask_of(self._bound.kept.with_too_much(self._sizes(now))):
             self._give_up(over)
             self._drop(lambda run: run.mask & ~over, over)
 
