@@ -244,17 +244,22 @@ class Enumeration:
     def _joined(
         self, part: RowsByVariable, left: Sequence[RowsByVariable]
     ) -> Iterator[tuple[RowsByVariable, Sequence[RowsByVariable]]]:
-        """Yield a part of the answers joined with one more relation, or halves of the two."""
+        """Yield a part of the answers joined with one more relation, or halves of the two.
+
+        Each half is reduced with what is left: in a cyclic query that removes most rows.
+        """
         following = min([one for one in left if part.keys() & one.keys()] or left, key=_size)
         left = [one for one in left if one is not following]
         self.work -= _size(part) + _size(following)
         try:
             joined = _join(part, following)
         except TooManyRows:
-            if _size(part) > 1:
-                yield from ((half, [following, *left]) for half in _halves(part))
-            else:
-                yield from ((part, [half, *left]) for half in _halves(following))
+            is_split = _size(part) > 1
+            for half in _halves(part if is_split else following):
+                pair = (half, following) if is_split else (part, half)
+                if (reduced := _reduced([*pair, *left])) is not None:
+                    self.work -= sum(map(_size, reduced))
+                    yield reduced[0], reduced[1:]
             return
         self.work -= _size(joined)
         yield self._projected(joined, left), left

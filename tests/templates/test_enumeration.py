@@ -77,6 +77,29 @@ def test_answers_without_end_cost_what_is_asked_for() -> None:
     assert query.work > bound.WORK // 2
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_cyclic_query_in_parts_is_not_given_up(seed: int) -> None:
+    # The leaves of two trees agree in three places, at random: few answers, many ways to none.
+    random, size = np.random.default_rng(seed), 360
+    relations: list[RowsByVariable] = []
+    for at in range(3):
+        values = random.integers(0, 300, (2, size))
+        one, other = np.nonzero(values[0][:, None] == values[1])
+        relations.append({f"l{at}": one, f"r{at}": other})
+        for side in "lr":
+            top = random.integers(0, 10, size)
+            relations.append({f"{side}{at}": np.arange(size), f"{side}p": top})
+    every = Enumeration(["l0", "r1"], work=10**7).answer(relations, 10**6)
+    query, before = Enumeration(["l0", "r1"], work=800_000), columns.MOST
+    columns.MOST = 2_000
+    try:
+        found = query.answer(relations, 10**6)
+    finally:
+        columns.MOST = before
+    assert not query.gave_up
+    assert sorted(found.tolist()) == sorted(every.tolist())
+
+
 def test_a_cyclic_query_without_answers_is_given_up() -> None:
     # No two values of a triangle's corners agree all the way round, which no semi-join shows.
     size = 300
