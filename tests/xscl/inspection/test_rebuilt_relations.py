@@ -97,7 +97,7 @@ def test_the_rows_are_those_of_one_engine() -> None:
         out = [row for name in found if name.startswith("R_out") for row in found[name]]
         counts["results"] += any(row[0] in elsewhere for row in out)
 
-    examples(60)(given(cases())(property_holds))()
+    examples(100)(given(cases())(property_holds))()
     assert len(counts) == 4
     assert min(counts.values()) >= counts["cases"] / 10, counts
 
