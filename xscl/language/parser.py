@@ -19,8 +19,7 @@ from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import syntax
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
-from xscl.language.grammar import read
-from xscl.language.limits import admit
+from xscl.language.grammar import admit, read
 from xscl.language.names import UNITLESS
 from xscl.language.paths import (
     Formulas,

@@ -77,6 +77,13 @@ class NameTest:
             return None
         return f"{{{self.uri}}}{self.local}" if self.uri else self.local
 
+    @property
+    def key(self) -> str:
+        """The key of this test: `{uri}local`, `*:local`, `{uri}` or `*`."""
+        if self.uri is not None:
+            return f"{{{self.uri}}}{self.local or ''}"
+        return "*" if self.local is None else f"*:{self.local}"
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -95,6 +102,11 @@ class Step:
     derived: Operand | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     variable_span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def key(self) -> str:
+        """The key of the name test, behind an `@` for an attribute."""
+        return f"@{self.test.key}" if self.attribute else self.test.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from xscl.errors import TooComplex
 from xscl.language import normalform as nf
 from xscl.language.constants import ShapeMemo
 from xscl.language.faults import fault
-from xscl.language.limits import admit
+from xscl.language.grammar import admit
 from xscl.language.parser import parse
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Call, Exists, Operand, Predicate, Query, Step, VariablePath

@@ -21,7 +21,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError
 from xscl.inspection.vocabulary import CachedReading, reused
 from xscl.language.constants import TextShape, split
-from xscl.language.limits import admit
+from xscl.language.grammar import admit
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse, refuse_bare_windows
 from xscl.language.syntax import Block, Fold, Join, Next, Query, StreamExpression

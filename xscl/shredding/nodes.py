@@ -29,19 +29,9 @@ from xscl.language.functions import compared, seconds
 from xscl.language.syntax import Condition, NameTest, Path
 
 Symbol: TypeAlias = str
-Key: TypeAlias = str  # of a test: `{uri}local`, `*:local`, `{uri}`, `*`, behind an `@` or not
+Key: TypeAlias = str  # of a test: `NameTest.key`, behind an `@` or not
 Steps: TypeAlias = tuple[tuple[bool, Key], ...]
 """The steps of a path without conditions: whether each is `//`, and the key of its test."""
-
-
-@lru_cache(maxsize=100_000)
-def key_of(attribute: bool, test: NameTest) -> Key:
-    """Return the key of a name test."""
-    if test.uri is not None:
-        key = f"{{{test.uri}}}{test.local or ''}"
-    else:
-        key = "*" if test.local is None else f"*:{test.local}"
-    return f"@{key}" if attribute else key
 
 
 @lru_cache(maxsize=100_000)
@@ -54,12 +44,12 @@ def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
 
 def steps_of(path: Path) -> Steps:
     """Return the steps of a path."""
-    return tuple([(step.descendant, key_of(step.attribute, step.test)) for step in path.steps])
+    return tuple([(step.descendant, step.key) for step in path.steps])
 
 
 def matches_name(test: NameTest, name: str) -> bool:
     """Return True if a name in Clark notation passes a name test."""
-    return key_of(False, test) in keys_of(name)
+    return test.key in keys_of(name)
 
 
 # -- Numbered nodes --------------------------------------------------------------------------

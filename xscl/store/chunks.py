@@ -1,8 +1,8 @@
 """The large relations: batches of Arrow in rows of the table `chunk`.
 
 A chunk is the body of one record batch, without its schema.  Appends of few rows make small chunks.
-At the commit that has `MANY` of them they are merged; before a large chunk is appended, too, since
-only the last chunks of a relation are merged.  So the order of the chunks is that of the appends.
+When there are `MANY` of them they are merged; before a large chunk is appended, too, since only the
+last chunks of a relation are merged.  So the order of the chunks is that of the appends.
 
 `first` and `last` are the least and the largest value of the order column of the relation, or 0.
 """
@@ -115,7 +115,7 @@ class Chunks:
 class ChunkWriter(Chunks):
     """Appends to the relations and drops rows of them, on the connection that writes.
 
-    Each call is within a transaction.  `merge` comes before the commit, `forget` after a rollback.
+    Each call is within a transaction; `forget` comes after a rollback.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -138,11 +138,7 @@ class ChunkWriter(Chunks):
             if len(body) >= LARGE and len(small) > 1:
                 self._merge(relation)
             self._note(relation, self._insert(relation, batch, body))
-
-    def merge(self) -> None:
-        """Merge the small chunks where they are many."""
-        for relation, small in self._small.items():
-            if len(small) >= MANY:
+            if len(self._small[relation]) >= MANY:
                 self._merge(relation)
 
     def forget(self) -> None:

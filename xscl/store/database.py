@@ -201,7 +201,6 @@ class Database:
                         hint="only xscl may open this file, in one process",
                     )
                 yield
-                self.chunks.merge()
                 reached("before_commit")
                 self._commit()
             except BaseException:

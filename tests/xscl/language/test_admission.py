@@ -16,8 +16,8 @@ from tests.examples import tried, usually
 from tests.fuzz.expressions import UNITS
 from xscl import Engine
 from xscl.errors import QueryError, TooComplex, XsclError
-from xscl.language import limits
-from xscl.language.limits import LONGEST_WORD, MOST_REPLACING, admit
+from xscl.language import grammar
+from xscl.language.grammar import LONGEST_WORD, MOST_REPLACING, admit
 
 REPLACES = " and ".join(["replace(., 'a', 'b') = 'c'"] * (MOST_REPLACING + 1))
 LONG = {
@@ -36,8 +36,8 @@ PIECES = ("not", "join", "replace", "tokenize", "(", ")", "<a", "</", "/", "//",
 @given(st.lists(st.sampled_from((*PIECES, " ", "x", "1", ".", "'")), min_size=60, max_size=250))
 def test_a_text_with_few_signs_is_within_the_limits(pieces: list[str]) -> None:
     text = "".join(pieces)
-    if limits.has_few_signs(text):
-        limits._scan(text)
+    if grammar.has_few_signs(text):
+        grammar._scan(text)
 
 
 @pytest.mark.parametrize("piece", PIECES)
@@ -46,9 +46,9 @@ def test_few_signs_are_judged_alike_of_one_piece_alone(piece: str) -> None:
     for gap in ("", " ", ")", "+"):
         for count in range(1, 450):
             text = (piece + gap) * count
-            if not limits.has_few_signs(text):
+            if not grammar.has_few_signs(text):
                 break
-            limits._scan(text)
+            grammar._scan(text)
 
 
 @pytest.mark.parametrize("what", LONG)

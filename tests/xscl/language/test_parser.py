@@ -19,7 +19,7 @@ from tests.work import measured
 from tests.xscl.language.queries import CONSTRUCTS, PAIR, VALID
 from tests.xscl.shredding import patterns
 from xscl.errors import NotSupported, QueryError, TooComplex
-from xscl.language import limits
+from xscl.language import grammar
 from xscl.language.normalform import normalise
 from xscl.language.parser import parse, parse_block, parse_window
 from xscl.language.syntax import (
@@ -173,8 +173,8 @@ def test_what_is_too_complex_is_refused(text: str) -> None:
 
 
 def test_what_is_just_within_the_limits_is_read() -> None:
-    deepest = limits.MAX_DEPTH
-    parse("S" + "/a" * limits.MAX_STEPS)
+    deepest = grammar.MAX_DEPTH
+    parse("S" + "/a" * grammar.MAX_STEPS)
     parse("S//a" + "[./b" * deepest + "]" * deepest)
     parse("S//a[" + " or ".join(f". = '{i}'" for i in range(1_000)) + "]")
     parse("S//a" + "[./b/c/d]" * 60)

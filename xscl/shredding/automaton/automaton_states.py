@@ -24,7 +24,7 @@ from xscl.language.syntax import Condition, Operand, Step
 from xscl.shredding.automaton.pattern import StepForm
 from xscl.shredding.conditions.atoms import Constant, IntervalIndex, Lookups, QuestionKind
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
-from xscl.shredding.nodes import Key, key_of
+from xscl.shredding.nodes import Key
 
 _NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
 
@@ -47,9 +47,9 @@ class AutomatonState:
         self.spot: IndexedPlaces | None = None
         self.places = 0
 
-    def edge(self, step: Step, key: Key) -> tuple[AutomatonState, bool]:
-        """Return the state that a step of this key leads to, and whether it is new."""
-        edges = self.below if step.descendant else self.children
+    def edge(self, step: Step) -> tuple[AutomatonState, bool]:
+        """Return the state that a step leads to, and whether it is new."""
+        edges, key = self.below if step.descendant else self.children, step.key
         known = edges.get(key)
         if known is not None:
             return known, False
@@ -60,7 +60,7 @@ class AutomatonState:
         """Remove the state from the one that leads to it."""
         assert self.parent is not None, "no place of a stream's own state is ever left"
         edges = self.parent.below if self.step.descendant else self.parent.children
-        del edges[key_of(self.step.attribute, self.step.test)]
+        del edges[self.step.key]
 
 
 class PatternPlace:

@@ -107,7 +107,7 @@ class Automaton:
     ) -> PatternPlace:
         """Return the place that steps lead to; it stays while a pair uses it."""
         for step in steps:
-            state, new = place.state.edge(step.step, step.key)
+            state, new = place.state.edge(step.step)
             if new:
                 place.change()
             if step.count:

@@ -26,18 +26,13 @@ from xscl.language.scope import binds, shortest
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
-from xscl.shredding.nodes import Key, key_of
 
 
 @dataclass(frozen=True, slots=True)
 class PatternNode:
-    """One node of a tree pattern; `step` is without variable and with plain conditions only.
-
-    `key` is that of its name test.
-    """
+    """One node of a tree pattern; `step` is without variable and with plain conditions only."""
 
     step: syntax.Step
-    key: Key
     parent: int | None
     variable: str | None
 
@@ -110,8 +105,7 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
         bare = syntax.Step(
             step.test, step.descendant, step.attribute, conditions, derived=step.derived
         )
-        key = key_of(step.attribute, step.test)
-        nodes.append(PatternNode(bare, key, parent, step.variable))
+        nodes.append(PatternNode(bare, parent, step.variable))
         parent = len(nodes) - 1
         for branch in branches:
             _grow(nodes, branch.path.steps, parent)
@@ -218,11 +212,10 @@ class VariableDefinition(NamedTuple):
 class StepForm:
     """A step of definitions of one shape; `conditions` and `plan` are functions of constants."""
 
-    __slots__ = ("alternatives", "conditions", "count", "key", "plan", "step", "structural", "text")
+    __slots__ = ("alternatives", "conditions", "count", "plan", "step", "structural", "text")
 
     def __init__(self, defined: DefinedStep, fill: Filler) -> None:
         self.step = defined.step
-        self.key = key_of(defined.step.attribute, defined.step.test)
         self.text = fill(defined.text)
         self.conditions = fill(defined.conditions)
         self.plan = fill(defined.plan)

@@ -19,7 +19,7 @@ from lxml import etree
 
 from xscl.language import syntax
 from xscl.shredding.conditions.atoms import QuestionKind
-from xscl.shredding.nodes import Key, Steps, Symbol, key_of, keys_of
+from xscl.shredding.nodes import Key, Steps, Symbol, keys_of
 
 
 class Subtree:
@@ -75,7 +75,7 @@ class Subtree:
         return some
 
     def _step(self, step: syntax.Step) -> Set[Subtree]:
-        key = key_of(step.attribute, step.test)
+        key = step.key
         if key not in (self.below if step.descendant else self.names):
             return frozenset()
         found = {

@@ -46,7 +46,7 @@ def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | N
     """
     if fixed is not None:
         return _matching(tree, node, fixed)
-    asked = node.key, node.step.conditions
+    asked = node.step.key, node.step.conditions
     if asked not in tree.matching:
         tree.matching[asked] = _matching(tree, node, range(len(tree.items)))
     return tree.matching[asked]
@@ -54,7 +54,8 @@ def _candidates(tree: DocumentTree, node: PatternNode, fixed: frozenset[int] | N
 
 def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> set[int]:
     """Return those of some numbers whose items a pattern node's step matches."""
-    found = {number for number in numbers if node.key in keys_of(tree.symbols[number])}
+    key = node.step.key
+    found = {number for number in numbers if key in keys_of(tree.symbols[number])}
     for condition in node.step.conditions:
         found = {number for number in found if holds(condition, tree.items[number])}
     return found

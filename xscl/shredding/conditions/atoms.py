@@ -32,7 +32,6 @@ from cep_core.algebra import DecimalOrDouble
 from xscl.language import syntax
 from xscl.language.scope import below, walk
 from xscl.language.unparse import unparse
-from xscl.shredding.nodes import key_of
 
 # -- Intervals: an index by cells of those that contain some numbers ---------------------------
 
@@ -335,7 +334,7 @@ def _required(condition: syntax.Residual) -> tuple[Atom, ...]:
     from xscl.language.xpath_tree import required
 
     tests = dict.fromkeys(required(parsed(condition.text)))
-    return tuple(Atom(_question("child"), key_of(False, test)) for test in tests)
+    return tuple(Atom(_question("child"), test.key) for test in tests)
 
 
 def _exists(path: syntax.Path) -> Demand:
@@ -343,8 +342,8 @@ def _exists(path: syntax.Path) -> Demand:
         return Demand((), proof=path.text is None)
     first = path.steps[0]
     kind: QuestionKind = "below" if first.descendant else "child"
-    name = Atom(_question(kind), key_of(first.attribute, first.test))
-    further = (key_of(step.attribute, step.test) for step in path.steps[1:])
+    name = Atom(_question(kind), first.key)
+    further = (step.key for step in path.steps[1:])
     names = name, *(Atom(_question("below"), key) for key in further)
     inner = tuple(_inner(path.steps))
     given = [step.conditions for step in path.steps if step.conditions]
