@@ -170,11 +170,9 @@ def _depth(graph: JoinGraph, number: int) -> int:
 
 def _variables(join: CompiledJoin) -> Iterator[str]:
     yield "canonical variables"
-    for side, each in enumerate(join.sides):
-        if each.pattern is not None:
-            definitions = join.block_definitions(side)
-            for number, definition in zip(join.kept_on(side), definitions, strict=True):
-                yield f"  {each.label(number)}: {definition}"
+    of_blocks = [at for at in join.kept if join.sides[join.nodes[at].side].pattern is not None]
+    for node, definition in zip(of_blocks, join.node_definitions, strict=True):
+        yield f"  {join.label(node)}: {definition}"
 
 
 def _stopped(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
@@ -397,7 +395,7 @@ def _lead(registry: Registry, join: CompiledJoin, qid: int) -> str:
     graph = registry.members[row.template].template.graph
     ends = graph.value_joins[registry.lead(qid)]
     wanted = {registry.pairs.describe(row.pairs[end]).second for end in ends}
-    nodes = [*join.block_definitions(LEFT), *join.block_definitions(RIGHT)]
+    nodes = join.node_definitions
     edge = next(
         edge for edge in join.reduced.equalities if {nodes[edge.left], nodes[edge.right]} == wanted
     )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from templates.model.join_graph import (
@@ -128,11 +129,14 @@ class CompiledJoin:
         kept = map(self.nodes.__getitem__, self.kept)
         return [node.number for node in kept if node.side == side]
 
-    def block_definitions(self, side: int) -> tuple[str, ...]:
-        """Return the canonical definitions of the minor's nodes on a block's side."""
-        found = self.sides[side].pattern
-        assert found is not None
-        return definitions(found, self.kept_on(side))
+    @property
+    def node_definitions(self) -> tuple[str, ...]:
+        """The canonical definitions of the minor's nodes on the sides that are blocks."""
+        found: list[str] = []
+        for number, side in enumerate(self.sides):
+            if side.pattern is not None:
+                found += definitions(side.pattern, self.kept_on(number))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -422,7 +426,7 @@ def _shape_and_definitions(
         normal.form,
         tuple(map(_planned, query.joins)),
     )
-    return shape, tuple(map(_block_definitions, query.joins))
+    return shape, tuple(map(attrgetter("node_definitions"), query.joins))
 
 
 def _planned(join: CompiledJoin) -> PlannedJoin:
@@ -439,12 +443,6 @@ def _planned(join: CompiledJoin) -> PlannedJoin:
         tuple(leaves),
         join.residual,
     )
-
-
-def _block_definitions(join: CompiledJoin) -> tuple[str, ...]:
-    """Return the canonical definitions of the minor's nodes on the sides that are blocks."""
-    blocks = [number for number, side in enumerate(join.sides) if side.pattern is not None]
-    return tuple(chain.from_iterable(map(join.block_definitions, blocks)))
 
 
 def _leaf(stream: int, operand: Operand | None, names: Sequence[str]) -> str:

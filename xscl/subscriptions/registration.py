@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TypeAlias
 
 from cep_core import Query, is_calendar
@@ -165,7 +166,7 @@ class Registration:
             self._numbers.save()
         self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
-        if any(one.ordered for one in added):
+        if any(map(attrgetter("ordered"), added)):
             self.save_plan_state()
         return added
 
