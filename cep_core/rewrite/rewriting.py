@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 from cep_core.algebra import Chain, Node, PatternMatch, Project, Stream, Union, union
@@ -25,7 +25,7 @@ _MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
 
 def rewritten(node: Node, rates: StreamRates) -> Node:
     """Return an equal node; ``rates`` are events in a second, by stream."""
-    node = with_operands(node, "Node", lambda one: rewritten(one, rates))
+    node = with_operands(node, "Node", partial(rewritten, rates=rates))
     for rule in RULES:
         node = rule(node, rates)
     return node
@@ -133,9 +133,9 @@ def sequences(node: Node, rates: StreamRates) -> Node:
     found = as_sequences(node)
     if found is None:
         return node
-    made = [one for _, one in found]
+    trees, made = zip(*found, strict=True)
     if len(found) > 1 and rates:
-        estimates = [estimate(tree, _rates(node, rates)) for tree, _ in found]
+        estimates = [estimate(tree, _rates(node, rates)) for tree in trees]
         known = [one.rate for one in estimates if one is not None]
         if len(known) == len(made):
             return optimal_union(list(zip(known, made, strict=True)), union)
