@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from operator import itemgetter
 from typing import TypeAlias
 
 from cep_core.algebra import Chain, Node, PatternMatch, Project, Stream, Union, union
@@ -133,9 +134,9 @@ def sequences(node: Node, rates: StreamRates) -> Node:
     found = as_sequences(node)
     if found is None:
         return node
-    trees, made = zip(*found, strict=True)
+    made: list[Node] = list(map(itemgetter(1), found))
     if len(found) > 1 and rates:
-        estimates = [estimate(tree, _rates(node, rates)) for tree in trees]
+        estimates = [estimate(tree, _rates(node, rates)) for tree, _ in found]
         known = [one.rate for one in estimates if one is not None]
         if len(known) == len(made):
             return optimal_union(list(zip(known, made, strict=True)), union)
