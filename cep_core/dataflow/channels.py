@@ -34,7 +34,7 @@ def slots_of(members: Members) -> Sequence[int]:
     if not isinstance(members, int):
         return members
     if not members & (members - 1):
-        return (members.bit_length() - 1,)
+        return (members.bit_length() - 1,) if members else ()
     slots = []
     while members:
         lowest = members & -members
