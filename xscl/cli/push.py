@@ -56,12 +56,12 @@ def push(
     found = [DocumentInput(path.absolute(), streams) for path in inputs]
     moment = None if at is None else instant(at)
     read, refused = load(found, moment, native=native, qualified=True)
-    if not all(each.stream for each in read) or not all(each.stream for each in refused):
+    if not all(each.stream for each in read or refused):
         raise _no_stream(inputs[0])
     documents, wrong = _validated(read)
     not_read = len(refused) + len(wrong)
     for each in refused:
-        if each.body is not None:
+        if each.body is not None and each.stream:
             wrong.append((Document(each.stream, each.id, 0, each.body), error_of(each)))
     report = MatchReport(call.as_json, verbose=verbose)
     with (

@@ -62,6 +62,17 @@ def test_lines_that_name_their_streams_need_no_other() -> None:
     assert "the documents need a stream\nhint: name it with --stream;" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["[1]", "{}", '{"xml": "<b/>"', '{"xml": "<b/>", "timestamp": "noon"}'],
+)
+def test_a_line_that_cannot_be_read_needs_no_stream(line: str) -> None:
+    path = lines("mixed.jsonl", book("b1", "X", 1), {**blog("c1", "X", 2), "stream": "blogs"})
+    Path(path).write_text(f"{Path(path).read_text()}\n{line}\n")
+    found = answer(path)
+    assert (found["new"], found["not_read"], pairs(found)) == (2, 1, [["b1", "c1"]])
+
+
 def test_whole_files_directories_and_archives() -> None:
     Path("in").mkdir()
     Path("in/a.xml").write_text("<book><t>X</t></book>")
