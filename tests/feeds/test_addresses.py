@@ -114,6 +114,7 @@ def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: RefusedN
             assert checked(f"http://{host}:8080/", nobody) is not None, host
         hidden = checked("http://name.example/", resolving_to("8.8.8.8", str(address)))
         assert isinstance(hidden, RequestFailed), address
+        assert str(hidden) == str(checked("http://name.example/", resolving_to())), address
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())

@@ -94,7 +94,7 @@ class Bucket:
         self._replica: PlanReplica  # of the documents that are joined
         self._queries, self._small = evaluators()
 
-    # -- A part of all values (`templates.processor.Part`) --------------------------------
+    # -- A part of all values (`templates.processor.ValuePart`) --------------------------------
 
     def is_here(self, keys: Column) -> Column:
         """Return a mask of the values of this bucket."""

@@ -52,6 +52,8 @@ def test_documents_are_joined_with_what_was_pushed_before() -> None:
     second = answer(lines("blogs.jsonl", blog("c1", "X", 3), blog("c2", "Y", 3)), "--stream=blogs")
     assert (first["documents"], first["matches"]) == (1, [])
     assert (second["documents"], pairs(second)) == (2, [["b1", "c1"]])
+    again = answer("blogs.jsonl", "--stream=blogs")
+    assert (again["documents"], again["new"], again["matches"]) == (2, 0, [])
 
 
 def test_lines_that_name_their_streams_need_no_other() -> None:
