@@ -19,6 +19,7 @@ from cep_core.algebra.expressions import (
     Expression,
     Or,
 )
+from cep_core.dataflow.channels import slots_of
 from cep_core.errors import (
     AlgebraError,
     CepError,
@@ -29,8 +30,10 @@ from cep_core.errors import (
     UnknownQuery,
 )
 from cep_core.events import Event, Match, Schema
+from cep_core.operators.cayuga import join
 from cep_core.state.snapshot import VERSION
 from tests.cep_core.absences import absence, alternative
+from tests.cep_core.engines import engine_of
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)
@@ -326,3 +329,23 @@ def test_a_function_that_raises_or_gets_null_makes_its_atom_false() -> None:
         ("left", -1.0),
         ("left", None),
     ]
+
+
+def test_a_pair_that_many_queries_take_is_not_searched_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched = 0
+
+    class Slots(list[int]):
+        def __contains__(self, slot: object) -> bool:
+            nonlocal searched
+            searched += 1
+            return super().__contains__(slot)
+
+    monkeypatch.setattr(join, "slots_of", lambda members: Slots(slots_of(members)))
+    core = engine_of("AB", {"v": int})
+    for at in range(30):
+        right = f"(SELECT v AS w FROM FILTER{{v > {at}}}(B))"
+        core.register(f"q{at}", f"SELECT * FROM FILTER{{v > {at}}}(A) JOIN{{v = w, 1 day}} {right}")
+    assert len(core.push([Event("A", (99,), 1), Event("B", (99,), 2)])) == 30
+    assert not searched

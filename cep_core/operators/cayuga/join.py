@@ -185,7 +185,7 @@ class WindowJoinMOp(MOp):
         for other, theirs, _ in group:
             apart = max(abs(row[1] - other[1]), now - other[1] - self._lateness)
             if apart <= self._window:
-                reading = slots_of(theirs)
+                reading = set(slots_of(theirs))
                 slots = [
                     slot
                     for slot, source, window, simple in takers
