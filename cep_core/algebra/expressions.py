@@ -10,8 +10,9 @@ for a null x, `x >= 5` does not.  A value expression that fails is null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import copysign
 from operator import attrgetter
 from typing import Literal, TypeAlias, cast
@@ -219,6 +220,8 @@ def type_of(
 
     ``types`` holds the types of the columns of each side that may be read.
     """
+    parts = operands(node, "Expression")
+    kinds = [type_of(part, types, functions) for part in parts]
     match node:
         case Column(side, index):
             if side not in types or not 0 <= index < len(types[side]):
@@ -232,41 +235,29 @@ def type_of(
             return int
         case Missing():
             return None
-        case Every(_, over, condition):
-            for one in over:
-                _require(one, type_of(one, types, functions), (tuple,))
-            require_condition(condition, types, functions)
-            return bool
-        case Each(_, over, item):
-            for one in over:
-                _require(one, type_of(one, types, functions), (tuple,))
-            type_of(item, types, functions)
+        case Every():
+            _require_each(parts, kinds, (*[(tuple,)] * len(node.over), (bool,)))
+        case Each():
+            _require_each(parts, kinds, [(tuple,)] * len(node.over))
             return tuple
-        case Case(items):
-            for condition in items[:-1:2]:
-                require_condition(condition, types, functions)
-            return _common(node, (*items[1::2], items[-1]), types, functions)
-        case Coalesce(items):
-            return _common(node, items, types, functions)
-        case IsNull(operand):
-            type_of(operand, types, functions)
-            return bool
+        case Case():
+            _require_each(parts[:-1:2], kinds[:-1:2], repeat((bool,)))
+            return _common(node, (*kinds[1::2], kinds[-1]))
+        case Coalesce():
+            return _common(node, kinds)
         case Negative(operand):
-            return _require(operand, type_of(operand, types, functions), _NUMBERS)
+            return _require(operand, kinds[0], _NUMBERS)
         case Arithmetic():
-            return _arithmetic(node, types, functions)
+            return _arithmetic(node, kinds[0], kinds[1])
         case Call():
-            return _call(node, types, functions)
+            return _call(node, kinds, functions)
         case Compare():
-            _require_comparable(node, types, functions)
-            return bool
-        case And(items) | Or(items):
-            for item in items:
-                require_condition(item, types, functions)
-            return bool
-        case Not(item):
-            require_condition(item, types, functions)
-            return bool
+            _require_comparable(node, kinds[0], kinds[1])
+        case And() | Or() | Not():
+            _require_each(parts, kinds, repeat((bool,)))
+        case IsNull():
+            pass
+    return bool
 
 
 def require_condition(
@@ -452,10 +443,16 @@ def _require(node: Expression, kind: type | None, wanted: tuple[type, ...]) -> t
     return kind
 
 
-def _arithmetic(
-    node: Arithmetic, types: SideTypes, functions: Mapping[str, Function]
-) -> type | None:
-    left, right = type_of(node.left, types, functions), type_of(node.right, types, functions)
+def _require_each(
+    nodes: Iterable[Expression],
+    kinds: Iterable[type | None],
+    wanted: Iterable[tuple[type, ...]],
+) -> None:
+    for node, kind, one in zip(nodes, kinds, wanted, strict=False):
+        _require(node, kind, one)
+
+
+def _arithmetic(node: Arithmetic, left: type | None, right: type | None) -> type | None:
     for kind in (str, tuple):
         if node.operator == "+" and kind in (left, right):
             if {left, right} - {None, kind}:
@@ -472,25 +469,19 @@ def _arithmetic(
     return None if None in (left, right) else int
 
 
-def _common(
-    node: Expression,
-    values: Sequence[Expression],
-    types: SideTypes,
-    functions: Mapping[str, Function],
-) -> type | None:
+def _common(node: Expression, values: Sequence[type | None]) -> type | None:
     """Return the type of values one of which is taken; raise AlgebraError if they differ."""
-    kinds = {type_of(value, types, functions): None for value in values}
-    kinds.pop(None, None)
+    kinds = [kind for kind in dict.fromkeys(values) if kind is not None]
     if len(kinds) > 1 and {*kinds} <= {*_NUMBERS}:
         return float if float in kinds else BoundedDecimal
     if len(kinds) > 1:
         name = type(node).__name__.upper()
         raise _mistyped(node, f"the values of {name} are {' and '.join(map(_word, kinds))}")
-    return next(iter(kinds), None)
+    return kinds[0] if kinds else None
 
 
-def _call(node: Call, types: SideTypes, functions: Mapping[str, Function]) -> type:
-    name, arguments = node.function, node.arguments
+def _call(node: Call, kinds: list[type | None], functions: Mapping[str, Function]) -> type:
+    name = node.function
     function = functions.get(name)
     if function is None:
         raise AlgebraError(
@@ -499,10 +490,9 @@ def _call(node: Call, types: SideTypes, functions: Mapping[str, Function]) -> ty
             span=node.span,
             kind=UnknownName,
         )
-    if not function.takes(len(arguments)):
-        raise _mistyped(node, f"{name} takes {function.arity}, not {len(arguments)}")
-    kinds = [type_of(argument, types, functions) for argument in arguments]
-    for argument, kind, wanted in zip(arguments, kinds, function.arguments, strict=False):
+    if not function.takes(len(kinds)):
+        raise _mistyped(node, f"{name} takes {function.arity}, not {len(kinds)}")
+    for argument, kind, wanted in zip(node.arguments, kinds, function.arguments, strict=False):
         if wanted is not object and kind not in (wanted, None, *_NARROWER.get(wanted, ())):
             raise _mistyped(
                 argument, f"{name} takes a value of type {_word(wanted)} here, not {_word(kind)}"
@@ -510,16 +500,13 @@ def _call(node: Call, types: SideTypes, functions: Mapping[str, Function]) -> ty
     return BoundedDecimal if function.exact and kinds == [BoundedDecimal] else function.result
 
 
-def _require_comparable(node: Compare, types: SideTypes, functions: Mapping[str, Function]) -> None:
-    kinds = [type_of(operand, types, functions) for operand in (node.left, node.right)]
+def _require_comparable(node: Compare, left: type | None, right: type | None) -> None:
     if node.operator not in ("=", "!="):
-        for kind in kinds:
+        for kind in (left, right):
             if not is_ordered(kind):
                 raise _mistyped(node, f"values of type {_word(kind)} have no order")
-    if None in kinds or kinds[0] == kinds[1]:
-        return
-    if not set(kinds) <= set(_NUMBERS):
-        raise _mistyped(node, f"cannot compare {_word(kinds[0])} with {_word(kinds[1])}")
+    if None not in (left, right) and left != right and not {left, right} <= {*_NUMBERS}:
+        raise _mistyped(node, f"cannot compare {_word(left)} with {_word(right)}")
 
 
 def _mistyped(node: Expression, message: str) -> AlgebraError:

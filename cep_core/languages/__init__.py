@@ -7,7 +7,7 @@ once, and turns a text into algebra (`prepare`).  `LANGUAGES` has them by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from cep_core.languages.eql import eql
 from cep_core.languages.names import AlgebraQuery, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
-from cep_core.languages.tokens import COMMON, Lexis, split, tokens
+from cep_core.languages.tokens import COMMON, LanguageToken, Lexis, split, tokens
 
 __all__ = [
     "LANGUAGES",
@@ -101,11 +101,25 @@ def _textual(
     ) -> AlgebraQuery:
         reader = TokenReader(text, tokens(text, ticks_per_second, lexis), keywords)
         try:
-            return read(reader, catalog, functions)
+            query = read(reader, catalog, functions)
+            _require_others(reader.published, query.reads)
+            return query
         except AlgebraError as error:
             raise QueryError.of(error, text) from None
 
     return EventLanguage(lexis, partial(split, lexis=lexis), prepare)
+
+
+def _require_others(published: Sequence[LanguageToken], reads: Collection[str]) -> None:
+    """Raise AlgebraError if a query publishes what it reads, or a stream twice."""
+    known: set[str] = set()
+    for token in published:
+        if token.text in reads:
+            message = f"the query publishes {token.text} and reads it"
+            raise AlgebraError(message, span=token.span)
+        if token.text in known:
+            raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
+        known.add(token.text)
 
 
 LANGUAGES: Mapping[str, EventLanguage] = {

@@ -118,15 +118,11 @@ class TwoStreams:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """Resolves the names in conditions of FOLD{first, second}, and its aggregates.
-
-    ``layout`` is the schema of its partial results (`schemas.iterated_schema`).
-    """
+    """The names in conditions and aggregates of FOLD."""
 
     first: Schema
     second: Schema
     aggregates: tuple[str, ...]
-    layout: Schema
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the column of a name."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cep_core.algebra import Stream
 from cep_core.algebra.expressions import Parameter
-from cep_core.errors import AlgebraError, Extent, QueryError
+from cep_core.errors import Extent, QueryError
 from cep_core.events import CALENDAR_SCHEMA
 from cep_core.languages.tokens import LanguageToken
 
@@ -33,6 +33,7 @@ class TokenReader:
         self.keywords = keywords
         self.at = 0
         self.depth = 0
+        self.published: list[LanguageToken] = []  # names that PUBLISH has given
 
     @property
     def token(self) -> LanguageToken:
@@ -234,21 +235,12 @@ class TokenReader:
             raise self.expected("AS name (an expression needs one)")
         return default
 
-    def published(self) -> LanguageToken | None:
+    def publication(self) -> str | None:
         """Consume PUBLISH and a name; return the name, None without PUBLISH."""
         if not self.take_word("PUBLISH"):
             return None
-        return self.expect_name("the name of a stream")
-
-    def publication(self, reads: Collection[str]) -> str | None:
-        """Return the name that a query publishes; raise AlgebraError if the query reads it."""
-        name = self.published()
-        if name is None:
-            return None
-        if name.text in reads:
-            message = f"the query publishes {name.text} and reads it"
-            raise AlgebraError(message, span=name.span)
-        return name.text
+        self.published.append(self.expect_name("the name of a stream"))
+        return self.published[-1].text
 
 
 def parameter(literal: LanguageToken) -> Parameter:

@@ -59,7 +59,6 @@ class _Parser:
     functions: Mapping[str, Function]
     inner: dict[str, Node] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
-    published: list[LanguageToken] = field(default_factory=list)
 
     def whole(self) -> AlgebraQuery:
         """Parse the whole text."""
@@ -71,12 +70,6 @@ class _Parser:
             hint = "conditions stand before a stream, FILTER{v > 1} s, or between two, NEXT{n = 1}"
             raise self.reader.expected(_AFTER_A_STREAM, hint)
         self.reader.expect_end(_AFTER_A_STREAM)
-        for place, token in enumerate(self.published):
-            if token.text in self.reads:
-                message = f"the query publishes {token.text} and reads it"
-                raise AlgebraError(message, span=token.span)
-            if token.text in [other.text for other in self.published[:place]]:
-                raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
         return AlgebraQuery(node, publishes, self.inner, tuple(self.reads))
 
     # -- queries ---------------------------------------------------------------------------
@@ -93,11 +86,7 @@ class _Parser:
         source = self._stream()
         groups = self._groups(source.schema)
         node = self._selected(source, items, groups, start)
-        name = reader.published()
-        if name is None:
-            return node, None
-        self.published.append(name)
-        return node, name.text
+        return node, reader.publication()
 
     def _groups(self, schema: Schema) -> list[LanguageToken] | None:
         """Parse GROUP BY; return None without it."""
@@ -142,12 +131,17 @@ class _Parser:
             return source
         return algebra.project(source, made, self.functions, repeated(columns))
 
-    def _item(self, item: TokenReader, scope: NameScope) -> ResultItem:
-        """Parse `expression [AS name]`."""
+    def _item(self, item: TokenReader, scope: NameScope, calls: Calls | None = None) -> ResultItem:
+        """Parse `expression [AS name]`, with aggregates if there are ``calls``."""
         first = item.token
-        expression = formula(item, scope, refused(self.functions))
-        plain = item.at == 1 and first.kind == "name"
-        name = item.result_name(first.text if plain else None)
+        if calls is not None and item.is_sign("*"):
+            raise item.expected("an aggregate or an attribute of GROUP BY")
+        expression = formula(item, scope, calls.read if calls else refused(self.functions))
+        default = first.text if item.at == 1 and first.kind == "name" else None
+        if calls is not None and item.at > 1 and isinstance(expression, Column):
+            inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
+            default = "_".join([first.word, *inside]) if first.kind == "name" else None
+        name = item.result_name(default)
         item.expect_end("a comma or FROM")
         return ResultItem(name, expression, item.consumed)
 
@@ -164,7 +158,7 @@ class _Parser:
         nested = refused(self.functions, _NOT_HERE, "{} cannot be inside another aggregate")
         calls = Calls(scope, len(group_by), nested)
         grouped = GroupedColumns(source.schema, group_by)
-        columns = [self._aggregate_item(item, grouped, calls) for item in items]
+        columns = [self._item(item, grouped, calls) for item in items]
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
             raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
@@ -180,22 +174,6 @@ class _Parser:
         names = [column.name for column in columns]
         return replace(node, schema=schema_of(names, node.schema.types, repeated(columns)))
 
-    def _aggregate_item(
-        self, item: TokenReader, grouped: GroupedColumns, calls: Calls
-    ) -> ResultItem:
-        """Read an item of aggregates, grouped attributes, and what is computed of them."""
-        first = item.token
-        if item.is_sign("*"):
-            raise item.expected("an aggregate or an attribute of GROUP BY")
-        expression = formula(item, grouped, calls.read)
-        default = None
-        if first.kind == "name" and isinstance(expression, Column):
-            inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
-            default = "_".join([first.word, *inside]) if item.at > 1 else first.text
-        name = item.result_name(default)
-        item.expect_end("a comma or FROM")
-        return ResultItem(name, expression, item.consumed)
-
     # -- streams ---------------------------------------------------------------------------
 
     def _stream(self) -> Node:
@@ -204,19 +182,33 @@ class _Parser:
         while reader.is_word(*_OPERATORS):
             operator = reader.next()
             reader.deeper()
-            match operator.word:
-                case "NEXT":
-                    braces = self._braces() if reader.is_sign("{") else []
-                    node = self._next(node, braces, self._operand(), operator)
-                case "FOLD":
-                    braces = self._braces()
-                    node = self._fold(node, braces, self._operand(), operator)
-                case "JOIN":
-                    braces = self._braces()
-                    node = self._join(node, braces, self._operand(), operator)
-                case _:
-                    node = algebra.union(node, self._operand(), operator.span)
+            bare = not reader.is_sign("{") if operator.word == "NEXT" else operator.word == "UNION"
+            braces = [] if bare else self._braces()
+            node = self._combined(node, operator, braces, self._operand())
         return node
+
+    def _combined(
+        self, left: Node, operator: LanguageToken, braces: list[TokenReader], right: Node
+    ) -> Node:
+        """Return two streams under an operator, whose braces are read now."""
+        scope, span = TwoStreams(left.schema, right.schema), operator.span
+        match operator.word:
+            case "UNION":
+                return algebra.union(left, right, span)
+            case "NEXT" if not braces:
+                return algebra.sequence(left, right, TRUE, self.functions, span)
+            case "NEXT":
+                (part,) = self._exactly(braces, 1, "NEXT{predicate}")
+                predicate = self._predicate(part, scope)
+                return algebra.sequence(left, right, predicate, self.functions, span)
+            case "JOIN":
+                part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
+                predicate = self._predicate(part, scope)
+                time = parameter(window.duration("5 s", what="a window"))
+                window.expect_end("'}'")
+                return algebra.window_join(left, right, predicate, time, self.functions, span)
+            case _:
+                return self._fold(left, braces, right, span)
 
     def _operand(self) -> Node:
         reader = self.reader
@@ -254,33 +246,13 @@ class _Parser:
         predicate = self._predicate(part, OneStream(source.schema))
         return algebra.select(source, predicate, self.functions)
 
-    def _next(
-        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
-    ) -> Node:
-        predicate: Expression = TRUE
-        if braces:
-            (part,) = self._exactly(braces, 1, "NEXT{predicate}")
-            predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
-        return algebra.sequence(left, right, predicate, self.functions, operator.span)
-
-    def _join(
-        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
-    ) -> Node:
-        part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
-        predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
-        time = parameter(window.duration("5 s", what="a window"))
-        window.expect_end("'}'")
-        return algebra.window_join(left, right, predicate, time, self.functions, operator.span)
-
-    def _fold(
-        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
-    ) -> Node:
+    def _fold(self, left: Node, braces: list[TokenReader], right: Node, span: Extent) -> Node:
         if len(braces) < 2:
             form = "FOLD{which event is next, how long it goes on, aggregates}"
-            raise self.reader.fault("FOLD has at least two parts", operator.span, hint=form)
+            raise self.reader.fault("FOLD has at least two parts", span, hint=form)
         parts = [part for part in braces[2:] if part.token.kind != "end"]
-        names = tuple(_given_name(part, self.reader.text) for part in parts)
-        for token in names:
+        tokens = [_given_name(part, self.reader.text) for part in parts]
+        for token in tokens:
             if token.text in right.schema.names:
                 raise AlgebraError(
                     f"the second stream has an attribute {token.text}, too",
@@ -288,46 +260,30 @@ class _Parser:
                     span=token.span,
                     kind=SchemaFault,
                 )
-        scope, expressions = self._folded(left.schema, right.schema, names, parts, operator.span)
-        wanted, going = (self._predicate(part, scope) for part in braces[:2])
-        kinds = scope.layout.types[len(scope.layout) - len(names) :]
-        texts = [token.text for token in names]
-        aggregates = list(zip(texts, expressions, kinds, strict=True))
-        return algebra.iterate(
-            left, right, wanted, going, aggregates, self.functions, operator.span
-        )
-
-    def _folded(
-        self,
-        left: Schema,
-        right: Schema,
-        names: tuple[LanguageToken, ...],
-        parts: list[TokenReader],
-        span: Extent,
-    ) -> tuple[Iterations, list[Expression]]:
-        """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
-        texts = tuple(token.text for token in names)
-        own: list[type | None] = [
-            left.types[left.names.index(text)] if text in left.names else None for text in texts
-        ]
-        layout, _ = iterated_schema(left, right, texts, [k or float for k in own], span)
-        scope = Iterations(left, right, texts, layout)
+        names = tuple(token.text for token in tokens)
+        iterated_schema(left.schema, right.schema, names, [float] * len(names), span)
+        scope = Iterations(left.schema, right.schema, names)
         expressions = [self._aggregate_of(part, scope) for part in parts]
-        kinds = own
-        for _ in names:  # what begins as null has the type of what it becomes, once that is known
+        kinds = [kind or float for kind in self._kinds(scope, expressions)]
+        wanted, going = (self._predicate(part, scope) for part in braces[:2])
+        aggregates = list(zip(names, expressions, kinds, strict=True))
+        return algebra.iterate(left, right, wanted, going, aggregates, self.functions, span)
+
+    def _kinds(self, scope: Iterations, expressions: list[Expression]) -> list[type | None]:
+        """Return the types of a FOLD's aggregates, which may depend on one another."""
+        left, right = scope.first, scope.second
+        begun = [
+            left.types[left.names.index(n)] if n in left.names else None for n in scope.aggregates
+        ]
+        kinds: list[type | None] = [*begun]
+        for _ in expressions:  # what begins as null has the type of what it becomes, once known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
-            settled = (
-                with_literals(expression, types, self.functions) for expression in expressions
-            )
+            settled = [with_literals(one, types, self.functions) for one in expressions]
             found = [type_of(one, types, self.functions) for one in settled]
-            before, kinds = (
-                kinds,
-                [kind or computed for kind, computed in zip(own, found, strict=True)],
-            )
+            before, kinds = kinds, [kind or made for kind, made in zip(begun, found, strict=True)]
             if kinds == before:
                 break
-        layout, _ = iterated_schema(left, right, texts, [k or float for k in kinds], span)
-        return replace(scope, layout=layout), expressions
+        return kinds
 
     def _aggregate_of(self, part: TokenReader, scope: Iterations) -> Expression:
         expression = formula(part, scope, refused(self.functions, _NOT_HERE))

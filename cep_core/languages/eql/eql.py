@@ -111,7 +111,7 @@ class _Query:
             mark="next",
             spans=self.pattern.spans,
         )
-        publishes = reader.publication(operands.reads)
+        publishes = reader.publication()
         reader.expect_end(_CLAUSES)
         partition = self.values.tested_by_all(conjunction((*filters, *tests)))
         require_partition(self.pattern, partition, self.span)

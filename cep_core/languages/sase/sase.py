@@ -102,7 +102,7 @@ class _Parser:
         lowering = PatternLowering(
             *(self.variables, self.functions, pattern.tree, rules, span, partition)
         )
-        publishes = reader.publication(self.reads)
+        publishes = reader.publication()
         reader.take_sign(";")
         self._refuse_strategy()
         reader.expect_end(_CLAUSES)
