@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from cep_core.algebra.patterns import conjuncts_in
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import BEGINNING
 from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
@@ -42,7 +43,9 @@ class RuntimeStack(ActiveStacks):
         self._bystanders = bystanders
         self._others: list[Wire] = []
         self._cells: deque[Cell] = deque()
-        self._conditions = self._shape.on_whole(self._shape.read(self._shape.pattern.predicate))
+        self._conditions = self._shape.on_whole(
+            conjuncts_in(self._shape.pattern.predicate, self._shape.parts)
+        )
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         taken = [place for place, one in enumerate(self._inputs) if one == input]

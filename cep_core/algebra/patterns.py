@@ -10,7 +10,7 @@ partition contiguity have their names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Part, PatternMatch, Role, RunAggregate
@@ -57,6 +57,43 @@ def conjunction(conditions: Iterable[ex.Expression]) -> ex.Expression:
 def parts_in(node: ex.Expression, parts: Sequence[Part]) -> list[Part]:
     """Return the parts that an expression reads."""
     return [parts[one.index] for one in ex.walk(node) if isinstance(one, ex.Column)]
+
+
+class Conjunct(NamedTuple):
+    """A condition that has to hold, and the parts that it reads; a ``test`` ends a match."""
+
+    node: ex.Expression
+    parts: tuple[Part, ...]
+    test: bool = False
+
+    @property
+    def components(self) -> set[int]:
+        """The components that it reads."""
+        return {part.component for part in self.parts}
+
+    @property
+    def has_constants(self) -> bool:
+        """True if it reads constants of a query."""
+        return any(isinstance(node, ex.Parameter) for node in ex.walk(self.node))
+
+    @property
+    def lasting(self) -> tuple[Part, Part, ex.Expression] | None:
+        """Its beginning, its end and T, if it says that an event ends at most T after another."""
+        match self.node:
+            case ex.Compare("<=", ex.Arithmetic("-", ex.Column(), ex.Column()), time):
+                end, start, *_ = self.parts
+                if start.role == "start" and end.role in ("end", "current_end"):
+                    return start, end, time
+            case _:
+                pass
+        return None
+
+
+def conjuncts_in(
+    predicate: ex.Expression, parts: Sequence[Part], *, test: bool = False
+) -> list[Conjunct]:
+    """Return the conditions of a predicate over some parts."""
+    return [Conjunct(node, tuple(parts_in(node, parts)), test) for node in conjuncts_of(predicate)]
 
 
 def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int) -> bool:

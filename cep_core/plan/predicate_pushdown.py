@@ -13,7 +13,7 @@ from dataclasses import replace
 from cep_core.algebra import Component, Loop, Node, One, PatternMatch, Project, Select
 from cep_core.algebra.expressions import TRUE, Column, Expression, moved
 from cep_core.algebra.pattern_tree import trees_in
-from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
+from cep_core.algebra.patterns import conjunction, conjuncts_in
 
 
 def push_down(node: Node) -> Node:
@@ -41,13 +41,12 @@ def _selecting(node: PatternMatch) -> PatternMatch:
     """Return a pattern whose conditions on one event are selections of its inputs."""
     simple: dict[int, list[Expression]] = {}
     rest: list[Expression] = []
-    for conjunct in conjuncts_of(node.predicate):
-        parts = parts_in(conjunct, node.parts)
-        components = {part.component for part in parts}
-        if len(components) == 1 and all(part.role in ("value", "current") for part in parts):
-            simple.setdefault(components.pop(), []).append(conjunct)
+    for one in conjuncts_in(node.predicate, node.parts):
+        components = one.components
+        if len(components) == 1 and all(part.role in ("value", "current") for part in one.parts):
+            simple.setdefault(components.pop(), []).append(one.node)
         else:
-            rest.append(conjunct)
+            rest.append(one.node)
     if not simple:
         return node
     places = {

@@ -16,7 +16,7 @@ from cep_core.algebra import Chain, Node, PatternMatch, Project, Stream, Union, 
 from cep_core.algebra.expressions import Column
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import PatternTree
-from cep_core.algebra.patterns import conjuncts_of, parts_in
+from cep_core.algebra.patterns import conjuncts_in
 from cep_core.rewrite.cost import MOST_KEPT, StreamRates, estimate, optimal_next, optimal_union
 from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
 
@@ -120,9 +120,9 @@ def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
         for component in components_of(operand)
     }
     bound, fixed = bound_of(node), 0
-    for conjunct in conjuncts_of(node.predicate):
-        read = {places[part.component] for part in parts_in(conjunct, node.parts)}
-        if len(read) > 1 and conjunct != bound:
+    for one in conjuncts_in(node.predicate, node.parts):
+        read = {places[component] for component in one.components}
+        if len(read) > 1 and one.node != bound:
             fixed = max(fixed, *read)
     return fixed
 

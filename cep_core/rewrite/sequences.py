@@ -21,7 +21,7 @@ from cep_core.algebra import Chain, Choice, Node, One, Part, PatternMatch, Proje
 from cep_core.algebra import Sequence as Sequenced
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.pattern_tree import PatternTree, trees_in
-from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
+from cep_core.algebra.patterns import Conjunct, conjunction, conjuncts_in
 from cep_core.events import Schema
 
 _ROLES = {"value": "value", "start": "start", "first_end": "end", "end": "end"}
@@ -55,18 +55,12 @@ def bound_of(pattern: PatternMatch) -> ex.Expression | None:
 
     It is last.end - first.start <= T in a window of T.
     """
-    for one in (*conjuncts_of(pattern.predicate), *conjuncts_of(pattern.rules.tests)):
-        match one:
-            case ex.Compare(
-                "<=", ex.Arithmetic("-", ex.Column() as end, ex.Column() as start), time
-            ):
-                last, first = pattern.parts[end.index], pattern.parts[start.index]
-                ends = (first.role, last.role) == ("start", "end")
-                edges = (first.component, last.component) == (0, len(pattern.components) - 1)
-                if ends and edges and pattern.rules.inclusive and time == pattern.rules.window:
-                    return one
-            case _:
-                continue
+    rules, edges = pattern.rules, (0, len(pattern.components) - 1)
+    for one in _conjuncts(pattern):
+        if one.lasting is not None and rules.inclusive:
+            first, last, time = one.lasting
+            if (first.component, last.component) == edges and time == rules.window:
+                return one.node
     return None
 
 
@@ -91,23 +85,11 @@ def components_of(tree: PatternTree) -> list[int]:
     return [one.component for one in trees_in(tree) if isinstance(one, One)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Conjunct:
-    """A condition with the components that it reads; ``test``: it ends a match."""
-
-    node: ex.Expression
-    components: frozenset[int]
-    test: bool
-
-
-def _conjuncts(pattern: PatternMatch) -> list[_Conjunct]:
-    return [
-        _Conjunct(
-            conjunct, frozenset(part.component for part in parts_in(conjunct, pattern.parts)), test
-        )
-        for test, predicate in ((False, pattern.predicate), (True, pattern.rules.tests))
-        for conjunct in conjuncts_of(predicate)
-    ]
+def _conjuncts(pattern: PatternMatch) -> list[Conjunct]:
+    """Return the filters of a pattern, then its tests."""
+    parts = pattern.parts
+    tests = conjuncts_in(pattern.rules.tests, parts, test=True)
+    return [*conjuncts_in(pattern.predicate, parts), *tests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +112,7 @@ class _Sequence:
     pattern: PatternMatch
     tree: PatternTree
     bound: ex.Expression | None = field(init=False)
-    conjuncts: list[_Conjunct] = field(init=False)
+    conjuncts: list[Conjunct] = field(init=False)
     kept: set[PartKey] = field(init=False)  # times that are needed where rows no longer have them
 
     def __post_init__(self) -> None:
@@ -154,7 +136,7 @@ class _Sequence:
         for one in self.conjuncts:
             if len(one.components) > 1:
                 latest = max(one.components)
-                read |= {(_key(part), latest) for part in parts_in(one.node, self.pattern.parts)}
+                read |= {(_key(part), latest) for part in one.parts}
         kept: set[PartKey] = {(first, "end", None) for first in firsts}
         for key, latest in read:
             begins, ends = key == (order[0], "start", None), key == (latest, "end", None)
@@ -219,7 +201,7 @@ class _Sequence:
             one
             for one in new
             if (not one.test and not one.components <= set(right.order))
-            or (len(right.order) == 1 and self._is_time(one.node, right.order[0]))
+            or (len(right.order) == 1 and _is_time(one, right.order[0]))
         ]
         conditions = [self._over(one.node, {1: left, 2: right}) for one in filters]
         rules, window = self.pattern.rules, self.pattern.rules.window
@@ -240,20 +222,6 @@ class _Sequence:
         made = _Made(node, (*left.order, *right.order), columns, names)
         tests = [one.node for one in new if one.test and one not in filters] if leading else []
         return replace(made, node=self._selected(made, tests))
-
-    def _is_time(self, node: ex.Expression, component: int) -> bool:
-        """Return True for a constraint of time that fails for all later events once it fails."""
-        match node:
-            case ex.Compare(
-                "<=",
-                ex.Arithmetic("-", ex.Column(_, end), ex.Column(_, start)),
-                ex.Constant() | ex.Parameter(),
-            ):
-                last, first = self.pattern.parts[end], self.pattern.parts[start]
-                roles = (first.role, last.role) == ("start", "end")
-                return roles and last.component == component != first.component
-            case _:
-                return False
 
     def _selected(self, made: _Made, conditions: Sequence[ex.Expression]) -> Node:
         predicate = conjunction(self._over(condition, {2: made}) for condition in conditions)
@@ -282,6 +250,15 @@ class _Sequence:
         if key in made.columns:
             return ex.Column(side, made.columns[key])
         return ex.Time(side, "begin" if role == "start" else "end")
+
+
+def _is_time(one: Conjunct, component: int) -> bool:
+    """Return True for a constraint of time that fails for all later events once it fails."""
+    if one.lasting is None:
+        return False
+    first, last, time = one.lasting
+    constant = isinstance(time, ex.Constant | ex.Parameter)
+    return constant and last.component == component != first.component
 
 
 def _firsts(tree: PatternTree, leading: bool = True) -> Iterator[int]:

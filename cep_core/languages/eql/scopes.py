@@ -15,15 +15,13 @@ from cep_core import algebra
 from cep_core.algebra import Node, Part, Rules
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.pattern_tree import Chain, Choice, Loop, One, PatternTree, components_aside
-from cep_core.algebra.patterns import conjunction
+from cep_core.algebra.patterns import conjunction, conjuncts_in
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.eql.operands import PatternGroup
 from cep_core.languages.names import ResultItem
 from cep_core.languages.sase.components import ReadPattern
 from cep_core.languages.sase.lowering import PatternLowering
 from cep_core.languages.sase.scope import Variables
-
-_CONSTRAINTS = (["start", "end"], ["start", "current_end"])
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class Scopes:
         guarding: dict[int, list[ex.Expression]] = {one: [] for one in guards}
         for kind, conditions in enumerate((self.filters, self.tests)):
             for one in list(conditions):
-                read = self._read_by([one])
+                read = self._read_by(one)
                 ends = next((guard for guard in guards if guard in read), None)
                 if ends is not None:
                     guarding[ends].append(one)
@@ -78,11 +76,8 @@ class Scopes:
                 conditions.remove(one)
         shown = [expression for _, expression, _ in self.items]
         outside = [*self.filters, *self.tests, *chain.from_iterable(guarding.values()), *shown]
-        columns = dict.fromkeys(
-            part.index for one in outside for part in ex.walk(one) if isinstance(part, ex.Column)
-        )
-        known = self.variables.references
-        self._kept = [known[at] for at in columns if known[at].component in members]
+        read_outside = self.variables.read_in(*outside)
+        self._kept = [part for part in read_outside if part.component in members]
         items = [
             ResultItem(self.variables.text(one), self.variables.column(one), self.span)
             for one in self._kept
@@ -137,15 +132,9 @@ class Scopes:
         found = [ex.moved(condition, places) for condition in conditions]
         return node, conjunction([own, *found] if len(guards) > 1 else found)
 
-    def _read_by(self, conditions: Sequence[ex.Expression]) -> set[int]:
-        """Return the components that conditions read."""
-        known = self.variables.references
-        return {
-            known[part.index].component
-            for condition in conditions
-            for part in ex.walk(condition)
-            if isinstance(part, ex.Column)
-        }
+    def _read_by(self, condition: ex.Expression) -> set[int]:
+        """Return the components that a condition reads."""
+        return {part.component for part in self.variables.read_in(condition)}
 
     # -- one scope -------------------------------------------------------------------------
 
@@ -159,7 +148,7 @@ class Scopes:
     ) -> Node:
         """Return a pattern as algebra."""
         absent = components_aside(tree)
-        aside = [test for test in tests if self._read_by([test]) & absent]
+        aside = [test for test in tests if self._read_by(test) & absent]
         filters = [*filters, *aside]
         for one in filters:
             self._require_before(one, dict(_waiting(tree)))
@@ -180,7 +169,7 @@ class Scopes:
 
     def _require_before(self, condition: ex.Expression, latest: Mapping[int, int]) -> None:
         """Raise AlgebraError if what ends a match is compared with what comes later."""
-        read = self._read_by([condition])
+        read = self._read_by(condition)
         for stop in read & latest.keys():
             later = [one for one in read if one != stop and one > latest[stop]]
             if later:
@@ -218,18 +207,11 @@ def _window(
     """Return the window that a time constraint on the first and the last event implies."""
     parts = tree.parts if isinstance(tree, Chain) else (tree,)
     edges = [_occurring(parts[0]), _occurring(parts[-1])]
-    for condition in conditions:
-        match condition:
-            case ex.Compare(
-                "<=", ex.Arithmetic("-", ex.Column() as end, ex.Column() as start), time
-            ):
-                known = [variables.references[part.index] for part in (start, end)]
-                places = [reference.component for reference in known]
-                timed = [reference.role for reference in known] in _CONSTRAINTS
-                if timed and places == edges:
-                    return time
-            case _:
-                continue
+    for one in conjuncts_in(conjunction(conditions), variables.references):
+        if one.lasting is not None:
+            start, end, time = one.lasting
+            if [start.component, end.component] == edges:
+                return time
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cep_core import algebra
 from cep_core.algebra import Component, Loop, Node, One, Part, Rules, pattern_tree, patterns
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.names import ResultItem, repeated
 from cep_core.languages.reader import TokenReader, parameter
@@ -48,11 +48,11 @@ class PatternLowering:
             self._require_read(one)
         shown = [expression for _, expression, _ in columns]
         plain = all(isinstance(one, Column) for one in shown) and len(set(shown)) == len(shown)
-        outputs = self._references(shown)
+        outputs = self.variables.read_in(*shown)
         names = (
             [name for name, _, _ in columns] if plain else list(map(self.variables.text, outputs))
         )
-        parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
+        parts = list(dict.fromkeys([*outputs, *self.variables.read_in(*conjuncts, *tests)]))
         variables = [self.variables.all[number] for number in numbers]
         sources = [variable.source(self.functions) for variable in variables]
         nodes = list(dict.fromkeys(sources))
@@ -93,7 +93,7 @@ class PatternLowering:
 
     def _require_read(self, conjunct: Expression) -> None:
         """Raise AlgebraError unless there is a moment at which a condition can be tested."""
-        found, of = self._references([conjunct]), self.variables.of
+        found, of = self.variables.read_in(conjunct), self.variables.of
         absent = pattern_tree.components_aside(self.tree)
         aside = list(dict.fromkeys(of(one).name for one in found if one.component in absent))
         if len(aside) > 1:
@@ -172,7 +172,7 @@ class PatternLowering:
         ]
 
     def _require_whole(self, conjunct: Expression) -> None:
-        for reference in self._references([conjunct]):
+        for reference in self.variables.read_in(conjunct):
             if is_each(reference):
                 name = self.variables.of(reference).name
                 raise AlgebraError(
@@ -180,16 +180,6 @@ class PatternLowering:
                     hint=f"write {name}[1], {name}[last] or an aggregate",
                     span=conjunct.span,
                 )
-
-    def _references(self, expressions: list[Expression]) -> list[Part]:
-        """Return the references of expressions, negated components included, each once."""
-        indexes = [
-            part.index
-            for expression in expressions
-            for part in walk(expression)
-            if isinstance(part, Column)
-        ]
-        return [self.variables.references[index] for index in dict.fromkeys(indexes)]
 
     def _partition_of(self, node: Node) -> tuple[int, ...] | None:
         names = node.schema.names

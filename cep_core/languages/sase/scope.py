@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from cep_core.algebra import Node, Part, Role, patterns, project
 from cep_core.algebra import expressions as ex
@@ -128,6 +129,12 @@ class Variables:
     def of(self, part: Part) -> PatternVariable:
         """Return the variable of a part."""
         return self.all[part.component]
+
+    def read_in(self, *expressions: ex.Expression) -> list[Part]:
+        """Return the references that expressions read, negated components included, each once."""
+        parts = chain.from_iterable(map(ex.walk, expressions))
+        indexes = dict.fromkeys(part.index for part in parts if isinstance(part, ex.Column))
+        return [self.references[index] for index in indexes]
 
     def text(self, part: Part) -> str:
         """Return a part as it is written."""

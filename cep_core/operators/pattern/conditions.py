@@ -17,16 +17,16 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from cep_core.algebra import Part, PatternMatch
-from cep_core.algebra.expressions import Expression, Function
+from cep_core.algebra.expressions import Function
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Unordered, stops_of, trees_in
 from cep_core.algebra.patterns import (
     PREVIOUS,
     RUN_AGGREGATES,
-    conjuncts_of,
+    Conjunct,
+    conjuncts_in,
     is_of_neighbours,
     is_plain,
-    parts_in,
 )
 from cep_core.dataflow.code import Writer, function_of, guarded
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
@@ -41,7 +41,7 @@ from cep_core.operators.pattern.accumulators import (
     nth,
     started,
 )
-from cep_core.operators.pattern.partitions import NO_PARTITIONS, KeyConjunct, partitions_of
+from cep_core.operators.pattern.partitions import NO_PARTITIONS, partitions_of
 
 Cells: TypeAlias = tuple[Any, ...]
 PatternCondition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
@@ -89,7 +89,7 @@ class MatchShape:
         self.instant = pattern.rules.simultaneous or any(
             look.among for state in self.states for look in state.looks
         )
-        read = self.read(pattern.predicate)
+        read = conjuncts_in(pattern.predicate, self.parts)
         self.partitions = NO_PARTITIONS
         if not any(state.strict for state in self.states):
             self.partitions = partitions_of(
@@ -97,7 +97,7 @@ class MatchShape:
             )
         answered = self.partitions.answered
         self.conjuncts = [one for one in read if one not in answered]
-        self._tests = self.read(pattern.rules.tests)
+        self._tests = conjuncts_in(pattern.rules.tests, self.parts)
         self.tested = bool(self._tests)
 
     @cached_property
@@ -153,28 +153,22 @@ class MatchShape:
 
     # -- when conditions are tested --------------------------------------------------------
 
-    def read(self, predicate: Expression) -> list[KeyConjunct]:
-        """Return the conditions of a predicate."""
-        return [
-            KeyConjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
-        ]
-
-    def _by_component(self, read: Sequence[KeyConjunct], begins: bool) -> list[PatternCondition]:
+    def _by_component(self, read: Sequence[Conjunct], begins: bool) -> list[PatternCondition]:
         """Return the conditions on a row of each component."""
         return [
             self._condition(self._tested(read, place, begins), place)
             for place in range(len(self.components))
         ]
 
-    def on_whole(self, read: Iterable[KeyConjunct]) -> PatternCondition:
+    def on_whole(self, read: Iterable[Conjunct]) -> PatternCondition:
         """Return conditions that are tested on a whole match."""
         return self._condition([(None, one) for one in read], None)
 
-    def _aside(self, one: KeyConjunct) -> int | None:
+    def _aside(self, one: Conjunct) -> int | None:
         """Return the component of a condition that does not occur itself, None if all do."""
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
-    def _whole(self, one: KeyConjunct) -> bool:
+    def _whole(self, one: Conjunct) -> bool:
         """Return True if a condition reads the whole of the last run that it reads."""
         if self._aside(one) is not None:
             return False
@@ -185,10 +179,10 @@ class MatchShape:
         )
 
     def _tested(
-        self, read: Iterable[KeyConjunct], place: int, begins: bool
-    ) -> list[tuple[str | None, KeyConjunct]]:
+        self, read: Iterable[Conjunct], place: int, begins: bool
+    ) -> list[tuple[str | None, Conjunct]]:
         """Return the conditions that are tested with a row of a component, and when."""
-        found: list[tuple[str | None, KeyConjunct]] = []
+        found: list[tuple[str | None, Conjunct]] = []
         for one in read:
             aside = self._aside(one)
             if aside is not None:
@@ -216,7 +210,7 @@ class MatchShape:
         return f"(m[{other}] is not None and m[{other}][{COUNT}] > {own})"
 
     def _condition(
-        self, conditions: Sequence[tuple[str | None, KeyConjunct]], current: int | None
+        self, conditions: Sequence[tuple[str | None, Conjunct]], current: int | None
     ) -> PatternCondition:
         """Return the tests of a conjunction, those first that read few constants."""
         tests = [self._test(when, one, current) for when, one in conditions]
@@ -229,7 +223,7 @@ class MatchShape:
         made.names |= _NAMES
         return made
 
-    def _test(self, when: str | None, one: KeyConjunct, current: int | None) -> ConstantTest:
+    def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
         """Return a condition as a function that never raises: an atom that fails is false."""
 
         writer = self.writer(lambda part: self.source(part, current))

@@ -15,10 +15,10 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from cep_core.algebra.patterns import Conjunct
 from cep_core.dataflow.code import function_of
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import MatchShape
-from cep_core.operators.pattern.partitions import KeyConjunct
 
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., tuple[list[Any], int]]
@@ -26,7 +26,7 @@ Search: TypeAlias = Callable[..., tuple[list[Any], int]]
 
 @lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
 def search_of(
-    shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool, careful: bool = False
+    shape: MatchShape, conjuncts: tuple[Conjunct, ...], alike: bool, careful: bool = False
 ) -> Search:
     """Compile the search for the sequences that satisfy some conditions.
 

@@ -10,28 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, assert_never
 
-from cep_core.algebra import Part, PatternMatch
-from cep_core.algebra.expressions import Column, Compare, Expression, Parameter, walk
+from cep_core.algebra import PatternMatch
+from cep_core.algebra.expressions import Column, Compare
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, PatternTree, Unordered
+from cep_core.algebra.patterns import Conjunct
 
 Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # the columns of components, all equally many
-
-
-class KeyConjunct(NamedTuple):
-    """A condition that has to hold, and the parts that it reads."""
-
-    node: Expression
-    parts: tuple[Part, ...]
-
-    @property
-    def components(self) -> set[int]:
-        """The components that it reads."""
-        return {part.component for part in self.parts}
-
-    @property
-    def has_constants(self) -> bool:
-        """True if it reads constants of a query."""
-        return any(isinstance(node, Parameter) for node in walk(self.node))
 
 
 class Partitions(NamedTuple):
@@ -41,7 +25,7 @@ class Partitions(NamedTuple):
     """
 
     keys: Keys
-    answered: frozenset[KeyConjunct]
+    answered: frozenset[Conjunct]
 
 
 NO_PARTITIONS = Partitions({}, frozenset())
@@ -49,7 +33,7 @@ NO_PARTITIONS = Partitions({}, frozenset())
 
 def partitions_of(
     pattern: PatternMatch,
-    conjuncts: Sequence[KeyConjunct],
+    conjuncts: Sequence[Conjunct],
     absent: Collection[int],
     stops: Collection[int],
     *,
@@ -91,7 +75,7 @@ def partitions_of(
     answered = [] if instant else [one for one, at in found if _is_answered(one, at)]
     for component in aside:
         columns: dict[int, int] = {}
-        tests: list[KeyConjunct] = []
+        tests: list[Conjunct] = []
         for one, at in found:
             place = next((place for place in at if place is not None), None)
             own = [part.index for part in one.parts if part.component == component]
@@ -117,7 +101,7 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
     )
 
 
-def _is_answered(conjunct: KeyConjunct, places: Sequence[int | None]) -> bool:
+def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
     """Return True if partitions say that two components are equal.
 
     They do not say so of the first event of a repeated component, which may be a match alone.
@@ -126,7 +110,7 @@ def _is_answered(conjunct: KeyConjunct, places: Sequence[int | None]) -> bool:
 
 
 def _tested(
-    equalities: Iterable[KeyConjunct], occurring: Sequence[int], plain: bool
+    equalities: Iterable[Conjunct], occurring: Sequence[int], plain: bool
 ) -> dict[int, tuple[int, ...]]:
     """Return the columns of the equivalence tests over all components.
 
@@ -165,7 +149,7 @@ def _certain(tree: PatternTree) -> set[int]:
             assert_never(tree)
 
 
-def _is_equality(conjunct: KeyConjunct) -> bool:
+def _is_equality(conjunct: Conjunct) -> bool:
     """Return True if a condition is an equality of two attributes that every event has to satisfy.
 
     False for one between two repeated components: it holds of the latest event of each only.
