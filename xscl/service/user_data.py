@@ -102,6 +102,7 @@ def erase(app: App, account: Account, *, is_consumed: bool = False) -> None:
     with closing(app.engine.connect()) as store:
         store.plan_rewrite()
         app.accounts.users.erase(account)
+        app.accounts.tokens.revoke_all(account)  # live connections of those made meanwhile end
         store.rewrite()
 
 

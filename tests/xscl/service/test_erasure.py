@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,8 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service import user_data
-from xscl.service.accounts import Accounts
+from xscl.service.accounts import Account, Accounts
+from xscl.service.app import App
 from xscl.store.queries.owned_rows import OWNED
 from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
@@ -205,6 +206,25 @@ def test_no_byte_of_an_erased_user_is_left(place: DataDirectory) -> None:
         ok(operator.post("/v1/documents/S?id=later", content="<a>later</a>"))
         eventually(lambda: ok(operator.get("/v1/matches"))["matches"])
     assert found_in(place, own) == set()
+
+
+def test_a_token_that_is_made_during_an_erasure_ends_with_it(
+    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[Callable[[], bool]] = []
+    names = user_data._names
+
+    def connecting(app: App, account: Account) -> list[str]:
+        is_valid = app.accounts.tokens.watched(app.accounts.tokens.create(account)[1])
+        assert is_valid()
+        connections.append(is_valid)
+        return names(app, account)
+
+    with serving(place) as running, running.client() as operator:
+        ok(operator.post("/v1/tokens", json={"user": "alice"}))
+        monkeypatch.setattr(user_data, "_names", connecting)
+        assert operator.delete("/v1/accounts/alice").status_code == 204
+        assert [is_valid() for is_valid in connections] == [False]
 
 
 @pytest.mark.slow  # Spark starts twice
