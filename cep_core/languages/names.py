@@ -93,53 +93,38 @@ class OneStream:
 
 @dataclass(frozen=True, slots=True)
 class TwoStreams:
-    """The names of NEXT and JOIN."""
+    """The names of NEXT and JOIN, and of FOLD with its ``aggregates``, None without.
+
+    An instance of FOLD has, behind the first row, the attributes of the last iteration and these.
+    """
 
     first: Schema
     second: Schema
+    aggregates: tuple[str, ...] | None = None
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
         """Return the column of a name."""
-        if decorator == "":
+        own, aggregates = (self.first.names, self.second.names), self.aggregates or ()
+        if decorator == "" and self.aggregates is None:
             message = "$. names the last iteration of a FOLD; here there are $1. and $2."
             raise AlgebraError(message, span=span)
-        first, second = _places(self.first, self.second, decorator, name)
+        # without a decorator a name as it is wins over one that renaming has made
+        exact = decorator is None and name in (*own[0], *own[1])
+        first, second = _place(self.first, name, exact), _place(self.second, name, exact)
+        if decorator is None and name in aggregates:
+            decorator = ""
         if decorator is None and first is not None and second is not None:
-            raise ambiguous(name, (f"$1.{name}", f"$2.{name}"), span)
-        if first is not None and decorator in (None, "1"):
+            last = () if self.aggregates is None else (f"$.{name}",)
+            raise ambiguous(name, (f"$1.{name}", f"$2.{name}", *last), span)
+        later = (*own[1], *aggregates)
+        if decorator == "" and name in later:
+            return Column(1, len(self.first) + later.index(name), span=span)
+        if first is not None and decorator != "2":
             return Column(1, first, span=span)
         if second is not None and decorator in (None, "2"):
             return Column(2, second, span=span)
-        known = {"1": self.first.names, "2": self.second.names}
-        raise unknown(
-            name, known.get(decorator or "", (*self.first.names, *self.second.names)), span
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Iterations:
-    """The names in conditions and aggregates of FOLD."""
-
-    first: Schema
-    second: Schema
-    aggregates: tuple[str, ...]
-
-    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
-        """Return the column of a name."""
-        first, second = _places(self.first, self.second, decorator, name)
-        later = (*self.second.names, *self.aggregates)
-        if decorator is None:
-            if second is not None and name not in self.aggregates:
-                raise ambiguous(name, (f"$1.{name}", f"$2.{name}", f"$.{name}"), span)
-            decorator = "" if name in self.aggregates else "1"
-        if decorator == "2" and second is not None:
-            return Column(2, second, span=span)
-        if decorator == "" and name in later:
-            return Column(1, len(self.first) + later.index(name), span=span)
-        if decorator in ("", "1") and first is not None:
-            return Column(1, first, span=span)
-        known = self.second.names if decorator == "2" else (*self.first.names, *self.aggregates)
-        raise unknown(name, known, span)
+        known = own[1] if decorator == "2" else (*own[0], *aggregates)
+        raise unknown(name, known if decorator is not None else (*known, *own[1]), span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +177,3 @@ def _place(schema: Schema, name: str, exact: bool = False) -> int | None:
         if candidate in schema.names:
             return schema.names.index(candidate)
     return None
-
-
-def _places(
-    first: Schema, second: Schema, decorator: str | None, name: str
-) -> tuple[int | None, int | None]:
-    """Return the positions of a name in two streams.
-
-    Without a decorator, an attribute of exactly this name wins over one that renaming made.
-    """
-    exact = decorator is None and name in (*first.names, *second.names)
-    return _place(first, name, exact), _place(second, name, exact)

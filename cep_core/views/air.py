@@ -205,15 +205,6 @@ def _constant(value: Any) -> Element:
 # -- reading -------------------------------------------------------------------------------
 
 
-class _State(NamedTuple):
-    """A state as it is read: its input, θ, the rebind predicate, and named aggregates."""
-
-    input: Node | None
-    filter: ex.Expression | None
-    rebind: ex.Expression | None
-    aggregates: tuple[tuple[str, ex.Expression, type], ...]
-
-
 class _Reading:
     """Makes the expression of an automaton: what leads to a state is made once."""
 
@@ -221,7 +212,7 @@ class _Reading:
         self, states: Sequence[Element], edges: Sequence[Element], functions: Functions
     ) -> None:
         self._functions = functions
-        self._states = {state.attrib["name"]: self._state(state) for state in states}
+        self._states = {state.attrib["name"]: state for state in states}
         if len(self._states) < len(states):
             raise AlgebraError("two states of the automaton have the same name")
         self._edges: dict[str, list[tuple[str, _Unary]]] = {}
@@ -249,16 +240,22 @@ class _Reading:
         return node
 
     def _carried(self, source: str, unary: _Unary) -> Node:
-        stream, filter, rebind, aggregates = self._states[source]
-        if stream is None:
+        """Return what a state puts out on an edge."""
+        state, functions = self._states[source], self._functions
+        input, filter, rebind = (state.find(tag) for tag in ("input", "filter", "rebind"))
+        if input is None:
             raise AlgebraError(f"the state {source} reads no stream")
-        if filter is None:
-            return self._applied(stream, unary)
-        left, functions = self.into(source), self._functions
-        if rebind is None:
-            node: Node = algebra.sequence(left, stream, filter, functions)
-        else:
-            node = algebra.iterate(left, stream, filter, rebind, aggregates, functions)
+        stream = Stream(input.attrib["stream"], _read_schema(input))
+        node = self._applied(stream, _read_unary(input))
+        if filter is not None and rebind is None:
+            node = algebra.sequence(self.into(source), node, _read(filter[0]), functions)
+        elif filter is not None and rebind is not None:
+            aggregates = [
+                (one.attrib["name"], _read(one[0]), _type_of(one))
+                for one in rebind.findall("aggregate")
+            ]
+            parts = _read(filter[0]), _read(rebind[0])
+            node = algebra.iterate(self.into(source), node, *parts, aggregates, functions)
         return self._applied(node, unary)
 
     def _applied(self, node: Node, unary: _Unary) -> Node:
@@ -267,24 +264,6 @@ class _Reading:
         if unary.columns is None:
             return node
         return algebra.project(node, unary.columns, self._functions)
-
-    def _state(self, element: Element) -> _State:
-        input, filter, rebind = (element.find(tag) for tag in ("input", "filter", "rebind"))
-        if input is None:
-            return _State(None, None, None, ())
-        stream = Stream(input.attrib["stream"], _read_schema(input))
-        aggregates = [] if rebind is None else rebind.findall("aggregate")
-        return _State(
-            self._applied(stream, _read_unary(input)),
-            None if filter is None else _read(filter[0]),
-            None if rebind is None else _read(rebind[0]),
-            tuple(
-                [
-                    (aggregate.attrib["name"], _read(aggregate[0]), _type_of(aggregate))
-                    for aggregate in aggregates
-                ]
-            ),
-        )
 
 
 def _read_schema(element: Element) -> Schema:

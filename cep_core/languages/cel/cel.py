@@ -26,7 +26,6 @@ from cep_core.languages.formula import NameScope, Own, arguments, formula
 from cep_core.languages.names import (
     AlgebraQuery,
     GroupedColumns,
-    Iterations,
     OneStream,
     ResultItem,
     StreamCatalog,
@@ -262,19 +261,17 @@ class _Parser:
                 )
         names = tuple(token.text for token in tokens)
         iterated_schema(left.schema, right.schema, names, [float] * len(names), span)
-        scope = Iterations(left.schema, right.schema, names)
+        scope = TwoStreams(left.schema, right.schema, names)
         expressions = [self._aggregate_of(part, scope) for part in parts]
         kinds = [kind or float for kind in self._kinds(scope, expressions)]
         wanted, going = (self._predicate(part, scope) for part in braces[:2])
         aggregates = list(zip(names, expressions, kinds, strict=True))
         return algebra.iterate(left, right, wanted, going, aggregates, self.functions, span)
 
-    def _kinds(self, scope: Iterations, expressions: list[Expression]) -> list[type | None]:
+    def _kinds(self, scope: TwoStreams, expressions: list[Expression]) -> list[type | None]:
         """Return the types of a FOLD's aggregates, which may depend on one another."""
-        left, right = scope.first, scope.second
-        begun = [
-            left.types[left.names.index(n)] if n in left.names else None for n in scope.aggregates
-        ]
+        left, right, names = scope.first, scope.second, scope.aggregates or ()
+        begun = [left.types[left.names.index(n)] if n in left.names else None for n in names]
         kinds: list[type | None] = [*begun]
         for _ in expressions:  # what begins as null has the type of what it becomes, once known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
@@ -285,7 +282,7 @@ class _Parser:
                 break
         return kinds
 
-    def _aggregate_of(self, part: TokenReader, scope: Iterations) -> Expression:
+    def _aggregate_of(self, part: TokenReader, scope: TwoStreams) -> Expression:
         expression = formula(part, scope, refused(self.functions, _NOT_HERE))
         part.expect_word("AS", "AS name")
         part.expect_name("a name")

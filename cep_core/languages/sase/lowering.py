@@ -206,19 +206,18 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
     return Rules(window, inclusive, policy=policy, target=target)
 
 
-def require_partition(pattern: ReadPattern, partition: Collection[str], span: Extent) -> None:
-    """Raise AlgebraError at the mark partition if there are no partitions."""
+def require_partition(
+    pattern: ReadPattern, partition: Collection[str], span: Extent, strategy: Extent | None = None
+) -> None:
+    """Raise AlgebraError if a mark, or the strategy at a place, needs partitions and has none."""
     marks = [
         tree.mark for tree in pattern_tree.trees_in(pattern.tree) if isinstance(tree, One | Loop)
     ]
-    if "partition" in marks and not partition:
-        raise without_partition("the mark partition", span)
-
-
-def without_partition(what: str, span: Extent) -> AlgebraError:
-    """Return the error for what needs partitions, and has none."""
-    message = f"{what} needs an equivalence test over all components"
-    return AlgebraError(message, hint="add one to the condition, such as [id]", span=span)
+    if not partition and (strategy is not None or "partition" in marks):
+        what = "the mark partition" if strategy is None else "partition_contiguity"
+        message = f"{what} needs an equivalence test over all components"
+        hint = "add one to the condition, such as [id]"
+        raise AlgebraError(message, hint=hint, span=strategy or span)
 
 
 def _within(reader: TokenReader) -> tuple[bool, Expression | None]:

@@ -52,7 +52,6 @@ from cep_core.languages.sase.lowering import (
     PatternLowering,
     clauses,
     require_partition,
-    without_partition,
 )
 from cep_core.languages.sase.scope import INDEXES, ValueReader, Variables
 from cep_core.languages.tokens import LanguageToken, lexis
@@ -95,9 +94,10 @@ class _Parser:
         simultaneous = reader.take_word("NONSTRICT")
         strategy, condition = self._where()
         found = clauses(reader, self.variables)
-        partition = self._partition(strategy, condition)
+        partition = self.values.tested_by_all(condition)
+        place = self.strategy.span if strategy == "partition" else None
+        require_partition(pattern, partition, span, place)
         items = self._return()
-        require_partition(pattern, partition, span)
         rules = replace(found, simultaneous=simultaneous, mark=strategy, spans=pattern.spans)
         lowering = PatternLowering(
             *(self.variables, self.functions, pattern.tree, rules, span, partition)
@@ -177,13 +177,6 @@ class _Parser:
             if token.word in KEYWORDS and not is_attribute(self.variables, token):
                 raise reader.expected("a value")
         return self.values.read(reader)
-
-    def _partition(self, strategy: StepMark, condition: Expression) -> tuple[str, ...]:
-        """Return the attributes in which all components agree: those of partitions."""
-        common = self.values.tested_by_all(condition)
-        if strategy == "partition" and not common:
-            raise without_partition("partition_contiguity", self.strategy.span)
-        return common
 
     # -- the other clauses -----------------------------------------------------------------
 
