@@ -29,7 +29,7 @@ from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.processor import BatchJoin
 from templates.registry import Registry
-from templates.state.join_state import StoredState
+from templates.state.stored_state import StoredState
 from tests.algorithm_1 import ProcessorOfBase
 from tests.templates.memory_storage import MemoryStorage
 

@@ -20,7 +20,7 @@ from benchmarks.mmqjp import Schema, random_queries, reduced_graph
 from benchmarks.mmqjp_points import QUERIES, SEED, ZIPF, Experiment
 from templates import Edge, JoinGraph, Node
 from templates.model.join_graph import LEFT
-from templates.model.template import Templates
+from templates.template import Templates
 
 MOST_JOINS = 4
 BRANCHING = 4

@@ -36,7 +36,7 @@ from benchmarks.harness import (
 from benchmarks.query_shapes import Kind, Queries, documents
 from templates.columns import InternedValues
 from templates.registry import Registry
-from templates.state.join_state import StoredState
+from templates.state.stored_state import StoredState
 from xscl.engine import transactions
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine

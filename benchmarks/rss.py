@@ -43,7 +43,7 @@ from benchmarks.harness import (
 )
 from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
-from templates.state.join_state import StoredState
+from templates.state.stored_state import StoredState
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine

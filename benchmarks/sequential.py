@@ -16,7 +16,7 @@ from typing import TypeAlias
 import duckdb
 
 from templates import JoinGraph
-from templates.registry import JoinRow
+from templates.template import JoinRow
 
 Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, nodes
 

@@ -44,9 +44,9 @@ from benchmarks.mmqjp_flat import LEAVES
 from benchmarks.mmqjp_points import ZIPF
 from feeds.documents import Document
 from templates.processor import BatchJoin
-from templates.registry import TemplateIndex, TemplateRows
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
+from templates.template import TemplateIndex, TemplateRows
 from tests import algorithm_1
 from tests.joining import by_algorithm_1
 from xscl.engine.facade import Engine

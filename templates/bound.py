@@ -40,8 +40,8 @@ from templates.model.conjunctive_query import (
 )
 from templates.model.join_graph import JoinGraph
 from templates.model.result_bound import Cut, groups_of, newcomers
-from templates.registry import TemplateRows
 from templates.state.value_joins import BatchDocuments
+from templates.template import TemplateRows
 
 UNCOUNTED = 100_000
 """Answers of a batch after which further ones are counted as they come, so that no group has very

@@ -32,7 +32,7 @@ from templates.model.conjunctive_query import (
     select,
 )
 from templates.model.join_graph import JoinGraph
-from templates.registry import TemplateRows
+from templates.template import TemplateRows
 
 
 class EvaluationError(Exception):

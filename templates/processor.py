@@ -34,10 +34,11 @@ from templates.model.conjunctive_query import BACKWARD, FORWARD, R_VJ, BatchView
 from templates.model.join_graph import INFINITE, LEFT, RIGHT, JoinGraph
 from templates.model.relations import TIMES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded, grouped
-from templates.registry import UNDESIGNATED, Registry, TemplateRows
-from templates.state.join_state import StoredState
+from templates.registry import UNDESIGNATED, Registry
+from templates.state.stored_state import StoredState
 from templates.state.value_joins import BatchDocuments, Dense, Driven, KeptState, Pass
 from templates.storage import RELATIONS, Storage
+from templates.template import TemplateRows
 
 if TYPE_CHECKING:
     from templates.text.text_comparisons import TextEdges
@@ -209,7 +210,7 @@ class BatchJoin:
         self._take_joins(views, half.joins(batch, partial(of.driving, back=back)))
 
     def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
-        from templates.text.text_index import TextPass  # few queries compare texts
+        from templates.text.text_pass import TextPass  # few queries compare texts
 
         state = self.documents.state
         assert isinstance(state, StoredState), "only an engine's state has indexes of texts"

@@ -5,11 +5,6 @@ unused rows are dropped.  Memory is the index, the storage the source of truth: 
 one from the other.  There the rows of all R_T are one relation, `r_t`; it has no value joins, which
 follow from the pairs.  Stage 1 binds pairs of adjacent variables; a row of R_T has one in each
 place of its template.
-
-A template can fire only if for each of its places some pair of variables of a row has bindings.  So
-templates are found by the pairs that have arrived, and cost nothing otherwise, however many there
-are.  A batch touches few rows of R_T: those whose value joins are all among the batch's.  Only
-these enter the template's query, so it costs the same with ten rows and with a million.
 """
 
 from __future__ import annotations
@@ -18,27 +13,14 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from functools import cached_property
+from dataclasses import astuple
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import (
-    Column,
-    Columns,
-    GrowingColumns,
-    Index,
-    among,
-    columns_of,
-    distinct,
-    grown,
-    pack,
-    table_of,
-)
-from templates.model.conjunctive_query import ConjunctiveQuery, over_batch, over_views
+from templates.columns import Column, columns_of, grown, pack, table_of
 from templates.model.join_graph import (
     INFINITE,
     LEFT,
@@ -50,298 +32,23 @@ from templates.model.join_graph import (
     relation_of,
 )
 from templates.model.relations import Horizon, Pair
-from templates.model.template import Template, Templates, embedding
 from templates.storage import RELATIONS, Storage, scan
+from templates.template import (
+    JoinRow,
+    RowColumns,
+    Template,
+    TemplateIndex,
+    TemplateRows,
+    Templates,
+    embedding,
+)
 
 if TYPE_CHECKING:
     from templates.text.text_comparisons import TextEdges
 
 
-FEW = 1_000
-"""Rows of a template up to which none is looked up by its pairs."""
-
-
-PairNumbers: TypeAlias = "set[int]"
-RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T as columns: `TemplateRows.names`."""
-
-
-class JoinRow(NamedTuple):
-    """One row of R_T: a distinct join."""
-
-    template: int
-    pairs: tuple[int, ...]
-    relation: TemporalRelation
-    keep: int
-
-
-class TemplateRows:
-    """The rows of R_T of one template, indexed by columns; see `registry` for these.
-
-    An index is made, and added rows enter it, on first use.  Removed rows stay until they are half
-    of all.  `columns` has the pairs of variables at each place, with how many rows have them, for a
-    quick test whether the template can fire.  `seconds` is the time in which its query was
-    evaluated.
-    """
-
-    def __init__(self, template: Template) -> None:
-        self.template, graph = template, template.graph
-        self.seconds = 0.0
-        self.two_sided = graph.two_sided  # it joins; otherwise it is a filter
-        self.alone = (self,)  # one object for all pairs that no other template has
-        self.columns: list[dict[int, int]] = [{} for _ in graph.pairs]
-        self._sides = [graph.nodes[child].side for _, child in graph.pairs]
-        # the places of pairs that end in a node with an equality
-        self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
-        self.others = len(self._equal) < len(self.columns)  # some pair ends in another node
-        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # columns of pairs
-        joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
-        self._asked = joins or self.places
-        self.names = ("qid", *self.places, *joins, "op", "lower", "wl", "keep")
-        self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
-        self._dead = 0
-        self._indexes: dict[str, Index] = {}
-
-    @cached_property
-    def query(self) -> ConjunctiveQuery:
-        """The conjunctive query of the template."""
-        graph = self.template.graph
-        return over_views(graph) if graph.two_sided else over_batch(graph)
-
-    # -- rows ------------------------------------------------------------------------------
-
-    def add(self, rows: RowColumns) -> None:
-        """Add rows; `count` has their pairs."""
-        alive = [1] * len(rows["qid"])
-        self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
-
-    def remove(self, qid: int) -> None:
-        """Remove a row."""
-        self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
-        self._dead += 1
-        if self._dead > self._rows.size // 2:
-            self._rows.only(np.flatnonzero(self._rows["alive"]))
-            self._dead = 0
-            self._indexes.clear()
-
-    def every(self) -> Columns:
-        """Return all rows."""
-        rows = np.flatnonzero(self._rows["alive"])
-        return {name: self._rows[name][rows] for name in self.names}
-
-    def touched(self, present: Column) -> Columns:
-        """Return the rows whose value joins are all among some sorted, distinct ones.
-
-        A value join is a number for two pairs of variables (`columns.pack`); of
-        a template with one side it is the pairs of variables themselves.
-        """
-        _, rows = self.having(self._asked[0], present)
-        for name in self._asked[1:]:
-            rows = rows[among(self._rows[name][rows], present)]
-        rows.sort()
-        return {name: self._rows[name][rows] for name in self.names}
-
-    def any_of(self, present: Column) -> Columns:
-        """Return the rows that have one of some value joins, which are sorted and distinct."""
-        rows = distinct(np.concatenate([self.having(name, present)[1] for name in self._asked]))
-        return {name: self._rows[name][rows] for name in self.names}
-
-    def having(self, name: str, present: Column) -> tuple[Column, Column]:
-        """Return pairs as two columns: an index in `present`, and a row with that value in a
-        column.
-        """
-        which, rows = self._index(name).rows(present)
-        alive = self._rows["alive"][rows] > 0
-        return which[alive], rows[alive]
-
-    def rarest(self, names: Iterable[str], present: Column) -> Column:
-        """Return the rows with a value of `present` in one of some columns: that where fewest have
-        one.
-
-        If there are few rows all are returned, since looking them up costs more.
-        """
-        if self._rows.size <= FEW:
-            return np.flatnonzero(self._rows["alive"])
-        counts = {name: self._index(name).counts(present).sum() for name in names}
-        return self.having(min(counts, key=counts.__getitem__), present)[1]
-
-    def longest_keep(self, pair: int) -> int:
-        """Return the longest retention of the rows with a pair of variables; -1 without any."""
-        rows = np.concatenate([self.having(name, np.array([pair]))[1] for name in self.places])
-        return int(self._rows["keep"][rows].max(initial=-1))
-
-    def column(self, name: str, rows: Column) -> Column:
-        """Return a column of some rows."""
-        return self._rows[name][rows]
-
-    def _index(self, name: str) -> Index:
-        """Return the index of a column, with the rows added since its last use."""
-        index = self._indexes.setdefault(name, Index())
-        known, size = len(index), self._rows.size
-        if known < size:
-            index.add(self._rows[name][known:], np.arange(known, size))
-        return index
-
-    # -- whether it can fire ---------------------------------------------------------------
-
-    def can_join(self, left: PairNumbers, right: PairNumbers) -> bool:
-        """Return True if for each place with an equality some pair used there has arrived."""
-        return all(self._has(place, left, right) for place in self._equal)
-
-    def can_fire(self, left: PairNumbers, right: PairNumbers) -> bool:
-        """Return True if for each place of the template some pair used there has arrived."""
-        return all(self._has(place, left, right) for place in range(len(self.columns)))
-
-    def _has(self, place: int, left: PairNumbers, right: PairNumbers) -> bool:
-        return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
-
-    def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
-        """Count the pairs of rows, at each place how often each occurs."""
-        for column, counts in zip(self.columns, counted, strict=True):
-            for pair, rows in counts.items():
-                add(column, pair, by * rows)
-
-    def uses(self, pair: int) -> bool:
-        """Return True if some row has a pair."""
-        return any(pair in column for column in self.columns)
-
-
-@dataclass(frozen=True)
-class JoinDriver:
-    """The driving value joins of some templates in a pass: those that are made first.
-
-    For each row of R_T it is the value join with the fewest kept links at its pair of variables on
-    the side of the batch.  `weights` has the numbers of kept links by pair, HEAVIEST for a pair
-    without any, and as its last item.  Rows with such a pair are joined with nothing.  With `back`
-    the batch is on the left side.
-    """
-
-    members: Sequence[TemplateRows]
-    weights: Column
-    back: bool
-
-    @cached_property
-    def edges(self) -> Column:
-        """The driving value joins as packed pairs of variables, sorted and distinct."""
-        found = [np.take_along_axis(joins, lead[None], 0)[0] for joins, lead in self._driven]
-        return distinct(np.concatenate([np.empty(0, np.int64), *found]))
-
-    def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows of R_T that some driving ones drive.
-
-        They are two columns: an index in `present`, the driving ones, and a packed pair of
-        variables.
-        """
-        places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for joins, lead in self._driven:
-            drives = np.take_along_axis(joins, lead[None], 0)[0]
-            rows = np.flatnonzero(among(drives, present))
-            if len(joins) > 1 and len(rows):
-                rest = np.arange(len(joins))[:, None] != lead[rows]
-                which = np.searchsorted(present, drives[rows])
-                places.append(np.broadcast_to(which, rest.shape)[rest])
-                edges.append(joins[:, rows][rest])
-        return np.concatenate(places), np.concatenate(edges)
-
-    @cached_property
-    def _driven(self) -> list[tuple[Column, Column]]:
-        """For each template the value joins of its rows, a column each, and which one drives."""
-        found = []
-        present, last = np.flatnonzero(self.weights < HEAVIEST), len(self.weights) - 1
-        for members in self.members:
-            ends = members.template.graph.value_joins
-            if not ends:
-                continue
-            near = [f"p{left if self.back else right}" for left, right in ends]
-            column, rows = members.column, members.rarest(near, present)
-            # Pairs above the largest that has come have the weight at the end.
-            heavy = np.stack([self.weights[np.minimum(column(n, rows), last)] for n in near])
-            driven = np.flatnonzero(heavy.max(axis=0, initial=0) < HEAVIEST)
-            if len(driven):
-                joins = [column(f"e{place}", rows[driven]) for place, _ in enumerate(ends)]
-                found.append((np.stack(joins), heavy[:, driven].argmin(axis=0)))
-        return found
-
-
-HEAVIEST = 1 << 62
-"""The weight of a pair of variables that has not come."""
-
-
-def add(counts: dict[K, int], key: K, by: int) -> None:
-    """Add to the counts; a count of 0 has no entry."""
-    count = counts.get(key, 0) + by
-    if count:
-        counts[key] = count
-    else:
-        del counts[key]
-
-
-_ByPair: TypeAlias = "dict[int, tuple[TemplateRows, ...]]"
-
-
-class TemplateIndex:
-    """All templates, indexed by the pairs of variables of their rows."""
-
-    def __init__(self) -> None:
-        self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
-
-    def add(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Index a template by the pairs of a new row."""
-        templates = self._templates[members.two_sided]
-        for pair in pairs:
-            known = templates.get(pair, ())
-            if members not in known:
-                templates[pair] = (*known, members) if known else members.alone
-
-    def remove(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Remove a template from the index of pairs that only a removed row had."""
-        templates = self._templates[members.two_sided]
-        for pair in pairs:
-            known = templates.get(pair, ())
-            if members in known and not members.uses(pair):
-                left = tuple(one for one in known if one is not members)
-                if left:
-                    templates[pair] = left
-                else:
-                    del templates[pair]
-
-    @property
-    def filters(self) -> bool:
-        """True if there is a template with one side."""
-        return bool(self._templates[False])
-
-    def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[TemplateRows]:
-        """Return the templates with a row with one of some pairs, in their order."""
-        templates = self._templates[two_sided]
-        if not templates:
-            return []
-        groups = set(map(templates.get, pairs))  # which are few
-        found = {
-            members.template.number: members
-            for group in groups
-            if group is not None
-            for members in group
-        }
-        return [found[number] for number in sorted(found)]
-
-    def driving(self, weights: Mapping[int, int], back: bool) -> JoinDriver:
-        """Return the driving value joins, given the number of links of each pair of a side."""
-        by_pair = np.full(max(weights, default=0) + 2, HEAVIEST)
-        by_pair[list(weights)] = list(weights.values())
-        return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
-
-    def joined(self, left: PairNumbers, right: PairNumbers) -> list[TemplateRows]:
-        """Return the templates that may have rows if bindings of these pairs join."""
-        reached = self.reached(left | right, two_sided=True)
-        return [members for members in reached if members.can_join(left, right)]
-
-
-# -- All joins -------------------------------------------------------------------------------
-
 # Added rows are counted and indexed as columns on first use, all of a batch together, by the same
 # code that reads R_T after a restart.
-
-K = TypeVar("K")
 
 UNDESIGNATED = -1
 """The designated equality of a row of R_T without one."""

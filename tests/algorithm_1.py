@@ -26,9 +26,9 @@ from templates.model.conjunctive_query import (
 )
 from templates.model.join_graph import JoinGraph
 from templates.processor import BatchJoin, Processor
-from templates.registry import TemplateRows
-from templates.state.join_state import StoredState
+from templates.state.stored_state import StoredState
 from templates.storage import scan
+from templates.template import TemplateRows
 
 
 class BatchJoinOfBase(BatchJoin):

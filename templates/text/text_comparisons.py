@@ -19,7 +19,7 @@ import numpy as np
 
 from templates.columns import Column, unpack
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
-from templates.registry import RowColumns, add
+from templates.template import RowColumns, add
 
 TextRole: TypeAlias = Literal["whole", "part", "words"]
 """The role of a text in a comparison; texts of one role share an index."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates.model.join_graph import Edge, JoinGraph, Node
-from templates.model.template import Templates, embedding
+from templates.template import Templates, embedding
 from tests.templates.graphs import comparisons, graph, trees
 
 UNLIMITED = 9

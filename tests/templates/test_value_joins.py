@@ -11,9 +11,9 @@ import pytest
 
 from templates.columns import Column, Columns, columns_of, with_valued
 from templates.model.relations import Horizon
-from templates.registry import JoinDriver
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Dense, Pass
+from templates.template import JoinDriver
 
 KEY = 7
 """The value that all documents share."""

@@ -17,7 +17,8 @@ import pyarrow as pa
 from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.model.join_graph import INFINITE, JoinGraph
 from templates.processor import Pushed
-from templates.registry import JoinRow, NumberedVariable
+from templates.registry import NumberedVariable
+from templates.template import JoinRow
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY

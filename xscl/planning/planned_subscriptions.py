@@ -10,7 +10,8 @@ from operator import attrgetter
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
-from templates.registry import Registry, RowOfRT, add
+from templates.registry import Registry, RowOfRT
+from templates.template import add
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.compile import QueryPlan

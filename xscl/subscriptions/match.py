@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, TypeVar, overload
@@ -23,13 +23,11 @@ from xscl.documents.composite_events import NODE, Composite
 from xscl.documents.document_ids import StoredDocument, number_in
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
-from xscl.language import normalform as nf
-from xscl.language.names import owner_name
 from xscl.language.normalform import calendars, instants
-from xscl.language.syntax import Block
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes import DocumentTree, Item, string_value
+from xscl.subscriptions.absence_text import absences
 from xscl.subscriptions.construct import (
     LARGEST,
     OutputTooLarge,
@@ -39,54 +37,7 @@ from xscl.subscriptions.construct import (
     default_document,
     row_document,
 )
-from xscl.time_format import duration, moment
-
-# -- Absences in words: what a match says of the sides that have no answer ---------------------
-
-
-def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iterator[str]:
-    """Yield what did not come, of a result that has the components that are `there`.
-
-    Streams are named as their owner does.
-    """
-    if isinstance(form, nf.Scan | nf.CalendarForm):
-        return
-    sides = form.left, form.right
-    if not isinstance(form, nf.AbsenceForm):
-        for side in sides:
-            yield from absences(side, blocks, there)
-        return
-    lower, upper = form.relation.lower, form.relation.upper
-    for at, side in enumerate(sides):
-        # NOT FOLLOWED BY has no right side in its results, and none of its components is there.
-        if there.isdisjoint(nf.components(side)):
-            span = _span(-upper, -lower) if at == 0 else _span(lower, upper)
-            yield from _missing(side, blocks, span)
-        elif form.otherwise or at == 0:
-            yield from absences(side, blocks, there)
-
-
-def _missing(side: nf.NormalForm, blocks: Sequence[Block], span: str) -> Iterator[str]:
-    names = (blocks[component].stream for component in nf.components(side))
-    streams = dict.fromkeys(owner_name(name) for name in names if not is_calendar(name))
-    either = any(isinstance(form, nf.AbsenceForm) and form.otherwise for form in nf.forms(side))
-    if streams:
-        named = (" or " if either else " with ").join(streams)
-        yield f"nothing of {named} that fits came {span}"
-
-
-def _span(first: int, last: int) -> str:
-    """Return the times at which an answer was awaited, in ticks after the side that is alone."""
-    if first in (0, 1, -last):
-        return f"within {duration(last)}"
-    if last in (-1, 0):
-        return f"in the {duration(-first)} before"
-    if first > 0:
-        return f"from {duration(first)} to {duration(last)} after"
-    if last < 0:
-        return f"from {duration(-first)} to {duration(-last)} before"
-    return f"from {duration(-first)} before to {duration(last)} after"
-
+from xscl.time_format import moment
 
 # -- Rows as an HTML table, for notebooks -------------------------------------------------
 

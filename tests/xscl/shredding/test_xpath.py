@@ -24,7 +24,7 @@ from xscl.language.parser import parse, parse_block
 from xscl.language.syntax import Block, Not, Residual
 from xscl.language.xpath import DENIED
 from xscl.shredding.automaton import pattern
-from xscl.shredding.conditions import xpath
+from xscl.shredding.conditions import evaluation, xpath
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.xpath_values import STEPS
 
@@ -181,13 +181,13 @@ def test_a_sequence_that_is_filtered_is_bounded(test: str) -> None:
 
 def test_an_expression_is_evaluated_once_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    original = xpath.Evaluation._tried
+    original = evaluation.Evaluation._tried
 
-    def counted(document: xpath.Evaluation, condition: Residual, item: Any) -> Any:
+    def counted(document: evaluation.Evaluation, condition: Residual, item: Any) -> Any:
         tried.append(condition.text)
         return original(document, condition, item)
 
-    monkeypatch.setattr(xpath.Evaluation, "_tried", counted)
+    monkeypatch.setattr(evaluation.Evaluation, "_tried", counted)
     with xscl.Engine() as kept:
         for number in range(20):
             kept.subscribe(f"q{number}", f"S//item[a > b or c = 'x{number}']")

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.processor import Pushed
-from templates.registry import JoinRow
+from templates.template import JoinRow
 from xscl.client.bodies import time_of
 from xscl.client.service_answers import SnapshotDate
 from xscl.engine.facade import Engine

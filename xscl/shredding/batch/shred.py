@@ -57,7 +57,7 @@ from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes import AttributeNode, Item, steps_of, string_value
 
 if TYPE_CHECKING:
-    from xscl.shredding.conditions.xpath import Evaluation
+    from xscl.shredding.conditions.evaluation import Evaluation
 
 
 # -- Views: the answers of an index at one node of a shape -----------------------------------
@@ -293,7 +293,7 @@ class DocumentWalk:
     def _residual(self, condition: Residual, item: Item) -> bool:
         assert not isinstance(item, str), "conditions are tested at elements and attributes"
         if self.residuals is None:
-            from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
+            from xscl.shredding.conditions.evaluation import evaluation  # loads elementpath
 
             self.residuals = evaluation(self.read.nodes[0])
         return self.residuals.holds(condition, item)

@@ -45,7 +45,7 @@ def holds(condition: syntax.Condition, item: Item) -> bool:
 
 
 def _holds_residual(condition: syntax.Residual, item: Item) -> bool:
-    from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
+    from xscl.shredding.conditions.evaluation import holds_residual  # loads elementpath
 
     return holds_residual(condition, item)
 

@@ -1,0 +1,119 @@
+"""Residual conditions, evaluated as XPath, of one document.
+
+A condition that selects is evaluated once for the document, or for each parent if its path begins
+there, any other once for each node that everything else has left.  Each expression may do `STEPS`
+steps in each document; what it would do beyond is not evaluated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from lxml import etree
+
+from xscl.language.syntax import Residual
+from xscl.shredding.conditions.unevaluated import NotEvaluated
+from xscl.shredding.conditions.xpath import Focus, evaluator, tester
+from xscl.shredding.conditions.xpath_nodes import Node, Tree
+from xscl.shredding.conditions.xpath_values import ERRORS, STEPS, Failure, OverBudget, Work
+from xscl.shredding.nodes import AttributeNode, Item
+
+DOCUMENTS = 4
+"""Documents whose nodes and selections are kept."""
+
+_log = logging.getLogger(__name__)
+
+
+class Evaluation:
+    """One document under evaluation: its nodes, what is known of them, and the steps left."""
+
+    def __init__(self, root: etree._Element) -> None:
+        self.root = root
+        self._found: dict[tuple[Residual, Item | None], Any] = {}
+        self._tree: Tree | None = None
+        self._works: dict[str, Work] = {}
+
+    @property
+    def one_sided(self) -> list[str]:
+        """The expressions that have compared a number with a text."""
+        return [text for text, work in self._works.items() if work.one_sided]
+
+    @property
+    def tree(self) -> Tree:
+        """The nodes of the document."""
+        if self._tree is None:
+            self._tree = Tree(self.root)
+        return self._tree
+
+    def holds(self, condition: Residual, item: etree._Element | AttributeNode) -> bool:
+        """Evaluate a residual condition at a node of the document, once; raises NotEvaluated."""
+        start: Item | None = item
+        if condition.selects:
+            start = self.root
+            if condition.text.startswith(".."):
+                start = item.owner if isinstance(item, AttributeNode) else item.getparent()
+        found = self._found.get((condition, start))
+        if found is None:
+            found = self._found[condition, start] = self._tried(condition, item)
+        if isinstance(found, NotEvaluated):
+            raise found
+        if condition.selects:
+            return ((item.owner, item.name) if isinstance(item, AttributeNode) else item) in found
+        return bool(found)
+
+    def _tried(self, condition: Residual, item: etree._Element | AttributeNode) -> Any:
+        """Return the nodes that a condition selects, or its truth value; or why it has none."""
+        text = condition.text
+        try:
+            if text not in self._works:
+                self._works[text] = Work(self.tree, STEPS)
+            work = self._works[text]
+            if not condition.selects:
+                return tester(text)(Focus(self._node(item), work))
+            start = self._node(item) if text.startswith("..") else self.tree.root
+            return frozenset(_holders(evaluator(text)(Focus(start, work)), self.root))
+        except ERRORS as error:
+            reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+            if isinstance(error, OverBudget):
+                _log.warning("not evaluated: %s: %s", text, reason)
+            return NotEvaluated(text, reason or type(error).__name__)
+
+    def _node(self, item: etree._Element | AttributeNode) -> Node:
+        if not isinstance(item, AttributeNode):
+            return self.tree.element(item)
+        owner = self.tree.element(item.owner)
+        return next(attribute for attribute in owner.attributes if attribute.name == item.name)
+
+
+def _holders(items: Iterable[object], root: etree._Element) -> Iterable[Any]:
+    """Yield the elements and attributes that nodes stand for.
+
+    The document stands for its root; a text, comment or instruction for the element around it.
+    """
+    for item in items:
+        if not isinstance(item, Node):
+            raise Failure("this selects no nodes")
+        node: Node | None = item if item.kind in ("element", "attribute") else item.parent
+        if item.kind == "document":
+            yield root
+        elif node is not None and node.kind == "attribute":
+            assert node.parent is not None, "an attribute has an element"
+            yield node.parent.value, node.name
+        elif node is not None and node.kind == "element":
+            yield node.value
+
+
+@lru_cache(maxsize=DOCUMENTS)
+def evaluation(root: etree._Element) -> Evaluation:
+    """Return the evaluation of a document, given its root."""
+    return Evaluation(root)
+
+
+def holds_residual(condition: Residual, item: Item) -> bool:
+    """Evaluate a residual condition at a node; raises NotEvaluated."""
+    assert not isinstance(item, str), "conditions are tested at elements and attributes"
+    element = item.owner if isinstance(item, AttributeNode) else item
+    return evaluation(element.getroottree().getroot()).holds(condition, item)
