@@ -1,6 +1,6 @@
 """The event algebra: what a query means, independent of how it is computed.
 
-Nodes (`nodes`) are frozen and carry their output schema (`schemas`); the functions of the same
+Nodes (`nodes`) are frozen and carry their output schema; the functions of the same
 names in lower case (`constructors`) make them and refuse what is not well-formed.  Formal
 definitions: Hong 2009, section 3.2; the second opinion in `tests/cep_core/reference.py` computes
 each operator straight from them.

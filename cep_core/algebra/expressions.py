@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, cast
 
 from cep_core.algebra.functions import FUNCTIONS as FUNCTIONS
 from cep_core.algebra.functions import Function as Function
+from cep_core.algebra.functions import Functions as Functions
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError, Extent, TypeFault, UnknownName, near_miss
@@ -213,9 +214,7 @@ MOST_PARTS = 100_000  # of an expression, counted where they occur
 SideTypes: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
 
 
-def type_of(
-    node: Expression, types: SideTypes, functions: Mapping[str, Function] = FUNCTIONS
-) -> type | None:
+def type_of(node: Expression, types: SideTypes, functions: Functions = FUNCTIONS) -> type | None:
     """Return the type of an expression, None if only null is known; raise AlgebraError if wrong.
 
     ``types`` holds the types of the columns of each side that may be read.
@@ -260,9 +259,7 @@ def type_of(
     return bool
 
 
-def require_condition(
-    node: Expression, types: SideTypes, functions: Mapping[str, Function] = FUNCTIONS
-) -> None:
+def require_condition(node: Expression, types: SideTypes, functions: Functions = FUNCTIONS) -> None:
     """Raise AlgebraError unless the expression is true or false."""
     _require(node, type_of(node, types, functions), (bool,))
 
@@ -356,9 +353,7 @@ def _malformed(node: Expression) -> str | None:
             return None
 
 
-def with_literals(
-    node: Expression, types: SideTypes, functions: Mapping[str, Function]
-) -> Expression:
+def with_literals(node: Expression, types: SideTypes, functions: Functions) -> Expression:
     """Return an expression whose literals in decimal form have types by what is beside them.
 
     `0.10` is a decimal in arithmetic, unless it stands beside a double; in a comparison or among
@@ -480,7 +475,7 @@ def _common(node: Expression, values: Sequence[type | None]) -> type | None:
     return kinds[0] if kinds else None
 
 
-def _call(node: Call, kinds: list[type | None], functions: Mapping[str, Function]) -> type:
+def _call(node: Call, kinds: list[type | None], functions: Functions) -> type:
     name = node.function
     function = functions.get(name)
     if function is None:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.algebra.function_bounds import current_budget, read
 from cep_core.algebra.untyped import WHITE_SPACE, integer_of, number_of, operand_of, text_of
@@ -82,6 +82,9 @@ class Function(NamedTuple):
         """Return the values of the arguments that a call with so many leaves out."""
         left = len(self.arguments) - count
         return (self.call.__defaults__ or ())[-left:] if self.takes(count) and left else ()
+
+
+Functions: TypeAlias = Mapping[str, Function]
 
 
 def _contains(text: str, part: str) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, Time, walk
+from cep_core.algebra.constructors import require, require_window, schema_of
+from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, Functions, Time, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch, Rules
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Loop, One, PatternTree, Unordered, trees_in
 from cep_core.algebra.patterns import MOST_COMPONENTS, RUN_AGGREGATES, aggregate_type
-from cep_core.algebra.schemas import Functions, require, require_window, schema_of
 from cep_core.errors import AlgebraError, Extent, TypeFault
 
 _TIMES = ("start", "first_end", "end", "current_end", "previous_end")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, get_args
 
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.constructors import average_type, require_aggregable
 from cep_core.algebra.nodes import Part, PatternMatch, Role, RunAggregate
 from cep_core.algebra.pattern_tree import Chain, One
-from cep_core.algebra.schemas import average_type, require_aggregable
 from cep_core.errors import Extent
 
 MOST_COMPONENTS = 64
@@ -60,16 +60,12 @@ def parts_in(node: ex.Expression, parts: Sequence[Part]) -> list[Part]:
 
 
 class Conjunct(NamedTuple):
-    """A condition that has to hold, and the parts that it reads; a ``test`` ends a match."""
+    """A condition that has to hold, and what it reads; a ``test`` ends a match."""
 
     node: ex.Expression
     parts: tuple[Part, ...]
-    test: bool = False
-
-    @property
-    def components(self) -> set[int]:
-        """The components that it reads."""
-        return {part.component for part in self.parts}
+    components: frozenset[int]
+    test: bool
 
     @property
     def has_constants(self) -> bool:
@@ -93,7 +89,12 @@ def conjuncts_in(
     predicate: ex.Expression, parts: Sequence[Part], *, test: bool = False
 ) -> list[Conjunct]:
     """Return the conditions of a predicate over some parts."""
-    return [Conjunct(node, tuple(parts_in(node, parts)), test) for node in conjuncts_of(predicate)]
+    found: list[Conjunct] = []
+    for node in conjuncts_of(predicate):
+        read = tuple(parts_in(node, parts))
+        components = frozenset(part.component for part in read)
+        found.append(Conjunct(node, read, components, test))
+    return found
 
 
 def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int) -> bool:

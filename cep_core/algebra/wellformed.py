@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from cep_core import algebra
-from cep_core.algebra.expressions import Parameter, require_compilable, walk
+from cep_core.algebra.expressions import Functions, Parameter, require_compilable, walk
 from cep_core.algebra.nodes import Node, expressions_of, sources_of
 from cep_core.algebra.operands import with_operands
-from cep_core.algebra.schemas import Functions
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
 

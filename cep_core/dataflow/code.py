@@ -19,9 +19,9 @@ from textwrap import indent
 from typing import Any, TypeAlias, assert_never, cast
 
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.expressions import Functions
 from cep_core.algebra.function_bounds import Budget, added, current_budget, spending, within_bounds
 from cep_core.algebra.operands import operands
-from cep_core.algebra.schemas import Functions
 from cep_core.decimals import BoundedDecimal
 from cep_core.events import VALUES, Row
 

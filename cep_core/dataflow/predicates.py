@@ -10,7 +10,7 @@ can answer static equalities and ranges, and dynamic equalities (Hong 2009, sect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
@@ -146,9 +146,7 @@ class EntryLayout(NamedTuple):
 class PredicateShape:
     """A predicate without its constants; one object for equal predicates (`Shapes`)."""
 
-    def __init__(
-        self, node: ex.Expression, binary: bool, functions: Mapping[str, ex.Function]
-    ) -> None:
+    def __init__(self, node: ex.Expression, binary: bool, functions: ex.Functions) -> None:
         self.node = node
         self.binary = binary
         self.functions = functions
@@ -219,7 +217,7 @@ BoundColumns: TypeAlias = BoundShape[RowMaker]
 class PredicateShapes:
     """The shapes of an engine's predicates, each once."""
 
-    def __init__(self, functions: Mapping[str, ex.Function]) -> None:
+    def __init__(self, functions: ex.Functions) -> None:
         self._functions = functions
         self._made: dict[Hashable, Any] = {}
         self._seen: dict[Hashable, Any] = {}  # shapes with constants, by their expressions
@@ -263,7 +261,7 @@ class PredicateShapes:
             self._seen.clear()
         self._seen[key] = (shape, self.constants(found))
 
-    def once(self, key: Hashable, make: Callable[[Mapping[str, ex.Function]], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[ex.Functions], Made]) -> Made:
         """Return the memoised object of a key; ``make`` builds it from the functions."""
         if key not in self._made:
             self._made[key] = make(self._functions)

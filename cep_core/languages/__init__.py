@@ -7,13 +7,13 @@ once, and turns a text into algebra (`prepare`).  `LANGUAGES` has them by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cep_core.algebra import Node, streams_of
-from cep_core.algebra.expressions import Function
+from cep_core.algebra.expressions import Functions
 from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
 from cep_core.languages.cel import cel
@@ -21,7 +21,7 @@ from cep_core.languages.eql import eql
 from cep_core.languages.names import AlgebraQuery, StreamCatalog, unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
-from cep_core.languages.tokens import COMMON, LanguageToken, Lexis, split, tokens
+from cep_core.languages.tokens import COMMON, Lexis, split, tokens
 
 __all__ = [
     "LANGUAGES",
@@ -45,7 +45,7 @@ class EventLanguage(NamedTuple):
 
     lexis: Lexis
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
-    prepare: Callable[[str, StreamCatalog, int, Mapping[str, Function]], AlgebraQuery]
+    prepare: Callable[[str, StreamCatalog, int, Functions], AlgebraQuery]
 
 
 def require_name(name: object, what: str) -> None:
@@ -90,36 +90,29 @@ def prepare_node(node: Node, catalog: StreamCatalog) -> AlgebraQuery:
 
 
 def _textual(
-    read: Callable[[TokenReader, StreamCatalog, Mapping[str, Function]], AlgebraQuery],
+    read: Callable[[TokenReader, StreamCatalog, Functions], AlgebraQuery],
     keywords: Collection[str],
     lexis: Lexis = COMMON,
 ) -> EventLanguage:
     """Return a language of tokens; its errors are QueryErrors with the place of what is wrong."""
 
     def prepare(
-        text: str, catalog: StreamCatalog, ticks_per_second: int, functions: Mapping[str, Function]
+        text: str, catalog: StreamCatalog, ticks_per_second: int, functions: Functions
     ) -> AlgebraQuery:
         reader = TokenReader(text, tokens(text, ticks_per_second, lexis), keywords)
         try:
             query = read(reader, catalog, functions)
-            _require_others(reader.published, query.reads)
+            for place, token in enumerate(reader.published):
+                twice = token.text in [one.text for one in reader.published[:place]]
+                if twice or token.text in query.reads:
+                    fault = "twice" if twice else "and reads it"
+                    message = f"the query publishes {token.text} {fault}"
+                    raise AlgebraError(message, span=token.span)
             return query
         except AlgebraError as error:
             raise QueryError.of(error, text) from None
 
     return EventLanguage(lexis, partial(split, lexis=lexis), prepare)
-
-
-def _require_others(published: Sequence[LanguageToken], reads: Collection[str]) -> None:
-    """Raise AlgebraError if a query publishes what it reads, or a stream twice."""
-    known: set[str] = set()
-    for token in published:
-        if token.text in reads:
-            message = f"the query publishes {token.text} and reads it"
-            raise AlgebraError(message, span=token.span)
-        if token.text in known:
-            raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
-        known.add(token.text)
 
 
 LANGUAGES: Mapping[str, EventLanguage] = {

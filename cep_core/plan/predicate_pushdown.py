@@ -42,9 +42,9 @@ def _selecting(node: PatternMatch) -> PatternMatch:
     simple: dict[int, list[Expression]] = {}
     rest: list[Expression] = []
     for one in conjuncts_in(node.predicate, node.parts):
-        components = one.components
-        if len(components) == 1 and all(part.role in ("value", "current") for part in one.parts):
-            simple.setdefault(components.pop(), []).append(one.node)
+        single = all(part.role in ("value", "current") for part in one.parts)
+        if single and len(one.components) == 1:
+            simple.setdefault(one.parts[0].component, []).append(one.node)
         else:
             rest.append(one.node)
     if not simple:

@@ -8,14 +8,14 @@ reader's registration; where neither makes a difference the plan finds the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 from weakref import WeakValueDictionary
 
 from cep_core.algebra import Node, sources_of
-from cep_core.algebra.expressions import Function, Parameter, walk
+from cep_core.algebra.expressions import Functions, Parameter, walk
 from cep_core.algebra.nodes import expressions_of
 from cep_core.algebra.wellformed import well_formed
 from cep_core.dataflow.channels import Channel
@@ -106,7 +106,7 @@ class RegisteredQueries:
         self,
         plan: Plan,
         streams: EngineStreams,
-        functions: Mapping[str, Function],
+        functions: Functions,
         ticks_per_second: int,
         *,
         exact: bool = False,

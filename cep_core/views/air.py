@@ -24,8 +24,8 @@ from xml.etree.ElementTree import Element, SubElement
 from cep_core import algebra
 from cep_core.algebra import Iterate, Node, Project, Select, Stream, Union
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.expressions import Functions
 from cep_core.algebra.operands import operands
-from cep_core.algebra.schemas import Functions
 from cep_core.decimals import BoundedDecimal
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written

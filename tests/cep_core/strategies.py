@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 from hypothesis import strategies as st
 
 from cep_core import algebra
-from cep_core.algebra import Aggregate, Node, schemas, sources_of
+from cep_core.algebra import Aggregate, Node, constructors, sources_of
 from cep_core.algebra.expressions import (
     TRUE,
     And,
@@ -422,13 +422,13 @@ def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -
         named = [(name, Column(2, i)) for i, name in enumerate(right.schema.names)]
         right = algebra.project(right, [*named, (free, Time(2, "begin"))])
         rank = len(named)
-        predicate = condition(choose, schemas.pair_types(left, right))
+        predicate = condition(choose, constructors.pair_types(left, right))
         made = algebra.sequence(*distinct(left, right), predicate, rank=rank)
     elif window is None:
-        predicate = condition(choose, schemas.pair_types(left, right))
+        predicate = condition(choose, constructors.pair_types(left, right))
         made = algebra.sequence(left, right, predicate)
     else:
-        predicate = condition(choose, schemas.pair_types(left, right))
+        predicate = condition(choose, constructors.pair_types(left, right))
         made = algebra.window_join(left, right, predicate, window)
     if choose.seldom(3):
         return algebra.select(made, condition(choose, {2: made.schema.types}, 1))
@@ -440,16 +440,16 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
     window = Constant(choose.number(1, 6))
     if choose.seldom(3):
         left, right = distinct(left, right)
-        predicate = condition(choose, schemas.pair_types(left, right))
+        predicate = condition(choose, constructors.pair_types(left, right))
         bounds = Constant(choose.number(-4, 3)), Constant(choose.number(-2, 5))
         alone = choose.of((True, True), (True, False), (False, True))
         return algebra.outer_join(left, right, predicate, bounds, alone)
     if choose.often(2):
-        predicate = condition(choose, schemas.pair_types(left, right))
+        predicate = condition(choose, constructors.pair_types(left, right))
         make = timer if choose.seldom(2) else absence
         return make(left, right, predicate, window)
     left, right = distinct(left, right)
-    predicate = condition(choose, schemas.pair_types(left, right))
+    predicate = condition(choose, constructors.pair_types(left, right))
     return alternative(left, right, predicate, window)
 
 
@@ -503,7 +503,7 @@ def without_times(predicate: Expression) -> Expression:
 def distinct(left: Node, right: Node) -> tuple[Node, Node]:
     """Return two sources, renamed if their pairs would have a name twice."""
     try:
-        schemas.paired_schema(left.schema, right.schema)
+        constructors.paired_schema(left.schema, right.schema)
     except AlgebraError:
         return renamed(left, "l"), renamed(right, "r")
     return left, right
@@ -526,14 +526,14 @@ def iterated(choose: Choice, left: Node, right: Node) -> Node:
     names = [(f"g{i}", choose.of(*NUMBERS)) for i in range(choose.number(0, 2))]
     kinds = [kind for _, kind in names]
     try:
-        schema, _ = schemas.iterated_schema(
+        schema, _ = constructors.iterated_schema(
             left.schema, right.schema, [name for name, _ in names], kinds
         )
     except AlgebraError:
         left, right = renamed(left, "i"), renamed(right, "i")
         if [*right.schema.types] != [*left.schema.types[: len(right.schema)]]:
             right = adapted(choose, right, Schema(left.schema.names[:1], left.schema.types[:1]))
-        schema, _ = schemas.iterated_schema(
+        schema, _ = constructors.iterated_schema(
             left.schema, right.schema, [name for name, _ in names], kinds
         )
     types = {1: schema.types, 2: right.schema.types}
@@ -684,7 +684,7 @@ def otherwise(choose: Choice, source: Node) -> Node:
         case algebra.Sequence() | algebra.WindowJoin() | algebra.OuterJoin():
             if isinstance(source, algebra.WindowJoin) and choose.often(2):
                 return replace(source, window=Constant(choose.number(1, 6)))
-            predicate = condition(choose, schemas.pair_types(source.left, source.right), 1)
+            predicate = condition(choose, constructors.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
         case algebra.GroupAggregate():
             if source.window is None or choose.often(2):

@@ -13,25 +13,22 @@ serves all queries of the same shape (`cep_core.languages.tokens`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cep_core import algebra
 from cep_core.algebra import AGGREGATES, Aggregate, Node
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of, with_literals
-from cep_core.algebra.schemas import iterated_schema, schema_of
+from cep_core.algebra.constructors import iterated_schema, schema_of
+from cep_core.algebra.expressions import TRUE, Column, Expression, Functions, type_of, with_literals
 from cep_core.errors import AlgebraError, Extent, QueryError, SchemaFault
 from cep_core.events import Schema
 from cep_core.languages.formula import NameScope, Own, arguments, formula
 from cep_core.languages.names import (
     AlgebraQuery,
-    GroupedColumns,
-    OneStream,
     ResultItem,
     StreamCatalog,
-    TwoStreams,
     known_schema,
     repeated,
+    unknown,
 )
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import LanguageToken, lexis
@@ -44,9 +41,7 @@ LEXIS = lexis(".")
 KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 
-def read(
-    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
-) -> AlgebraQuery:
+def read(reader: TokenReader, catalog: StreamCatalog, functions: Functions) -> AlgebraQuery:
     """Parse a query into algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -55,7 +50,7 @@ def read(
 class _Parser:
     reader: TokenReader
     catalog: StreamCatalog
-    functions: Mapping[str, Function]
+    functions: Functions
     inner: dict[str, Node] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
 
@@ -326,7 +321,7 @@ def _given_name(part: TokenReader, text: str) -> LanguageToken:
 
 
 def refused(
-    functions: Mapping[str, Function],
+    functions: Functions,
     hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream",
     message: str = "{} needs to know over which events",
 ) -> Own:
@@ -387,3 +382,101 @@ def _aggregate(name: LanguageToken, given: list[Expression]) -> Aggregate:
             span=name.span,
         )
     return Aggregate(function, given[0], given[1] if wanted == 2 else None)
+
+
+# -- names ---------------------------------------------------------------------------------
+
+# `$1.x` is an attribute of the first stream, `$2.x` of the second, `$.x` of the last iteration
+# (Hong 2009, section 4.2.2).  A decorator may be left out where only one stream has the name.
+
+
+@dataclass(frozen=True, slots=True)
+class OneStream:
+    """The names of FILTER (and SELECT, where decorators are not allowed)."""
+
+    schema: Schema
+    decorated: bool = True
+
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Column:
+        """Return the column of a name."""
+        if decorator is not None and not self.decorated:
+            message = "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN"
+            ways = [one for one in (f"{name}_1", name) if one in self.schema.names]
+            hint = f"here it is called {' or '.join(ways)}" if ways else None
+            if len(ways) == 2:
+                hint = f"the first stream's is called {ways[0]} here, the second's {name}"
+            raise AlgebraError(message, hint=hint, span=span)
+        if decorator not in (None, "1"):
+            message = f"there is one stream here, so ${decorator}. names nothing"
+            raise AlgebraError(message, span=span)
+        place = _place(self.schema, name)
+        if place is None:
+            raise unknown(name, self.schema.names, span)
+        return Column(2, place, span=span)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStreams:
+    """The names of NEXT and JOIN, and of FOLD with its ``aggregates``, None without.
+
+    An instance of FOLD has, behind the first row, the attributes of the last iteration and these.
+    """
+
+    first: Schema
+    second: Schema
+    aggregates: tuple[str, ...] | None = None
+
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+        """Return the column of a name."""
+        own, aggregates = (self.first.names, self.second.names), self.aggregates or ()
+        if decorator == "" and self.aggregates is None:
+            message = "$. names the last iteration of a FOLD; here there are $1. and $2."
+            raise AlgebraError(message, span=span)
+        # without a decorator a name as it is wins over one that renaming has made
+        exact = decorator is None and name in (*own[0], *own[1])
+        first, second = _place(self.first, name, exact), _place(self.second, name, exact)
+        if decorator is None and name in aggregates:
+            decorator = ""
+        if decorator is None and first is not None and second is not None:
+            last = () if self.aggregates is None else (f"$.{name}",)
+            ways = " or ".join((f"$1.{name}", f"$2.{name}", *last))
+            message = f"both streams have an attribute {name}"
+            raise AlgebraError(message, hint=f"write {ways}", span=span)
+        later = (*own[1], *aggregates)
+        if decorator == "" and name in later:
+            return Column(1, len(self.first) + later.index(name), span=span)
+        if first is not None and decorator != "2":
+            return Column(1, first, span=span)
+        if second is not None and decorator in (None, "2"):
+            return Column(2, second, span=span)
+        known = own[1] if decorator == "2" else (*own[0], *aggregates)
+        raise unknown(name, known if decorator is not None else (*known, *own[1]), span)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedColumns:
+    """The names beside aggregates: grouped attributes, by their place in the output."""
+
+    schema: Schema
+    group_by: tuple[int, ...]
+
+    def resolve(self, decorator: str | None, name: str, span: Extent) -> Expression:
+        """Return the column of a name."""
+        column = OneStream(self.schema, decorated=False).resolve(decorator, name, span)
+        if column.index not in self.group_by:
+            message = f"{name} is neither grouped nor inside an aggregate"
+            raise AlgebraError(message, hint=f"add GROUP BY {name}", span=span)
+        return Column(2, self.group_by.index(column.index), span=span)
+
+
+def _place(schema: Schema, name: str, exact: bool = False) -> int | None:
+    """Return the position of a name.
+
+    Where renaming has added "_1" because another name collides, the plain name still finds its
+    attribute if there is no other: Example 9 of Cayuga selects MaxPrice, which is MaxPrice_1.
+    ``exact`` excludes that.
+    """
+    for candidate in (name,) if exact else (name, f"{name}_1"):
+        if candidate in schema.names:
+            return schema.names.index(candidate)
+    return None

@@ -39,7 +39,7 @@ has parentheses, * and the time operator of its core language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cep_core.algebra import Part, Role
@@ -67,9 +67,7 @@ _ENDS = "; | \\ @ AND, a quantifier, a clause or the end"
 _CLAUSES = "a comma, WITHIN, AFTER MATCH, PUBLISH in this order or the end"
 
 
-def read(
-    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, ex.Function]
-) -> AlgebraQuery:
+def read(reader: TokenReader, catalog: StreamCatalog, functions: ex.Functions) -> AlgebraQuery:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     reader.expect_word("SELECT")
     if reader.tokens[-2].text == ";":  # ends the query, and is no operator
@@ -86,7 +84,7 @@ def read(
 @dataclass(slots=True)
 class _Query:
     reader: TokenReader
-    functions: Mapping[str, ex.Function]
+    functions: ex.Functions
     pattern: ReadPattern
     variables: Variables
     span: Extent

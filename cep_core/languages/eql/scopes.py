@@ -29,7 +29,7 @@ class Scopes:
     """The variables, conditions and result items of a query while its groups become algebra."""
 
     variables: Variables
-    functions: Mapping[str, ex.Function]
+    functions: ex.Functions
     pattern: ReadPattern
     filters: list[ex.Expression]
     tests: list[ex.Expression]

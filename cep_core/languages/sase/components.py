@@ -5,14 +5,13 @@ It becomes a tree over the numbers of its components.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import ClassVar, cast, get_args
 
 from cep_core import algebra
 from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
-from cep_core.algebra.expressions import Column, Constant, Expression, Function
+from cep_core.algebra.expressions import Column, Constant, Expression, Functions
 from cep_core.algebra.pattern_automaton import empties
 from cep_core.algebra.pattern_tree import LoopPace, PatternTree, StepMark, components_in, trees_in
 from cep_core.errors import AlgebraError, Extent, SchemaFault
@@ -45,7 +44,7 @@ class ComponentReader:
 
     reader: TokenReader
     catalog: StreamCatalog
-    functions: Mapping[str, Function]
+    functions: Functions
     reads: dict[str, None]
     found: list[PatternVariable] = field(default_factory=list)
     spans: list[Expression] = field(default_factory=list)

@@ -12,7 +12,7 @@ from typing import Any
 
 from cep_core import algebra
 from cep_core.algebra import Component, Loop, Node, One, Part, Rules, pattern_tree, patterns
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved
+from cep_core.algebra.expressions import TRUE, Column, Expression, Functions, moved
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.names import ResultItem, repeated
 from cep_core.languages.reader import TokenReader, parameter
@@ -27,7 +27,7 @@ class PatternLowering:
     """From variables and conditions to algebra."""
 
     variables: Variables
-    functions: Mapping[str, Function]
+    functions: Functions
     tree: pattern_tree.PatternTree
     rules: Rules
     span: Extent

@@ -37,10 +37,9 @@ RETURN are those of SASE+ (Agrawal et al. 2008); what they mean is stated in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function
+from cep_core.algebra.expressions import TRUE, Column, Expression, Functions
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Extent
 from cep_core.languages.formula import formula, is_attribute
@@ -66,9 +65,7 @@ _CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH 
 LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
 
-def read(
-    reader: TokenReader, catalog: StreamCatalog, functions: Mapping[str, Function]
-) -> AlgebraQuery:
+def read(reader: TokenReader, catalog: StreamCatalog, functions: Functions) -> AlgebraQuery:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
@@ -77,7 +74,7 @@ def read(
 class _Parser:
     reader: TokenReader
     catalog: StreamCatalog
-    functions: Mapping[str, Function]
+    functions: Functions
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
     strategy: LanguageToken = field(default_factory=lambda: LanguageToken("end", "", 0, 0))

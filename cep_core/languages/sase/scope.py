@@ -8,7 +8,7 @@ part of the pattern.  A predicate on an attribute that an event lacks is true (W
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -59,7 +59,7 @@ class PatternVariable:
         self.computed[name] = value
         return name
 
-    def source(self, functions: Mapping[str, ex.Function]) -> Node:
+    def source(self, functions: ex.Functions) -> Node:
         """Return the stream of its events, with the computed expressions as further attributes."""
         if not self.computed:
             return self.node
@@ -225,7 +225,7 @@ class Variables:
         index: str,
         value: str | ex.Expression | None,
         span: Extent,
-        functions: Mapping[str, ex.Function],
+        functions: ex.Functions,
     ) -> ex.Expression:
         """Return an aggregate of an attribute over a run, or of an expression over its rows."""
         before = index.startswith("..")
@@ -431,7 +431,7 @@ class ValueReader:
     """Reads what stands for the events of variables; keeps the equivalence tests that it read."""
 
     variables: Variables
-    functions: Mapping[str, ex.Function]
+    functions: ex.Functions
     tests: dict[str, ex.Expression] = field(default_factory=dict)  # attributes in brackets
 
     def read(self, reader: TokenReader) -> ex.Expression | None:

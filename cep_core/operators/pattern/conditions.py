@@ -11,13 +11,13 @@ What has been taken is a *cell* for each component: a row, or of a repeated one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from cep_core.algebra import Part, PatternMatch
-from cep_core.algebra.expressions import Function
+from cep_core.algebra.expressions import Functions
 from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Unordered, stops_of, trees_in
 from cep_core.algebra.patterns import (
@@ -60,7 +60,7 @@ class MatchShape:
     pattern: PatternMatch
     outputs: int
     spans: int
-    functions: Mapping[str, Function]
+    functions: Functions
     states: tuple[PatternState, ...] = field(init=False)
     absent: tuple[int, ...] = field(init=False)
     stops: tuple[int, ...] = field(init=False)
