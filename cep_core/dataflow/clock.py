@@ -277,8 +277,9 @@ class Lane:
         """
         self.changes += 1
         self.now = self.closed = time
-        each = _charged if next(self._samples) else iter  # what is not timed reads no clock
+        is_timed = next(self._samples)  # an epoch that is not timed reads no clock
         self.clock.closing = time + self.lateness
+        barriers, touched, batch = self._barriers, self._touched, self._batch
         faults: list[Exception] = []
         try:
             while self._timers and self._timers[0][0] <= time:
@@ -287,40 +288,35 @@ class Lane:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
-                for port, row, members in each(rows):
+                for port, row, members in _charged(rows) if is_timed else rows:
                     try:
                         port.receive(row, members)
                     except Exception as fault:
                         faults.append(fault)
-            if self._barriers or self._touched or self._batch.prompt:
-                for _, end in each(self._ends(faults)):
-                    try:
+            while barriers or touched or (batch.prompt and batch):
+                try:
+                    if batch.prompt:
+                        batch.run()
+                    if barriers:  # the lowest first; what fails is not called again
+                        mop = heappop(barriers)[2]
+                        end = mop.flush
+                    elif touched:
+                        mop = next(iter(touched))
+                        del touched[mop]
+                        end = mop.finish
+                    else:
+                        continue
+                    if is_timed:
+                        for _ in _charged(((mop,),)):
+                            end(time)
+                    else:
                         end(time)
-                    except Exception as fault:
-                        faults.append(fault)
+                except Exception as fault:
+                    faults.append(fault)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
-
-    def _ends(self, faults: list[Exception]) -> Iterator[tuple[EpochMOp, Callable[[int], None]]]:
-        """Yield the flushes of an epoch, lowest first, and then what finishes it.
-
-        What fails is not flushed again, so there is an end of flushes.
-        """
-        barriers, batch = self._barriers, self._batch
-        while barriers or (batch.prompt and batch):
-            if batch.prompt:
-                try:
-                    batch.run()
-                except Exception as fault:
-                    faults.append(fault)
-            if barriers:
-                mop = heappop(barriers)[2]
-                yield mop, mop.flush
-        touched, self._touched = self._touched, {}
-        for mop in touched:
-            yield mop, mop.finish
 
     # -- the plan changes; snapshots -------------------------------------------------------
 

@@ -68,7 +68,8 @@ class EventIntake:
                     base is not None
                     and type(values) is tuple
                     and tuple(map(type, values)) == base.plain
-                    and type(t0) is type(t1) is int
+                    and type(t0) is int
+                    and (t1 is t0 or type(t1) is int)
                     and earliest <= t0 <= t1 <= latest
                 ):
                     clock.arrivals, clock.now = arrival, now

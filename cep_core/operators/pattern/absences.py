@@ -181,4 +181,5 @@ def gaps_behind(
 
 
 def _ends_at(one: tuple[Row, int]) -> int:
-    return int(one[0][1])
+    end: int = one[0][1]
+    return end

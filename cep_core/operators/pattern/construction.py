@@ -62,7 +62,7 @@ def search_of(
         lines += [f"    rows{level}, gone{level} = s{level}.rows, s{level}.gone"]
         lines += [f"    from{level} = first_after(rows{level}, oldest)"]
     if last:  # rows are counted before they are tried, all that one row may follow at once
-        lines += [f"    until{last - 1} = max(n, from{last - 1})"]
+        lines += [f"    until{last - 1} = n if n > from{last - 1} else from{last - 1}"]
         lines += [f"    left -= until{last - 1} - from{last - 1}"]
         lines += ["    if left < 0:", "        return [], left"]
     loops = ""

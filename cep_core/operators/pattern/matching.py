@@ -193,24 +193,19 @@ class PatternMatchMOp(SharedRuns):
         if len(made) > RUNS or self._over:
             self._begin_anew(made)
         if made or waiting.complete or now in waiting.by_deadline:
-            whole = waiting.certain(now, list(made.values())).values()
+            whole = waiting.certain(now, made.values()).values()
             if self._absences.given_up:
                 self._over = self._absences.given_up
                 self._begin_anew(made)
             self._emit(now, whole)
-        policies = self._policies
-        if policies.policy == "newest":
-            self._replace(made.values())
-        discards = policies.discards
-        if discards:
-            self._drop(policies.left, discards)
+        if self._policies.any:
+            self._discard(made)
         added = 0
         for run in made.values():
-            self._install(run._replace(mask=policies.left(run)) if discards else run)
+            self._install(run)
             number = len(run.taken)
             if number > 1:
                 added += OWN + number
-        policies.forget()
         # each may be kept as a run, and as a match that waits
         if not added or not self._bound.kept.is_full(2 * added):
             return
@@ -231,7 +226,7 @@ class PatternMatchMOp(SharedRuns):
         self._next_count = len(made) + RUNS + 1
         for key, run in list(made.items()) if self._over else ():
             if left := run.mask & ~self._over:
-                made[key] = run._replace(mask=left)
+                made[key] = run.only(left)
             else:
                 del made[key]
 
@@ -400,7 +395,7 @@ class PatternMatchMOp(SharedRuns):
     ) -> None:
         """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
         if self._over:
-            run = run._replace(mask=run.mask & ~self._over)
+            run = run.only(run.mask & ~self._over)
         state = self._states[run.state]
         taking: dict[int, int] = {}
         for number, (input, look) in enumerate(self._looks[run.state]):
@@ -479,14 +474,14 @@ class PatternMatchMOp(SharedRuns):
             if not mask:
                 continue
             if state.longest >> number & 1:
-                self._waiting.grown.append(run._replace(mask=mask))
+                self._waiting.grown.append(run.only(mask))
                 if ended is not None:
                     _ends(ended, state.grown, mask)
             for part, bounds in self._absences.bounds(mask) if move.waits else ((mask, ()),):
                 longer = self._longer(base, look, move, bounds, part, event)
                 add_run(made, longer.identity, longer)
-                if len(made) == self._next_count:
-                    self._count(made)
+        if len(made) >= self._next_count:
+            self._count(made)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
         """Return the queries for which a row is taken, without regard to marks."""
@@ -537,18 +532,9 @@ class PatternMatchMOp(SharedRuns):
         first_end, key = run.first_end, run.key
         if not run.taken:
             first_end, key = row[1], self._key(look.component, row)
-        return Run(
-            taken=taken,
-            cells=cells,
-            state=move.target,
-            mask=mask,
-            gaps=gaps,
-            floor=floor,
-            opened=opened,
-            first_end=first_end,
-            end=row[1],
-            key=key,
-        )
+        # by position: with keywords it takes twice as long
+        state = move.target
+        return Run(taken, cells, state, mask, 0, gaps, floor, opened, first_end, row[1], key)
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
         """Return the rest of a run after moves have ended, for all or some of its queries."""
@@ -562,7 +548,11 @@ class PatternMatchMOp(SharedRuns):
             parts = divided
         state = self._states[run.state]
         every = (1 << len(state.moves)) - 1
-        left = [run._replace(dead=dead, mask=mask) for dead, mask in parts.items()]
+        left = [
+            run._replace(dead=dead, mask=mask)
+            for dead, mask in parts.items()
+            if state.longest or dead & every != every
+        ]
         if state.longest & ~run.dead:
             ended_now = [one for one in left if not state.longest & ~one.dead]
             self._waiting.complete += [one for one in ended_now if not state.grown & one.dead]
@@ -579,7 +569,7 @@ class PatternMatchMOp(SharedRuns):
         parts = [run]
         if state.longest and (grown := run.mask & self._waiting.longer.get(run.same, 0)):
             dead = run.dead | state.grown  # by an event of its own time
-            parts = [run._replace(mask=grown, dead=dead), run._replace(mask=run.mask & ~grown)]
+            parts = [run._replace(mask=grown, dead=dead), run.only(run.mask & ~grown)]
         runs = self._runs.setdefault(key, {}).setdefault(run.state, [])
         runs += [part for part in parts if part.mask]
         self._arm(run.end, self._queries.longest)
@@ -593,7 +583,7 @@ class PatternMatchMOp(SharedRuns):
         for key, found in list(self._runs.items()):
             for state, runs in list(found.items()):
                 if any(run.mask & mask for run in runs):
-                    kept = [run._replace(mask=still) for run in runs if (still := left(run))]
+                    kept = [run.only(still) for run in runs if (still := left(run))]
                     self._keep_runs(key, state, kept)
 
     def evict(self, watermark: int) -> None:
@@ -627,6 +617,17 @@ class PatternMatchMOp(SharedRuns):
             first = min(row[2] for _, row in run.taken)
             row = (begin, now, first, *self._shape.values(run.cells))
             self._output.emit(row, members_in(mask))
+
+    def _discard(self, made: dict[Hashable, Run]) -> None:
+        """Drop what the policy discards in an epoch that has made some runs."""
+        policies = self._policies
+        if policies.policy == "newest":
+            self._replace(made.values())
+        if discards := policies.discards:
+            self._drop(policies.left, discards)
+            for key, run in made.items():
+                made[key] = run.only(policies.left(run))
+            policies.forget()
 
     def _replace(self, made: Iterable[Run]) -> None:
         """Drop the runs that have come as far as new ones by earlier events."""

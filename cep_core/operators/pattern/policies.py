@@ -79,6 +79,10 @@ class Run(NamedTuple):
         """The identity within an epoch, without the queries."""
         return (self.state, self.same, self.gaps, self.floor)
 
+    def only(self, mask: int) -> Run:
+        """Return the run for some queries."""
+        return self if mask == self.mask else self._replace(mask=mask)
+
     def without(self, forgotten: frozenset[int]) -> Run:
         """Return the run without the events of some components; it still comes after them."""
         cells = [None if at in forgotten else cell for at, cell in enumerate(self.cells)]
@@ -117,7 +121,7 @@ def add_run(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
         runs[key] = run
         return True
     if run.mask & ~known.mask:
-        runs[key] = known._replace(mask=known.mask | run.mask)
+        runs[key] = known.only(known.mask | run.mask)
         return True
     return False
 

@@ -199,15 +199,8 @@ class ActiveStacks(SharedRuns):
                 return
         stacks = self._partitions.get(key)
         end, window = row[1], self._queries.longest
-        if component == 0:
-            if not self._last:
-                self._complete_later((row, (), mask))
-                return
-            if stacks is None:
-                stacks = self._partitions[key] = [Stack() for _ in range(self._last)]
-                self._arm(end, window)
-            rip, start = 0, end
-        else:
+        rip, start = 0, end
+        if component:
             if stacks is None:
                 return
             under = stacks[component - 1]
@@ -217,20 +210,22 @@ class ActiveStacks(SharedRuns):
             start = under.starts[before - 1]
             if new and end - start >= window:
                 return
-            if component == self._last:
-                self._complete_later((row, stacks, mask))
-                return
             rip = before + under.gone
+        elif stacks is None:
+            stacks = [Stack() for _ in range(self._last)]
+            if stacks:  # of a single component nothing is kept
+                self._partitions[key] = stacks
+                self._arm(end, window)
+        if component == self._last:
+            if not self._completed:
+                self._lane.flush_later(self)
+            self._completed.append((row, stacks, mask))
+            return
         stack = stacks[component]
         starts, oldest = stack.starts, end - window
         if starts and starts[len(starts) >> 1] <= oldest:  # half of the stack is too old
             stack.prune(oldest)
         stack.push(row, rip, start, mask)
-
-    def _complete_later(self, completed: Completed) -> None:
-        if not self._completed:
-            self._lane.flush_later(self)
-        self._completed.append(completed)
 
     # -- sequences -------------------------------------------------------------------------
 
@@ -272,14 +267,16 @@ class ActiveStacks(SharedRuns):
     ) -> list[Any] | None:
         """Return the sequences that rows complete; None if too many rows are tried for them."""
         search = self._search if alike is self._alike else self._search_of(alike)
-        found, left = list[Any](), WORK
+        found: list[Any] = []
+        left = WORK
         for row, stacks, mask in rows:
             before = stacks[-1].before(row) if stacks else 0
-            place = (row, before, stacks, constants, row[1] - window, mask, left)
+            oldest = row[1] - window
             try:
-                more, left = search(*place)
+                more, left = search(row, before, stacks, constants, oldest, mask, left)
             except ATOM_ERRORS:
-                more, left = self._search_of(alike, careful=True)(*place)
+                careful = self._search_of(alike, careful=True)
+                more, left = careful(row, before, stacks, constants, oldest, mask, left)
             if left < 0:
                 return None
             found += more
@@ -287,7 +284,8 @@ class ActiveStacks(SharedRuns):
 
     def _deliver(self, found: Iterable[tuple[int, tuple[Row, ...]]]) -> None:
         """Emit sequences for the queries whose window holds them and whose constants they pass."""
-        queries, whole = self._queries, list[tuple[int, tuple[Row, ...]]]()
+        queries = self._queries
+        whole: list[tuple[int, tuple[Row, ...]]] = []
         conditions = self._shape.constant_conditions
         for mask, cells in found:
             mask = queries.within(mask, cells[-1][1] - cells[0][1])

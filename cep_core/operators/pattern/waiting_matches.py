@@ -68,18 +68,16 @@ class WaitingMatches:
         """Keep each match for the queries that `left` returns for its run; without any, drop it."""
         for deadline, waiting in self.by_deadline.items():
             self.by_deadline[deadline] = [
-                WaitingMatch(run._replace(mask=still), ways)
-                for run, ways in waiting
-                if (still := left(run))
+                WaitingMatch(run.only(still), ways) for run, ways in waiting if (still := left(run))
             ]
 
     def drop_growing(self, over: int) -> None:
         """Drop what may get longer, of queries whose runs were dropped: it is not the longest."""
         for runs in (self.grown, self.complete):
-            runs[:] = [run._replace(mask=left) for run in runs if (left := run.mask & ~over)]
+            runs[:] = [run.only(left) for run in runs if (left := run.mask & ~over)]
         for waiting in self.by_deadline.values():
             waiting[:] = [
-                WaitingMatch(run._replace(mask=left), ways)
+                WaitingMatch(run.only(left), ways)
                 for run, ways in waiting
                 if (left := run.mask if ways else run.mask & ~over)
             ]
@@ -103,15 +101,15 @@ class WaitingMatches:
             if not mask:
                 continue
             if ends == ((),):
-                add_run(whole, run.same, run._replace(mask=mask))
+                add_run(whole, run.same, run.only(mask))
                 continue
             for window, queries in self._queries.windows.items():
                 for part, bounds in self._absences.bounds(mask & queries):
-                    own = run._replace(mask=part)
+                    own = run.only(part)
                     ways = [self._way(own, way, bounds, window) for way in ends]
                     key = (run.same, window, bounds)
                     known = later.get(key, WaitingMatch(own, ()))
-                    together = own._replace(mask=part | known.run.mask)
+                    together = own.only(part | known.run.mask)
                     found = (*known.ways, *[way for way in ways if way is not None])
                     later[key] = WaitingMatch(together, found)
         for match in (*later.values(), *waiting):
@@ -135,12 +133,12 @@ class WaitingMatches:
             mask = left if way.deadline <= now else 0
             mask &= ~self._absences.happened(run, way.gaps, mask, now)
             if mask:
-                add_run(whole, run.same, run._replace(mask=mask))
+                add_run(whole, run.same, run.only(mask))
                 left &= ~mask
         later = tuple([way for way in ways if way.deadline > now])
         if left and later:
             first = min(way.deadline for way in later)
-            self.wait(first, WaitingMatch(run._replace(mask=left), later))
+            self.wait(first, WaitingMatch(run.only(left), later))
 
     # -- the longest run -------------------------------------------------------------------
 
@@ -157,19 +155,19 @@ class WaitingMatches:
             self._wait_no_more(run)
         ended = [one.run for one in waiting if not one.ways]
         for run in complete:
-            ended.append(run._replace(mask=self._queries.within(run.mask, now - run.first_end)))
+            ended.append(run.only(self._queries.within(run.mask, now - run.first_end)))
         for run in made:
             if not self._shape.states[run.state].longest:
                 yield run
                 continue
             for window, queries in self._queries.windows.items():
-                deadline, part = run.first_end + window - 1, run._replace(mask=run.mask & queries)
+                deadline, part = run.first_end + window - 1, run.only(run.mask & queries)
                 if deadline <= now:
                     ended.append(part)
                 elif (still := part.mask & ~longer.get(run.same, 0)) and window < END:
-                    self.wait(deadline, WaitingMatch(part._replace(mask=still), ()))
+                    self.wait(deadline, WaitingMatch(part.only(still), ()))
         for run in ended:
-            yield run._replace(mask=run.mask & ~longer.get(run.same, 0))
+            yield run.only(run.mask & ~longer.get(run.same, 0))
 
     def _wait_no_more(self, run: Run) -> None:
         """Forget a match that waits for the end of its window."""
@@ -177,5 +175,5 @@ class WaitingMatches:
             known = self.by_deadline.get(run.first_end + window - 1, [])
             for place, (other, ways) in enumerate(known):
                 if not ways and other.same == run.same:
-                    left = other._replace(mask=other.mask & ~run.mask)
+                    left = other.only(other.mask & ~run.mask)
                     known[place] = WaitingMatch(left, ways)
