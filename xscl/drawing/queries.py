@@ -255,9 +255,9 @@ def _operator(form: nf.OverTime) -> tuple[str, str, str]:
     match form:
         case nf.NextForm(predicate=predicate):
             return "NEXT", "", _predicate(predicate)
-        case nf.FoldForm(folding=folding):
-            name = "LONGEST FOLD" if folding.longest else "FOLD"
-            return name, "", shortened("; ".join(_folded(folding)), WIDEST)
+        case nf.FoldForm():
+            name = "LONGEST FOLD" if form.longest else "FOLD"
+            return name, "", shortened("; ".join(_folded(form)), WIDEST)
         case nf.AbsenceForm():
             relation = form.relation
             name = f"NOT {relation.operator.name}"
@@ -268,11 +268,11 @@ def _operator(form: nf.OverTime) -> tuple[str, str, str]:
             assert_never(form)
 
 
-def _folded(folding: nf.Folding) -> Iterator[str]:
-    for predicate in (folding.predicate, folding.again):
+def _folded(form: nf.FoldForm) -> Iterator[str]:
+    for predicate in (form.predicate, form.again):
         if predicate is not None:
             yield unparse(predicate)
-    for name, operand in folding.aggregates:
+    for name, operand in form.aggregates:
         yield f"{unparse(operand)} AS {name}"
 
 

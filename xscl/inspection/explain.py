@@ -252,8 +252,8 @@ def _over_time(form: nf.OverTime) -> Iterator[str]:
         case nf.NextForm():
             yield str(EDGE_RULES["NEXT"])
             yield "evaluated by: core: Sequence"
-        case nf.FoldForm(folding=folding):
-            yield str(EDGE_RULES["LONGEST FOLD" if folding.longest else "FOLD"])
+        case nf.FoldForm():
+            yield str(EDGE_RULES["LONGEST FOLD" if form.longest else "FOLD"])
             yield "evaluated by: core: Iterate"
         case nf.AbsenceForm():
             relation = form.relation

@@ -15,13 +15,12 @@ from typing import Any, TypeAlias, assert_never
 from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.errors import QueryError
 from xscl.language import syntax
-from xscl.language.faults import fault, near_miss, unbound, unsupported
+from xscl.language.faults import fault, unbound, unsupported
 from xscl.language.functions import TIME
 from xscl.language.scope import (
     JoinScope,
     bound_steps,
     distinct_names,
-    has_path,
     leaves,
     rewritten,
     variables,
@@ -75,11 +74,25 @@ class NextForm:
 
 @dataclass(frozen=True, slots=True)
 class FoldForm:
-    """The normal form of `A FOLD{...} B`."""
+    """The normal form of `A FOLD{...} B` (Cayuga's μ); all names are decorated.
+
+    An instance has the first row (the left input's variables, `$1.x`), the last row (those of the
+    right input's row that it took last, `$.x`), and aggregates (`$.n`); `$2.x` is the new right
+    row.  Before the first one the last row is the left row: `$.x` is its variable of that name,
+    and an aggregate that no left variable is called begins with 0.
+
+    `Decorated(1, x)` is the first row's x, `(2, x)` the new row's, `(0, x)` the last row's, or the
+    aggregate x.  `begins` names, for a variable of the last row or an aggregate, the variable of
+    the first row that it begins with.
+    """
 
     left: NormalForm
     right: NormalForm
-    folding: Folding
+    predicate: syntax.Predicate | None
+    again: syntax.Predicate | None
+    aggregates: tuple[tuple[str, syntax.Operand], ...]
+    begins: tuple[tuple[str, str], ...]
+    longest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +232,8 @@ def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
         match result:
             case CalendarForm(_, variable):
                 yield variable, result
-            case FoldForm(folding=folding):
-                yield from ((name, result) for name, _ in folding.aggregates)
+            case FoldForm(aggregates=made):
+                yield from ((name, result) for name, _ in made)
             case _:
                 pass
 
@@ -265,15 +278,7 @@ class _Reader:
                 predicate = self._resolved(expression.predicate, scope)
                 return NextForm(left, right, predicate)
             case syntax.Fold():
-                before = self.bound.copy()
-                left, right, scope = self._inputs(expression)
-                found = folding(expression, scope)
-                for name, _ in found.aggregates:
-                    if name in before:
-                        raise self._repeated(name, expression.span)
-                    self.bound.add(name)
-                self.mentioned.extend(found.mentioned)
-                return FoldForm(left, right, found)
+                return self._folded(expression)
             case _:
                 assert_never(expression)
 
@@ -341,6 +346,44 @@ class _Reader:
         self.mentioned.extend(variables(found))
         return found
 
+    def _folded(self, fold: syntax.Fold) -> NormalForm:
+        before = self.bound.copy()
+        left, right, scope = self._inputs(fold)
+        names = [name for name, _ in fold.aggregates]
+        scope = replace(scope, aggregates=tuple(names))
+        for name in names:
+            if name in scope.right or names.count(name) > 1:
+                raise fault(self.source, fold.span, f"the name {name!r} is used twice", "use two")
+        parts = predicate, again, aggregates = rewritten(
+            (fold.predicate, fold.again, fold.aggregates), scope.decorated
+        )
+        used = [leaf for leaf in leaves(parts) if isinstance(leaf, syntax.DecoratedName)]
+        read = {leaf.name for leaf in used if leaf.input == 0}.union(names)
+        begins = {name: first for name in read if (first := scope.first(name)) is not None}
+        for leaf in used:
+            if leaf.input == 0 and leaf.name in scope.right and leaf.name not in begins:
+                message = f"'$.{leaf.name}' has no value in the first row"
+                hint = f"bind {leaf.name} on the left side, too"
+                raise fault(self.source, leaf.span, message, hint)
+        for node in walk(parts):
+            match node:
+                case syntax.Call(function, (syntax.DecoratedName(0, name) as leaf,)) if (
+                    function == TIME and name in names
+                ):
+                    message = f"the aggregate {name!r} is of no document, and has no time"
+                    hint = "time($2.x) is that of the new row"
+                    raise fault(self.source, leaf.span, message, hint)
+                case _:
+                    pass
+        for name in names:
+            if name in before:
+                raise self._repeated(name, fold.span)
+            self.bound.add(name)
+        self.mentioned.extend(leaf.name for leaf in used if leaf.name not in names)
+        self.mentioned.extend(sorted(begins.values()))
+        beginnings = tuple(sorted(begins.items()))
+        return FoldForm(left, right, predicate, again, aggregates, beginnings, fold.longest)
+
     def _joined(self, expression: syntax.Join) -> NormalForm:
         left, right, scope = self._inputs(expression, are_joined=True)
         predicate = self._resolved(expression.predicate, scope, paths=True)
@@ -380,97 +423,6 @@ class _Reader:
             )
         relation, pairs = expression.relation, not expression.negated
         return AbsenceForm(left, right, predicate, relation, pairs, expression.alone)
-
-
-@dataclass(frozen=True, slots=True)
-class Folding:
-    """The definition of a FOLD (Cayuga's μ); all names are decorated.
-
-    An instance has the first row (the left input's variables, `$1.x`), the last row (those of the
-    right input's row that it took last, `$.x`), and aggregates (`$.n`); `$2.x` is the new right
-    row.  Before the first one the last row is the left row: `$.x` is its variable of that name,
-    and an aggregate that no left variable is called begins with 0.
-
-    `Decorated(1, x)` is the first row's x, `(2, x)` the new row's, `(0, x)` the last row's, or the
-    aggregate x.  `begins` names, for a variable of the last row or an aggregate, the variable of
-    the first row that it begins with.
-    """
-
-    predicate: syntax.Predicate | None
-    again: syntax.Predicate | None
-    aggregates: tuple[tuple[str, syntax.Operand], ...]
-    begins: tuple[tuple[str, str], ...]
-    mentioned: tuple[str, ...]
-    longest: bool
-
-
-def folding(fold: syntax.Fold, scope: JoinScope) -> Folding:
-    """Return the meaning of a FOLD; raises QueryError for an unknown name."""
-    names = _FoldNames(scope, tuple(name for name, _ in fold.aggregates))
-    for name in names.aggregates:
-        if name in scope.right or names.aggregates.count(name) > 1:
-            raise fault(scope.source, fold.span, f"the name {name!r} is used twice", "use two")
-    predicate, again, aggregates = rewritten(
-        (fold.predicate, fold.again, fold.aggregates), names.decorated
-    )
-    used = [
-        leaf
-        for leaf in leaves((predicate, again, aggregates))
-        if isinstance(leaf, syntax.DecoratedName)
-    ]
-    read = {leaf.name for leaf in used if leaf.input == 0} | set(names.aggregates)
-    begins = {name: first for name in read if (first := names.first(name)) is not None}
-    for leaf in used:
-        if leaf.input == 0 and leaf.name in scope.right and leaf.name not in begins:
-            message = f"'$.{leaf.name}' has no value in the first row"
-            hint = f"bind {leaf.name} on the left side, too"
-            raise fault(scope.source, leaf.span, message, hint)
-    for node in walk((predicate, again, aggregates)):
-        match node:
-            case syntax.Call(function, (syntax.DecoratedName(0, name) as leaf,)) if (
-                function == TIME and name in names.aggregates
-            ):
-                message = f"the aggregate {name!r} is of no document, and has no time"
-                raise fault(scope.source, leaf.span, message, "time($2.x) is that of the new row")
-            case _:
-                pass
-    named = [leaf.name for leaf in used if leaf.name not in names.aggregates]
-    mentioned = (*named, *sorted(begins.values()))
-    beginnings = tuple(sorted(begins.items()))
-    return Folding(predicate, again, aggregates, beginnings, mentioned, fold.longest)
-
-
-@dataclass(frozen=True, slots=True)
-class _FoldNames:
-    scope: JoinScope
-    aggregates: tuple[str, ...]
-
-    def first(self, name: str) -> str | None:
-        """Return the first row's variable of a name, if it has one."""
-        found = (candidate for candidate in (f"{name}_1", name) if candidate in self.scope.left)
-        return next(found, None)
-
-    def decorated(self, leaf: syntax.Operand) -> syntax.Operand:
-        """Return a name with its decorator."""
-        self.scope.refuse_several(leaf)
-        match leaf:
-            case syntax.VariablePath(name):
-                if has_path(leaf):
-                    raise self.scope.unsupported_path(leaf.span)
-                if name in self.aggregates:
-                    return syntax.DecoratedName(0, name, leaf.span)
-                return syntax.DecoratedName(self.scope.side(name, leaf.span), name, leaf.span)
-            case syntax.DecoratedName(0, name):
-                if name not in self.aggregates and name not in self.scope.right:
-                    known = (*self.aggregates, *self.scope.right)
-                    hint = near_miss(name, known)
-                    message = f"'$.{name}' is neither an aggregate nor a variable on the right"
-                    raise fault(self.scope.source, leaf.span, message, hint)
-                return leaf
-            case syntax.DecoratedName(side, name):
-                return replace(leaf, name=self.scope.own_name(side, name, leaf.span))
-            case _:
-                return leaf
 
 
 # -- Symmetric joins -------------------------------------------------------------------------

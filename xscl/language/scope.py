@@ -7,7 +7,7 @@ calls it `$1.x`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import repeat
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language import syntax
-from xscl.language.faults import fault, unbound, unsupported
+from xscl.language.faults import fault, near_miss, unbound, unsupported
 
 T = TypeVar("T")
 
@@ -150,11 +150,15 @@ def below(steps: tuple[syntax.Step, ...], path: syntax.Path) -> syntax.Path:
 
 @dataclass(frozen=True, slots=True)
 class JoinScope:
-    """The scope of names between the two inputs of an operator: those that each of them binds."""
+    """The scope of names between the two inputs of an operator: those that each of them binds.
+
+    A FOLD has its aggregates, too.
+    """
 
     source: str
     left: tuple[str, ...]
     right: tuple[str, ...]
+    aggregates: tuple[str, ...] = ()
 
     def resolved(self, predicate: syntax.Predicate, *, paths: bool) -> syntax.Predicate:
         """Return a predicate in which variables stand by their own names only.
@@ -164,9 +168,9 @@ class JoinScope:
 
         def plain(leaf: syntax.Operand) -> syntax.Operand:
             if not paths and has_path(leaf):
-                raise self.unsupported_path(leaf.span)
+                raise self._unsupported_path(leaf.span)
             if not paths:
-                self.refuse_several(leaf)
+                self._refuse_several(leaf)
             match leaf:
                 case syntax.VariablePath(name):
                     self.side(name, leaf.span)
@@ -181,43 +185,57 @@ class JoinScope:
 
         return rewritten(predicate, plain)
 
-    def refuse_several(self, operand: syntax.Operand) -> None:
+    def decorated(self, leaf: syntax.Operand) -> syntax.Operand:
+        """Return a name in a FOLD with its decorator."""
+        self._refuse_several(leaf)
+        match leaf:
+            case syntax.VariablePath(name):
+                if has_path(leaf):
+                    raise self._unsupported_path(leaf.span)
+                side = 0 if name in self.aggregates else self.side(name, leaf.span)
+                return syntax.DecoratedName(side, name, leaf.span)
+            case syntax.DecoratedName(0, name):
+                known = (*self.aggregates, *self.right)
+                if name not in known:
+                    message = f"'$.{name}' is neither an aggregate nor a variable on the right"
+                    raise fault(self.source, leaf.span, message, near_miss(name, known))
+                return leaf
+            case syntax.DecoratedName(side, name):
+                return replace(leaf, name=self.own_name(side, name, leaf.span))
+            case _:
+                return leaf
+
+    def first(self, name: str) -> str | None:
+        """Return the left input's variable of a name, if it has one."""
+        return next((known for known in (f"{name}_1", name) if known in self.left), None)
+
+    def _refuse_several(self, operand: syntax.Operand) -> None:
         """Raise for a function of several values, which no operator over time takes."""
         if isinstance(operand, syntax.Call) and operand.function == "tokenize":
             what = "tokenize(), which has several values, in an operator over time"
             raise unsupported(self.source, operand.span, what, "use matches(x, 'expression')")
 
-    def unsupported_path(self, span: syntax.Span) -> QueryError:
+    def _unsupported_path(self, span: syntax.Span) -> QueryError:
         """Return the error for a path on a variable in an operator over time."""
         what = "a path on a variable in an operator over time"
         return unsupported(self.source, span, what, "bind it in the block: [./author->x2]")
 
     def own_name(self, side: int, name: str, span: syntax.Span) -> str:
         """Return the name of a variable of the left (1) or right (2) input."""
-        names = self.left if side == 1 else self.right
+        where, names = ("left", self.left) if side == 1 else ("right", self.right)
         for candidate in (name, f"{name}_1") if side == 1 else (name,):
             if candidate in names:
                 return candidate
-        where = "left" if side == 1 else "right"
-        raise self._unbound(f"${side}.{name}", span, names, f" in the {where} input")
+        raise unbound(self.source, span, f"${side}.{name}", names, f" in the {where} input")
 
     def side(self, name: str, span: syntax.Span) -> int:
         """Return which input binds a name: 1 or 2."""
         if name in self.right and f"{name}_1" in self.left:
-            raise fault(
-                self.source,
-                span,
-                f"the variable {name!r} is bound on both sides",
-                f"write $1.{name} or $2.{name}",
-            )
+            message = f"the variable {name!r} is bound on both sides"
+            raise fault(self.source, span, message, f"write $1.{name} or $2.{name}")
         if name in self.left or name in self.right:
             return 1 if name in self.left else 2
-        raise self._unbound(name, span, (*self.left, *self.right))
-
-    def _unbound(
-        self, name: str, span: syntax.Span, known: Iterable[str], where: str = ""
-    ) -> QueryError:
-        return unbound(self.source, span, name, known, where)
+        raise unbound(self.source, span, name, (*self.left, *self.right))
 
 
 def distinct_names(expression: syntax.StreamExpression) -> syntax.StreamExpression:

@@ -61,9 +61,9 @@ def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
                         both = [*_node(join, edge.left), *_node(join, edge.right)]
                         yield both, edge.operator == "="
                     yield from _of_predicate(join.residual)
-            case nf.FoldForm(folding=folding):
-                begins = dict(folding.begins)
-                for predicate in (folding.predicate, folding.again):
+            case nf.FoldForm():
+                begins = dict(part.begins)
+                for predicate in (part.predicate, part.again):
                     for places, is_equal in _of_predicate(predicate):
                         named = [place.variable for place in places]
                         first = [ComparedOperand(begins[name]) for name in named if name in begins]

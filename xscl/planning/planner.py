@@ -395,7 +395,7 @@ class _Lowering:
         )
         asked = Wanted("collect", layout, (operator,), width=1)
         collected = self._planner.insert(self.planned, asked)
-        own = part.folding.aggregates if isinstance(part, nf.FoldForm) else ()
+        own = part.aggregates if isinstance(part, nf.FoldForm) else ()
         number = self._number(_definition(left, right, made, self._bound(operator)))
         return PlannedStream(
             collected,

@@ -150,29 +150,28 @@ class _Writer:
         return self._made(node, (0, first), tuple(aggregates))
 
     def _iterate(self, form: FoldForm) -> Iterate:
-        folding = form.folding
-        begins = dict(folding.begins)
-        for name, operand in folding.aggregates:
+        begins = dict(form.begins)
+        for name, operand in form.aggregates:
             if self._lowering.is_number(operand):
                 self._kinds[name] = "number"
             elif not is_untyped(operand):
                 self._kinds[name] = "text"
         numeric = {name for name, kind in self._kinds.items() if kind == "number"}
-        self._aggregates = {name: i for i, (name, _) in enumerate(folding.aggregates)}
-        predicate, again = self._conjuncts(folding.predicate), self._conjuncts(folding.again)
+        self._aggregates = {name: i for i, (name, _) in enumerate(form.aggregates)}
+        predicate, again = self._conjuncts(form.predicate), self._conjuncts(form.again)
         made = [
             self._lowering.number(operand) if name in numeric else self._lowering.text(operand)
-            for name, operand in folding.aggregates
+            for name, operand in form.aggregates
         ]
         initial: list[int | None] = [None]
         for position, kind in self._right.wanted:
             first = begins.get(self._right.names[position])
             initial.append(None if first is None else self._left.at(first, kind))
-        for name, _ in folding.aggregates:
+        for name, _ in form.aggregates:
             own: ColumnKind = "number" if name in numeric else "text"
             at = self._left.names.index(begins[name]) if name in begins else BEGINNING
             initial.append(self._left.place(at, own))
-        kinds = [float if name in numeric else str for name, _ in folding.aggregates]
+        kinds = [float if name in numeric else str for name, _ in form.aggregates]
         paired = self._paired()
         names = [f"a{i}" for i in range(len(kinds))]
         schema = Schema((*paired.names, *names), (*paired.types, *kinds))
@@ -184,7 +183,7 @@ class _Writer:
             tuple(made),
             tuple(initial),
             schema,
-            folding.longest,
+            form.longest,
         )
 
     def _stream(self, name: str, columns: InputColumns) -> Stream:

@@ -28,19 +28,12 @@ if TYPE_CHECKING:
 # -- Matches as tables, for Arrow, pandas and Polars -------------------------------------------
 
 _TIME = pa.timestamp("us", tz="UTC")
-SOURCES = pa.list_(
-    pa.struct(
-        {
-            "document": pa.string(),
-            "stream": pa.string(),
-            "id": pa.string(),
-            "version": pa.int64(),
-            "root": pa.string(),
-            "title": pa.string(),
-        }
-    )
-)
-"""The documents of a match: name, the parts of it, name of the root element, title."""
+_SOURCE = {
+    **dict.fromkeys(("document", "stream", "id"), pa.string()),
+    "version": pa.int64(),
+    **dict.fromkeys(("root", "title"), pa.string()),
+}
+"""The attributes of a `DocumentSource` that a table has: name, the parts of it, root, title."""
 SCHEMA = pa.schema(
     {
         "id": pa.string(),
@@ -49,7 +42,7 @@ SCHEMA = pa.schema(
         "start": _TIME,
         "end": _TIME,
         "documents": pa.list_(pa.string()),
-        "sources": SOURCES,
+        "sources": pa.list_(pa.struct(_SOURCE)),
         "values": pa.map_(pa.string(), pa.list_(pa.string())),
         "history": pa.bool_(),
     }
@@ -74,7 +67,7 @@ def table_of(matches: Iterable[Match]) -> pa.Table:
             "start": match.t0,
             "end": match.t1,
             "documents": list(match.documents),
-            "sources": sources_of(match),
+            "sources": [{name: getattr(one, name) for name in _SOURCE} for one in match.sources],
             "values": list(values_of(match).items()),
             "history": match.history,
         }
@@ -100,21 +93,6 @@ def values_table(matches: Iterable[Match]) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, schema=VALUES)
-
-
-def sources_of(match: Match) -> list[dict[str, str | int]]:
-    """Return the documents of a match as values of SOURCES."""
-    return [
-        {
-            "document": source.document,
-            "stream": source.stream,
-            "id": source.id,
-            "version": source.version,
-            "root": source.root,
-            "title": source.title,
-        }
-        for source in match.sources
-    ]
 
 
 # -- Sequences of matches ----------------------------------------------------------------------

@@ -75,11 +75,9 @@ class StreamDefinitions:
         self._compiled = compiled
         self._delays = lru_cache(MOST)(lambda query: prepared(query).delays())
         self._declared: dict[str, StreamDeclaration] = {}
-        self._live_readers: list[Subscription] = []
-        self._live_for: tuple[int, ...] = ()
         self._changes = 0
-        self._table: pa.Table | None = None
-        self._table_for: tuple[int, ...] = ()
+        self._live = lru_cache(1)(self._live_at)
+        self._table: tuple[tuple[int, ...], pa.Table | None] = ((), None)
         for row in rows_of(store, "stream"):
             text = row.pop("attributes")
             schema = None if text is None else schema_from(text)
@@ -284,24 +282,19 @@ class StreamDefinitions:
 
         The sequence is the same object until they change.
         """
-        state = self.state
-        if self._live_for != state:
-            ordered = [
-                subscription
-                for subscription in self._subscriptions
-                if subscription.ordered or subscription.relational
-            ]
-            reads = {one.reads for one in ordered}
-            live = {streams for streams in reads if all(map(self.is_live, streams))}
-            self._live_readers = [one for one in ordered if one.reads in live]
-            self._live_for = state
-        return self._live_readers
+        return self._live(self.state)
+
+    def _live_at(self, state: tuple[int, ...]) -> Sequence[Subscription]:
+        ordered = [one for one in self._subscriptions if one.ordered or one.relational]
+        reads = {one.reads for one in ordered}
+        live = {streams for streams in reads if all(map(self.is_live, streams))}
+        return [one for one in ordered if one.reads in live]
 
     @property
     def cached_table(self) -> pa.Table | None:
         """The cached table of streams, None if it is outdated."""
-        state = self.state
-        return self._table if self._table_for == state else None
+        state, table = self._table
+        return table if state == self.state else None
 
     def table(self) -> pa.Table:
         """Return the streams that are declared, read or published: stream, lateness, live.
@@ -311,22 +304,15 @@ class StreamDefinitions:
         if (known := self.cached_table) is not None:
             return known
         state = self.state
-        read = {stream for subscription in self._subscriptions for stream in subscription.reads}
-        made = {
-            subscription.publish
-            for subscription in self._subscriptions
-            if subscription.publish is not None
+        names = sorted({*self.known(), *self._subscriptions.streams()})
+        columns = {
+            "stream": pa.array(names, pa.string()),
+            "lateness": pa.array(map(self.lateness, names), pa.int64()),
+            "live": pa.array(map(self.is_live, names), pa.bool_()),
         }
-        names = sorted({*self._declared, *read, *made})
-        self._table = pa.table(
-            {
-                "stream": pa.array(names, pa.string()),
-                "lateness": pa.array([self.lateness(name) for name in names], pa.int64()),
-                "live": pa.array([self.is_live(name) for name in names], pa.bool_()),
-            }
-        )
-        self._table_for = state
-        return self._table
+        made = pa.table(columns)
+        self._table = state, made
+        return made
 
     def refuse_publisher(self, name: str, stream: str | None) -> None:
         """Raise if the items of feeds are on the stream that a query would publish."""

@@ -51,8 +51,8 @@ class RetiredVersions:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.by_name: dict[str, tuple[Subscription, ...]] = {}
-        self.by_qid: dict[int, tuple[Subscription, ...]] = {}
+        self.by_name: dict[str, list[Subscription]] = {}
+        self.by_qid: dict[int, list[Subscription]] = {}
         self._swept = 0  # up to which position of forgotten results
         for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(stored_subscription)
@@ -61,7 +61,7 @@ class RetiredVersions:
         for versions in self.by_name.values():
             yield from versions
 
-    def of(self, name: str) -> tuple[Subscription, ...]:
+    def of(self, name: str) -> Sequence[Subscription]:
         """Return the earlier versions of a name, the oldest first."""
         return self.by_name.get(name, ())
 
@@ -93,25 +93,27 @@ class RetiredVersions:
 
     def rename(self, name: str, new: str) -> None:
         """Move the versions of a name to another one, and what refers to them by it."""
-        for one in self.by_name.pop(name, ()):
-            _remove(self.by_qid, one.qid, one)
-            self._index(replace(one, name=new))
+        self._change(name, name=new)
         rename_retired(self._store, name, new)
 
     def group(self, name: str, stories: bool) -> None:
         """Set whether the matches of the versions of a name are grouped into stories."""
-        for one in self.by_name.pop(name, ()):
-            _remove(self.by_qid, one.qid, one)
-            self._index(replace(one, stories=stories))
+        self._change(name, stories=stories)
         update_rows(self._store, "retired", {"stories": stories}, name=name)
 
+    def _change(self, name: str, /, **fields: Any) -> None:
+        for one in self.by_name.pop(name, ()):
+            _remove(self.by_qid, one.qid, one)
+            self._index(replace(one, **fields))
+
     def _index(self, one: Subscription) -> None:
-        self.by_name[one.name] = (*self.by_name.get(one.name, ()), one)
-        self.by_qid[one.qid] = (*self.by_qid.get(one.qid, ()), one)
+        self.by_name[one.name] = [*self.by_name.get(one.name, ()), one]
+        self.by_qid[one.qid] = [*self.by_qid.get(one.qid, ()), one]
 
 
-def _remove(index: dict[Any, tuple[Subscription, ...]], at: object, one: Subscription) -> None:
-    left = tuple(other for other in index[at] if other is not one)
+def _remove(index: dict[Any, list[Subscription]], at: object, one: Subscription) -> None:
+    """Replace the subscriptions at a place of an index by the others, if there are any."""
+    left = [other for other in index[at] if other is not one]
     if left:
         index[at] = left
     else:
@@ -442,13 +444,10 @@ class Subscriptions:
             del self._readers[stream][name]
             if not self._readers[stream]:
                 del self._readers[stream]
-        self._remove_publisher(subscription)
-        left = [s for s in self.by_qid[subscription.qid] if s is not subscription]
-        if left:
-            self.by_qid[subscription.qid] = left
-        else:
-            del self.by_qid[subscription.qid]
-            self._drop_results(subscription.qid)
+        if subscription.publish is not None:
+            _remove(self._publishers, subscription.publish, subscription)
+        _remove(self.by_qid, subscription.qid, subscription)
+        self._drop_results(subscription.qid)
         delete_rows(self._store, "subscription", number=subscription.number)
         self._drop_backfill(subscription.number)
         if subscription.number == self._next - 1:  # nobody has its number again
@@ -473,13 +472,6 @@ class Subscriptions:
             for name, one in doomed.items()
         }
         return tuple(TopologicalSorter(readers).static_order())
-
-    def _remove_publisher(self, subscription: Subscription) -> None:
-        if subscription.publish is not None:
-            left = [s for s in self.publishers(subscription.publish) if s is not subscription]
-            self._publishers[subscription.publish] = left
-            if not left:
-                del self._publishers[subscription.publish]
 
     def _index(self, subscription: Subscription) -> None:
         self._by_name[subscription.name] = subscription
@@ -574,18 +566,12 @@ class Subscriptions:
 
     def ordered_streams(self) -> set[str]:
         """Return the published streams whose documents come from operators over time."""
-        found: set[str] = set()
-        growing = True
-        while growing:
-            before = len(found)
-            for publishers in self._publishers.values():
-                for publisher in publishers:
-                    if publisher.publish and (
-                        publisher.ordered or not found.isdisjoint(publisher.reads)
-                    ):
-                        found.add(publisher.publish)
-            growing = len(found) > before
-        return found
+        first = {
+            stream
+            for stream, publishers in self._publishers.items()
+            if any(publisher.ordered for publisher in publishers)
+        }
+        return set().union(*self._levels(first, self._publications))
 
     def _load(self) -> None:
         for one in stored_subscriptions(all_subscriptions(self._store)):

@@ -90,10 +90,8 @@ class Examination:
                 if not form.relation.operator.follows:
                     self._edges.extend(repeated(left, right))
                 return self._over_time(left, right, form.predicate, form.relation)
-            case nf.NextForm():
+            case nf.NextForm() | nf.FoldForm():
                 return self._over_time(left, right, form.predicate)
-            case nf.FoldForm():
-                return self._over_time(left, right, form.folding.predicate)
             case _:
                 assert_never(form)
 
@@ -419,7 +417,7 @@ def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int,
 
 def _has_longest(form: nf.NormalForm) -> bool:
     """Return True if the end of a run decides, which a document after it makes."""
-    return any(isinstance(one, nf.FoldForm) and one.folding.longest for one in nf.forms(form))
+    return any(isinstance(one, nf.FoldForm) and one.longest for one in nf.forms(form))
 
 
 def _earliest(form: nf.NormalForm) -> int:
