@@ -213,7 +213,7 @@ class Ingest:
                 found, cuts = self._numbering.results(
                     state, evaluated, newcomers, accepted.arrivals
                 )
-                dataflow.take_found(found, cuts)
+                dataflow.joins.take_found(found, cuts)
             dataflow.shred(accepted.arrivals)
             dataflow.join()
             dataflow.advance_time(accepted.arrivals)

@@ -169,7 +169,7 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
         live.store,
         store,
         subscriptions=[query.number for query in queries],
-        composite_streams=[number for query in queries for number in dataflow.numbers(query)],
+        composite_streams=[number for query in queries for number in dataflow.of(query).numbers],
         pairs=dataflow.pairs(subscription),
         templates={registry.row(qid).template for qid in joins},
         joins=joins,

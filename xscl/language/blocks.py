@@ -69,12 +69,8 @@ class WrittenStep:
         return self.axis == "attribute"
 
 
-class BlockReader:
+class BlockReader(Formulas):
     """Reads blocks, paths and conditions of one text, which may hold full XPath."""
-
-    def __init__(self, paths: Formulas) -> None:
-        self._paths = paths
-        self._text = paths.source
 
     # -- Blocks ----------------------------------------------------------------------------
 
@@ -89,17 +85,17 @@ class BlockReader:
                 paths[-1][-1] = replace(paths[-1][-1], variable=child)
             elif is_token(before, "UNION") and child != stream:
                 hint = "write a block for each path, or S//a | S//b"
-                raise self._paths.fault(before, "a union cannot stand here", hint)
+                raise self.fault(before, "a union cannot stand here", hint)
         if len(paths) > 1:
             *others, last = (one for path in paths for one in path)
             self._refuse_bound(others)
             texts = ["".join(self._step_text(one, one.brackets) for one in path) for path in paths]
             step = self._selected(" | ".join(texts), span_of(tree), None)
-            return syntax.Block(str(stream), (self._bound(step, last.variable),), span_of(stream))
+            return syntax.Block(str(stream), (self.bound(step, last.variable),), span_of(stream))
         (steps,) = paths
         if len(steps) == 1 and steps[0].text == "." and not steps[0].descendant:
             root = syntax.Step(syntax.NameTest(None, None), span=span_of(stream))
-            root = self._bound(root, steps[0].variable)
+            root = self.bound(root, steps[0].variable)
             return syntax.Block(str(stream), (self._conditioned(root, steps[0]),), span_of(stream))
         return syntax.Block(str(stream), self._steps(steps, relative=False), span_of(stream))
 
@@ -117,11 +113,11 @@ class BlockReader:
         bindings = [cast(Token, child) for child in tree.children if is_token(child, "NAME")]
         for second in bindings[1:]:
             message = f"this step is bound to {str(bindings[0])!r} already"
-            raise self._paths.fault(second, message)
+            raise self.fault(second, message)
         brackets = [child for child in tree.children if is_token(child, "BRACKET")]
         *axis, test = tree.children[: len(tree.children) - len(bindings) - len(brackets)]
         span = syntax.Span(span_of(tree).start, span_of(test).end)
-        sign = next(lexemes(self._text, span)).text
+        sign = next(lexemes(self.source, span)).text
         return WrittenStep(
             span,
             descendant,
@@ -129,7 +125,7 @@ class BlockReader:
             test if isinstance(test, Tree) else None,
             tuple(inside(cast(Token, bracket)) for bracket in brackets),
             bindings[0] if bindings else None,
-            self._text[span.start : span.end],
+            self.source[span.start : span.end],
         )
 
     def _steps(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
@@ -141,17 +137,14 @@ class BlockReader:
                 steps[-1] = self._conditioned(steps[-1], one)
             elif last and steps and self._is_text(one):
                 if one.variable is not None:
-                    raise self._paths.fault(
-                        one.span, "text() cannot be bound", "bind the element that holds the text"
-                    )
+                    hint = "bind the element that holds the text"
+                    raise self.fault(one.span, "text() cannot be bound", hint)
                 held = syntax.Exists(syntax.Path((), "child"))
                 steps[-1] = replace(steps[-1], conditions=(*steps[-1].conditions, held))
             elif one.test is not None and self._is_simple(one):
                 descends = one.descendant or one.axis == "descendant"
-                bare = syntax.Step(
-                    self._paths.name_test(one.test), descends, one.attribute, span=one.span
-                )
-                steps.append(self._conditioned(self._bound(bare, one.variable), one))
+                bare = syntax.Step(self.name_test(one.test), descends, one.attribute, span=one.span)
+                steps.append(self._conditioned(self.bound(bare, one.variable), one))
             else:
                 return self._general(raw, relative=relative)
         return tuple(steps)
@@ -168,18 +161,11 @@ class BlockReader:
             return not placed
         return one.axis == "descendant" and not one.descendant and not placed
 
-    def _bound(self, step: syntax.Step, variable: Token | None) -> syntax.Step:
-        return step if variable is None else self._paths.bound(step, variable)
-
     def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
         """Return one step, of the nodes that a path with other axes selects."""
         if relative:
-            raise NotSupported.at(
-                raw[0].span.start,
-                "a variable bound by a path with this axis",
-                self._paths.source,
-                "bind it in a path of names",
-            )
+            message = "a variable bound by a path with this axis"
+            raise self.beyond(raw[0].span, message, "bind it in a path of names")
         *before, last = raw
         self._refuse_bound(before)
         binding = [bracket for bracket in last.brackets if self._binds(bracket)]
@@ -187,17 +173,15 @@ class BlockReader:
         texts = [self._step_text(one, one.brackets) for one in before]
         path = "".join((*texts, self._step_text(last, others)))
         step = self._selected(path, last.span, last)
-        step = self._bound(step, last.variable)
+        step = self.bound(step, last.variable)
         return (self._conditioned(step, replace(last, brackets=tuple(binding))),)
 
     def _refuse_bound(self, steps: Sequence[WrittenStep]) -> None:
         for step in steps:
             if step.variable is not None:
-                raise self._paths.fault(
-                    syntax.Span(step.variable.start_pos or 0),
-                    "a variable before another axis cannot be bound",
-                    "bind the last step, or write the path from the top down",
-                )
+                message = "a variable before another axis cannot be bound"
+                hint = "bind the last step, or write the path from the top down"
+                raise self.fault(step.variable, message, hint)
 
     def _step_text(self, one: WrittenStep, brackets: Sequence[syntax.Span]) -> str:
         inner = "".join(f"[{self._xpath(bracket)}]" for bracket in brackets)
@@ -205,12 +189,12 @@ class BlockReader:
 
     def _selected(self, path: str, span: syntax.Span, last: WrittenStep | None) -> syntax.Step:
         """Return a step to the nodes that a path from the document on selects."""
-        text = normalised(path, self._paths.prefixes)
+        text = normalised(path, self.prefixes)
         token = self._parsed(text, span)
         if not is_path(token):
-            raise self._paths.fault(span, "this selects no nodes", "write a path")
+            raise self.fault(span, "this selects no nodes", "write a path")
         if last is not None and last.test is not None:
-            test, attribute = self._paths.name_test(last.test), last.attribute
+            test, attribute = self.name_test(last.test), last.attribute
         else:
             test, attribute = syntax.NameTest(None, None), self._selects_attributes(token, span)
         member = syntax.Residual(text, selects=True)
@@ -220,9 +204,8 @@ class BlockReader:
         """Return True if a path selects attributes; raises if it selects elements, too."""
         selected = set(kinds(token))
         if len(selected) > 1:
-            raise self._paths.fault(
-                span, "a union of elements and attributes", "write one block for each"
-            )
+            hint = "write one block for each"
+            raise self.fault(span, "a union of elements and attributes", hint)
         return "attribute" in selected
 
     # -- Conditions ------------------------------------------------------------------------
@@ -234,7 +217,7 @@ class BlockReader:
         placed = [place for place, each in enumerate(one.brackets) if self._is_placed(each)]
         for place, bracket in enumerate(one.brackets):
             if place not in placed:
-                condition = self.condition(bracket)
+                condition = self.full_condition(bracket)
                 conditions.append(condition)
                 before.append("" if binds(condition) else self._xpath(bracket))
                 continue
@@ -243,56 +226,55 @@ class BlockReader:
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
-    def condition(self, span: syntax.Span) -> syntax.Condition:
+    def full_condition(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in a span of the text; raises QueryError."""
-        text = self._text[span.start : span.end].strip()
+        text = self.source[span.start : span.end].strip()
         if (path := self._member(text)) is not None:
             return syntax.Residual(path, selects=True)
         try:
-            return self._paths.bracket(span)
+            return self.bracket(span)
         except (NotSupported, SyntaxFault) as error:
-            return self._beyond(span, error)
+            return self._beyond_grammar(span, error)
 
     def _member(self, text: str) -> str | None:
         """Return the path of a condition that a node is among those that it selects."""
         if not text.startswith(MEMBER):
             return None
-        path = normalised(text[len(MEMBER) : -1], self._paths.prefixes)
+        path = normalised(text[len(MEMBER) : -1], self.prefixes)
         try:
             token = parsed(path)
-            whole = parsed(normalised(text, self._paths.prefixes))
+            whole = parsed(normalised(text, self.prefixes))
         except WrongXPath:
             return None
         member = whole.symbol == "intersect" and whole.parts[1] == parsed(f"({path})")
         whole_path = is_absolute(token) or is_of_parent(token)
         return path if member and is_path(token) and whole_path else None
 
-    def _beyond(self, span: syntax.Span, refused: QueryError) -> syntax.Condition:
+    def _beyond_grammar(self, span: syntax.Span, refused: QueryError) -> syntax.Condition:
         """Return a condition that the grammar refuses."""
         for word, connective in (("or", syntax.Or), ("and", syntax.And)):
             parts = self._split(word, span)
             if len(parts) > 1:
-                found = tuple(map(self.condition, parts))
+                found = tuple(map(self.full_condition, parts))
                 if connective is syntax.Or and any(map(binds, found)):
-                    raise self._paths.fault(
-                        span, "a variable cannot be bound under or", "bind it in its own condition"
-                    )
+                    hint = "bind it in its own condition"
+                    raise self.fault(span, "a variable cannot be bound under or", hint)
                 return connective(found)
         inner = self._inner(span)
         if inner is not None:
             negated, part = inner
-            condition = self.condition(part)
+            condition = self.full_condition(part)
             if negated and binds(condition):
                 raise refused
             return syntax.Not(condition) if negated else condition
-        if self._binds(span) and not self._text[span.start : span.end].lstrip().startswith("/"):
+        if self._binds(span) and not self.source[span.start : span.end].lstrip().startswith("/"):
             return syntax.Exists(syntax.Path(self._bound_path(span, refused)))
         token = self._parsed(self._xpath(span), span, refused)
         simpler = rewritten(token)
         if simpler is not None and self._is_spelled(token):
             return self._again(simpler, span)
         if is_numeric(token):
-            raise self._paths.fault(span, "a number is no condition here", "compare it")
+            raise self.fault(span, "a number is no condition here", "compare it")
         return syntax.Residual(self._xpath(span))
 
     def _is_spelled(self, token: XPath) -> bool:
@@ -305,10 +287,10 @@ class BlockReader:
     def _again(self, text: str, span: syntax.Span) -> syntax.Condition:
         """Return the condition in a span, which was written anew; an error is placed there."""
         try:
-            reader = BlockReader(Formulas(text, self._paths.prefixes))
-            return reader.condition(syntax.Span(0, len(text)))
+            reader = BlockReader(text, self.prefixes)
+            return reader.full_condition(syntax.Span(0, len(text)))
         except QueryError as error:
-            raise self._paths.fault(span, error.message, error.hint) from None
+            raise self.fault(span, error.message, error.hint) from None
 
     def _binds(self, span: syntax.Span) -> bool:
         """Return True for `path->name` and `path AS name`, unlike `x treat as type`."""
@@ -323,12 +305,12 @@ class BlockReader:
         return "->" in words or named
 
     def _words(self, span: syntax.Span, whole: str) -> list[str]:
-        return [lexeme.text for lexeme in lexemes(self._text, span, whole)]
+        return [lexeme.text for lexeme in lexemes(self.source, span, whole)]
 
     def _bound_path(self, span: syntax.Span, refused: QueryError) -> tuple[syntax.Step, ...]:
         """Return the steps of a relative path that binds a variable."""
         try:
-            tree = read(self._text, "path_start", span)
+            tree = read(self.source, "path_start", span)
         except SyntaxFault:
             raise refused from None
         steps = self._written(*formulas(tree))
@@ -340,7 +322,7 @@ class BlockReader:
 
     def _inner(self, span: syntax.Span) -> tuple[bool, syntax.Span] | None:
         """Return the expression inside `not(...)` or parentheses, and whether it is negated."""
-        found = list(lexemes(self._text, span))
+        found = list(lexemes(self.source, span))
         negated = len(found) == 2 and found[0].text == "not"
         if not (negated or len(found) == 1) or not found[-1].text.startswith("("):
             return None
@@ -353,11 +335,11 @@ class BlockReader:
 
     def _is_placed(self, span: syntax.Span) -> bool:
         """Return True for a condition on the position of a node."""
-        text = self._text[span.start : span.end]
+        text = self.source[span.start : span.end]
         if self._binds(span) or text.strip().startswith(MEMBER):
             return False
         try:
-            token = parsed(normalised(text, self._paths.prefixes))
+            token = parsed(normalised(text, self.prefixes))
         except WrongXPath:
             return False
         return may_be_number(token) or uses_position(token)
@@ -368,18 +350,18 @@ class BlockReader:
         The node is among those that the step with all these conditions selects at its parent.
         """
         if one.axis != "child" or one.test is None or "" in texts:
-            raise self._paths.fault(span, "a position of this step", "count other nodes")
+            raise self.fault(span, "a position of this step", "count other nodes")
         conditions = "".join(f"[{text}]" for text in texts)
         place = span_of(one.test)
-        test = self._text[place.start : place.end]
-        path = normalised(f"../{test}{conditions}", self._paths.prefixes)
+        test = self.source[place.start : place.end]
+        path = normalised(f"../{test}{conditions}", self.prefixes)
         self._parsed(path, span)
         return syntax.Residual(path, selects=True)
 
     # -- XPath -----------------------------------------------------------------------------
 
     def _xpath(self, span: syntax.Span) -> str:
-        return normalised(self._text[span.start : span.end], self._paths.prefixes)
+        return normalised(self.source[span.start : span.end], self.prefixes)
 
     def _parsed(self, text: str, span: syntax.Span, refused: QueryError | None = None) -> XPath:
         """Return the tree of a text in a span; raises the clearest error."""
@@ -391,14 +373,14 @@ class BlockReader:
                 raise QueryError(
                     refused.message, refused.source, line, column, refused.hint
                 ) from None
-            written = self._text[span.start : span.end]
+            written = self.source[span.start : span.end]
             at = len(written) - len(written.lstrip()) + error.at if text == self._xpath(span) else 0
-            raise self._paths.fault(syntax.Span(span.start + at), str(error), error.hint) from None
+            raise self.fault(syntax.Span(span.start + at), str(error), error.hint) from None
 
     def _split(self, word: str, span: syntax.Span) -> list[syntax.Span]:
         """Return the operands of a connective outside of brackets."""
         parts: list[list[Lexeme]] = [[]]
-        found = list(lexemes(self._text, span))
+        found = list(lexemes(self.source, span))
         words = ["", *(one.text for one in found), ""]
         for at, one in enumerate(found):
             before, after = words[at], words[at + 2]

@@ -76,7 +76,7 @@ def _block(formulas: Formulas, node: LarkNode) -> syntax.Block:
     except (NotSupported, SyntaxFault):
         from xscl.language.blocks import BlockReader  # loads elementpath
 
-        return BlockReader(formulas).block(tree)
+        return BlockReader(formulas.source, formulas.prefixes).block(tree)
 
 
 def parse_operand(text: str) -> syntax.Operand:

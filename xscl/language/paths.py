@@ -177,8 +177,7 @@ class Formulas:
                 raise self.beyond(child, "a union is XPath")
         if not steps:
             steps = (syntax.Step(syntax.NameTest(None, None), span=span_of(stream)),)
-        if variable is not None:
-            steps = (*steps[:-1], self.bound(steps[-1], variable))
+        steps = (*steps[:-1], self.bound(steps[-1], variable))
         if stream.type == "INSTANTS":
             return calendar_block(self.source, span_of(stream), steps[-1])
         return syntax.Block(str(stream), steps, span_of(stream))
@@ -187,45 +186,28 @@ class Formulas:
         """Return a step."""
         match str(tree.data):
             case "bound_type":
-                raise self.fault(
-                    tree,
-                    f"{tree.children[0]}() cannot be bound",
-                    "bind the element that holds the text",
-                )
+                message = f"{tree.children[0]}() cannot be bound"
+                raise self.fault(tree, message, "bind the element that holds the text")
             case "axis_step" | "xpath_step":
                 raise self.beyond(tree, "this step is XPath")
             case "node_type":
-                name = str(tree.children[0])
-                raise self.beyond(
-                    tree,
-                    f"{name}() cannot stand here",
-                    "text() may end a path in a comparison"
-                    if name == "text"
-                    else "paths select elements and attributes",
-                )
+                name, hint = str(tree.children[0]), "paths select elements and attributes"
+                if name == "text":
+                    hint = "text() may end a path in a comparison"
+                raise self.beyond(tree, f"{name}() cannot stand here", hint)
             case _:
                 pass
         attribute = is_token(tree.children[0], "AT")
         named = tree_of(tree.children[attribute])
         test = self.name_test(named)
         conditions: list[syntax.Condition] = []
-        variables: list[Token] = []
+        made = syntax.Step(test, descendant, attribute, span=span_of(named))
         for suffix in cast(list[Token], tree.children[attribute + 1 :]):
             if suffix.type == "NAME":
-                variables.append(suffix)
+                made = self.bound(made, suffix)
             else:
                 conditions.append(self.bracket(inside(suffix)))
-        for second in variables[1:]:
-            raise self.fault(second, f"this step is bound to {str(variables[0])!r} already")
-        return syntax.Step(
-            test,
-            descendant,
-            attribute,
-            tuple(conditions),
-            str(variables[0]) if variables else None,
-            span=span_of(named),
-            variable_span=span_of(variables[0]) if variables else syntax.NOWHERE,
-        )
+        return replace(made, conditions=tuple(conditions)) if conditions else made
 
     def bracket(self, span: syntax.Span) -> syntax.Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
@@ -246,7 +228,10 @@ class Formulas:
         *outer, last = condition.path.steps
         return syntax.Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
 
-    def bound(self, step: syntax.Step, variable: Token) -> syntax.Step:
+    def bound(self, step: syntax.Step, variable: Token | None) -> syntax.Step:
+        """Return a step that binds a variable, if there is one."""
+        if variable is None:
+            return step
         if step.variable is not None:
             raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
@@ -254,11 +239,9 @@ class Formulas:
     def name_test(self, tree: Tree[Token]) -> syntax.NameTest:
         tokens = list(map(str, tree.children))
         if "'" in tokens[-1]:
-            raise self.fault(
-                tree,
-                f"{tokens[-1]!r} is no name of an element or attribute",
-                "only the names of streams and variables may hold a quote",
-            )
+            message = f"{tokens[-1]!r} is no name of an element or attribute"
+            hint = "only the names of streams and variables may hold a quote"
+            raise self.fault(tree, message, hint)
         match str(tree.data):  # lark's token compares slowly
             case "plain_name":
                 return syntax.NameTest(tokens[0], "")
@@ -275,12 +258,9 @@ class Formulas:
         prefix = cast(Token, tree.children[0])
         uri = self.prefixes.get(str(prefix))
         if uri is None:
-            raise self.fault(
-                prefix,
-                f"the prefix {str(prefix)!r} is not declared",
-                near_miss(str(prefix), self.prefixes)
-                or f'declare it: NAMESPACE {prefix} = "..." before the query',
-            )
+            hint = f'declare it: NAMESPACE {prefix} = "..." before the query'
+            hint = near_miss(str(prefix), self.prefixes) or hint
+            raise self.fault(prefix, f"the prefix {str(prefix)!r} is not declared", hint)
         return uri
 
     # -- Conditions ------------------------------------------------------------------------
@@ -303,17 +283,11 @@ class Formulas:
             case "path" | "comparison":
                 return self._atom(tree)
             case "number":
-                raise self.beyond(
-                    tree,
-                    "a position cannot stand here",
-                    "a condition is a path, a comparison, or contains()",
-                )
+                hint = "a condition is a path, a comparison, or contains()"
+                raise self.beyond(tree, "a position cannot stand here", hint)
             case _:
-                raise self.beyond(
-                    tree,
-                    "this is not a condition",
-                    "a condition is a path, a comparison, contains() or starts-with()",
-                )
+                hint = "a condition is a path, a comparison, contains() or starts-with()"
+                raise self.beyond(tree, "this is not a condition", hint)
 
     def _connective(self, call: Tree[Token]) -> syntax.Condition | None:
         """Return not() of a condition; exists(), empty() or boolean() of a path; None of others."""
@@ -357,20 +331,14 @@ class Formulas:
         tests = formulas(first) if isinstance(first, Tree) and first.data == "step" else []
         name = str(tests[0].children[0]) if [test.data for test in tests] == ["plain_name"] else ""
         if "A" <= name[:1] <= "Z":
-            raise self.fault(
-                tree,
-                f"{name} is the name of an element here",
-                f'write "{name}" for the text, or ./{name} for the element',
-            )
+            hint = f'write "{name}" for the text, or ./{name} for the element'
+            raise self.fault(tree, f"{name} is the name of an element here", hint)
 
     def _unbound(self, condition: syntax.Condition, node: LarkNode) -> syntax.Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""
         if binds(condition):
-            raise self.fault(
-                node,
-                "a variable cannot be bound under or and not",
-                "bind it in a condition of its own",
-            )
+            hint = "bind it in a condition of its own"
+            raise self.fault(node, "a variable cannot be bound under or and not", hint)
         return condition
 
     # -- Predicates and operands -----------------------------------------------------------
@@ -409,11 +377,8 @@ class Formulas:
                 message = f"{call.function}() is a value, not a predicate"
                 raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
             case _:
-                raise self.fault(
-                    tree,
-                    "this is not a predicate",
-                    "a predicate compares variables of the two sides, for example x2 = x5",
-                )
+                hint = "a predicate compares variables of the two sides, for example x2 = x5"
+                raise self.fault(tree, "this is not a predicate", hint)
 
     def operand(self, node: LarkNode) -> syntax.Operand:
         tree = tree_of(node)
@@ -506,9 +471,8 @@ class Formulas:
             case [Tree("step", [Tree("plain_name", [name]), *suffixes]), *rest]:
                 pass
             case _:
-                raise self.fault(
-                    span, "a path between documents starts at a variable", "for example x1/author"
-                )
+                message = "a path between documents starts at a variable"
+                raise self.fault(span, message, "for example x1/author")
         for suffix in suffixes:
             if is_token(suffix, "BRACKET"):
                 raise self.unsupported(span, "a condition on a variable", "write it in the block")

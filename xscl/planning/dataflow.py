@@ -28,7 +28,6 @@ from cep_core.plan import (
     members_of,
 )
 from templates.model.join_graph import INFINITE, LEFT
-from templates.model.result_bound import Cut
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
@@ -187,10 +186,6 @@ class Dataflow:
             if sources:
                 members = members_of(sorted({source.slot for source in sources}))
                 sources[0].channel.emit((ts, ts, first, Arrival(arrivals, place)), members)
-
-    def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Take the results that executors have found in the documents of this transaction."""
-        self.joins.take_found(found, cuts)
 
     def count_unevaluated(self) -> None:
         """Count the conditions that could not be evaluated in the documents of this push."""

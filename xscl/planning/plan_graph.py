@@ -117,22 +117,19 @@ def _name(operator: Operator) -> str:
     return str(operator.wanted.definition) if operator.mop is None else operator.mop.label
 
 
+@dataclass(eq=False, repr=False)
 class CostShares:
     """Shares of subscriptions in the seconds `spent`, by node name.
 
     `passed` counts what the nodes emitted: of streams it is documents.
     """
 
-    def __init__(
-        self,
-        subscribed: PlannedSubscriptions,
-        spent: Mapping[str, float],
-        passed: Mapping[str, int],
-    ) -> None:
-        self._subscribed = subscribed
-        self._spent = spent
-        self._passed = passed
-        self._total = sum(spent.values())
+    _subscribed: PlannedSubscriptions
+    _spent: Mapping[str, float]
+    _passed: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        self._total = sum(self._spent.values())
         self._scanned: dict[MOp, int] = {}
 
     def of(self, subscription: Subscription) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
@@ -75,14 +74,14 @@ class InstalledPairs:
             self._leaves.remove(pair)
 
 
+@dataclass(eq=False, repr=False)
 class StreamScans:
     """One scan for each stream that rows of R_T are joined over, shared by all such rows."""
 
-    def __init__(self, plan: Plan, source: Callable[[str], Operator]) -> None:
-        self._plan = plan
-        self._source = source
-        self.operators: dict[str, Operator] = {}
-        self._rows: Counter[str] = Counter()  # subscriptions by stream
+    _plan: Plan
+    _source: Callable[[str], Operator]
+    operators: dict[str, Operator] = field(default_factory=dict, init=False)
+    _rows: Counter[str] = field(default_factory=Counter, init=False)  # subscriptions by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
         """Insert the scans of some streams, or count one user more."""
@@ -270,7 +269,7 @@ class PlannedSubscriptions:
 
     def _count(self, subscription: Subscription, by: int) -> None:
         """Count a subscription among those who share its operators and templates, or no more."""
-        found = self._of(subscription)  # once: a start counts every subscription
+        found = self.of(subscription)  # once: a start counts every subscription
         for operator in dict.fromkeys(found.held):
             add(self.users, operator, by)
         if subscription.key not in self._suspended:
@@ -284,7 +283,7 @@ class PlannedSubscriptions:
         """
         self._planner.core.batch.prompt = prompt or self.nested > 0
 
-    def _of(self, subscription: Subscription) -> PlannedQuery:
+    def of(self, subscription: Subscription) -> PlannedQuery:
         """Return a subscription's operators and rows in the plan.
 
         It is kept of those with operators of their own only.
@@ -309,27 +308,19 @@ class PlannedSubscriptions:
         """Return the pairs of variables that a subscription uses."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
 
-    def placed(self, subscription: Subscription) -> Sequence[RowOfRT]:
-        """Return the places of a subscription's joins, the inner ones first."""
-        return self._of(subscription).placed
-
     def qids(self, subscription: Subscription) -> list[int]:
         """Return the rows of R_T that a subscription uses."""
-        return [one.qid for one in self.placed(subscription)]
+        return [one.qid for one in self.of(subscription).placed]
 
     def templates(self, subscription: Subscription) -> list[int]:
         """Return the template of each join of a subscription, while it has operators."""
         if subscription.key in self._suspended:
             return []
-        return list(map(attrgetter("template"), self._of(subscription).placed))
-
-    def numbers(self, subscription: Subscription) -> list[int]:
-        """Return the numbers of the streams of composites that a subscription uses."""
-        return self._of(subscription).numbers
+        return [one.template for one in self.of(subscription).placed]
 
     def operators(self, subscription: Subscription) -> Iterable[Operator]:
         """Return the operators of a subscription, inputs before the operators that read them."""
-        return dict.fromkeys(self._of(subscription).held)
+        return dict.fromkeys(self.of(subscription).held)
 
     def one_sided(self, subscription: Subscription) -> int:
         """Return the number of comparisons that failed because only one side was a number.

@@ -200,18 +200,16 @@ class Planner:
         return steps, outputs[-1]
 
 
+@dataclass(eq=False, repr=False)
 class _Lowering:
     """One query on its way into the plan."""
 
-    def __init__(
-        self, planner: Planner, query: QueryPlan, since: int, updates: bool, bound_to: int | None
-    ) -> None:
-        self.planned = PlannedQuery()
-        self._planner = planner
-        self._query = query
-        self._since = since
-        self._updates = updates
-        self._bound_to = bound_to
+    _planner: Planner
+    _query: QueryPlan
+    _since: int
+    _updates: bool
+    _bound_to: int | None
+    planned: PlannedQuery = field(default_factory=PlannedQuery, init=False)
 
     def lower(self, part: nf.NormalForm) -> PlannedStream:
         """Return a part of the query in the plan."""
@@ -267,22 +265,11 @@ class _Lowering:
             placed, own = self._place(number, sides, late)
             operator = self._planner.join(self.planned, placed, sides)
             found.append((operator, placed, _in_order(sides, own, self._query)))
-        operator, placed, names = found[0]
-        if len(found) == 1 and self._query.shape.joins[part.joins[0]].residual is None:
-            plain = not any(side.number for side in sides)
-            return PlannedStream(operator, placed.qid, covered, names, values, waits, plain)
-        return self._refined(part, found, covered, values, waits)
-
-    def _refined(
-        self,
-        part: nf.JoinForm,
-        found: list[tuple[Operator, RowOfRT, tuple[str, ...]]],
-        covered: tuple[int, ...],
-        values: tuple[str, ...],
-        waits: bool,
-    ) -> PlannedStream:
-        nodes = found[0][2]
+        operator, placed, nodes = found[0]
         residuals = [self._query.shape.joins[number].residual for number in part.joins]
+        if residuals == [None]:
+            plain = not any(side.number for side in sides)
+            return PlannedStream(operator, placed.qid, covered, nodes, values, waits, plain)
         positions = {name: str(at) for at, name in enumerate((*nodes, *values))}
         definition = tuple(
             Refinement(
@@ -343,11 +330,8 @@ class _Lowering:
         )
         made = timing(part, left.names, right.names, versions=self._updates)
         inputs = {
-            name: self._attributes(one.operator, columns)
-            for name, one, columns in (
-                (LEFT_INPUT, left, made.left),
-                (RIGHT_INPUT, right, made.right),
-            )
+            LEFT_INPUT: self._attributes(left, made.left),
+            RIGHT_INPUT: self._attributes(right, made.right),
         }
         lane = self._planner.core.lane(
             max(self._planner.lateness(stream) for stream in self._query.streams)
@@ -360,31 +344,10 @@ class _Lowering:
 
         for step in steps:
             sources = tuple(map(resolve, step.inputs))
-            asked = wanted(
-                *(step, made.literals, sources, lane, self._since),
-                exact=True,
-                bound_to=self._bound_to,
-            )
+            since, bound_to = self._since, self._bound_to
+            asked = wanted(step, made.literals, sources, lane, since, exact=True, bound_to=bound_to)
             done.append(self._planner.insert(self.planned, asked))
-        return self._collected(part, left, right, made, resolve(output))
-
-    def _attributes(
-        self, source: Operator, columns: tuple[tuple[int, ColumnKind], ...]
-    ) -> Operator:
-        definition = EventColumns(columns, self._updates)
-        width = 1 + len(columns)
-        return self._planner.insert(
-            self.planned, Wanted("attributes", definition, (source,), width=width)
-        )
-
-    def _collected(
-        self,
-        part: nf.OverTime,
-        left: PlannedStream,
-        right: PlannedStream,
-        made: Timing,
-        operator: Operator,
-    ) -> PlannedStream:
+        operator = resolve(output)
         sides = (left, right)[: len(made.parts)]
         layout = CompositeLayout(
             tuple(
@@ -405,6 +368,13 @@ class _Lowering:
             (*(name for side in sides for name in side.values), *(name for name, _ in own)),
             True,
         )
+
+    def _attributes(
+        self, read: PlannedStream, columns: tuple[tuple[int, ColumnKind], ...]
+    ) -> Operator:
+        definition = EventColumns(columns, self._updates)
+        asked = Wanted("attributes", definition, (read.operator,), width=1 + len(columns))
+        return self._planner.insert(self.planned, asked)
 
     def _bound(self, operator: Operator) -> str:
         """Return the identity of a temporal operator beside its inputs: lateness and start."""

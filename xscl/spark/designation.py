@@ -47,7 +47,7 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
         if by_block.keys() != {first, second}:
             return None
         compared.append((by_block[first], by_block[second]))
-    left, right = state.dataflow.subscribed.placed(one)
+    left, right = state.dataflow.subscribed.of(one).placed
     of_left, of_right = (
         _output_names(state.registry, join, placed)
         for join, placed in zip(query.joins, (left, right), strict=True)

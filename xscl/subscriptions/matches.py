@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -55,25 +56,6 @@ VALUES = pa.schema([("position", pa.int64()), SCHEMA.field("subscription"), SCHE
 
 LARGEST = 32_000_000
 """Characters of the values of all matches in that relation."""
-
-
-def table_of(matches: Iterable[Match]) -> pa.Table:
-    """Return matches as an Arrow table with SCHEMA."""
-    rows = [
-        {
-            "id": match.id,
-            "subscription": match.subscription,
-            "position": match.position,
-            "start": match.t0,
-            "end": match.t1,
-            "documents": list(match.documents),
-            "sources": [{name: getattr(one, name) for name in _SOURCE} for one in match.sources],
-            "values": list(values_of(match).items()),
-            "history": match.history,
-        }
-        for match in matches
-    ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def values_table(matches: Iterable[Match]) -> pa.Table:
@@ -134,7 +116,23 @@ class MatchSequence(Sequence[Match]):
 
     def to_arrow(self) -> pa.Table:
         """Return a table with one row for each match, as `SCHEMA` says."""
-        return table_of(self)
+        rows = [
+            {
+                "id": match.id,
+                "subscription": match.subscription,
+                "position": match.position,
+                "start": match.t0,
+                "end": match.t1,
+                "documents": list(match.documents),
+                "sources": [
+                    {name: getattr(one, name) for name in _SOURCE} for one in match.sources
+                ],
+                "values": list(values_of(match).items()),
+                "history": match.history,
+            }
+            for match in self
+        ]
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a data frame of pandas; raises ImportError without pandas."""
@@ -174,6 +172,7 @@ class ResultAge(NamedTuple):
     repeats: bool
 
 
+@dataclass(eq=False, repr=False)
 class Matches(MatchSequence):
     """The matches of some results, in order: a sequence that is expanded as it is read.
 
@@ -183,18 +182,11 @@ class Matches(MatchSequence):
     reads.  A result that is one composite or one document has doc1 = doc2.
     """
 
-    def __init__(
-        self,
-        rows: pa.Table,
-        subscribers: Mapping[int, Sequence[Subscription]],
-        read: Callable[[Set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
-        source: MatchSource,
-    ) -> None:
-        self._rows = rows
-        self._subscribers = subscribers
-        self._read = read
-        self.source = source
-        self._since: dict[int, int] = {}
+    _rows: pa.Table
+    _subscribers: Mapping[int, Sequence[Subscription]]
+    _read: Callable[[Set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]]
+    source: MatchSource
+    _since: dict[int, int] = field(default_factory=dict, init=False)
 
     # -- Results ---------------------------------------------------------------------------
 

@@ -250,7 +250,7 @@ class Registration:
         Its matches up to a position stay.
         """
         subscription = self._subscriptions[name]
-        pairs, numbers = self._planned.pairs(subscription), self._planned.numbers(subscription)
+        pairs, numbers = self._planned.pairs(subscription), self._planned.of(subscription).numbers
         publish = subscription.publish
         before = 0 if publish is None else self._streams.lateness(publish)
         self._subscriptions.remove(name, position)

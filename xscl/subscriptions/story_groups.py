@@ -14,6 +14,7 @@ All state is in the store and changes within the caller's transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -50,20 +51,14 @@ class MatchEdge(NamedTuple):
         return max(self.docs)
 
 
+@dataclass(eq=False, repr=False)
 class StoryGroups:
     """Groups the results of transactions into the stories of subscriptions."""
 
-    def __init__(
-        self,
-        store: Store,
-        documents: DocumentLog,
-        subscriptions: Subscriptions,
-        source: MatchSource,
-    ) -> None:
-        self._store = store
-        self._documents = documents
-        self._subscriptions = subscriptions
-        self._source = source
+    _store: Store
+    _documents: DocumentLog
+    _subscriptions: Subscriptions
+    _source: MatchSource
 
     def extend(self, rows: pa.Table) -> None:
         """Add the results of a transaction to stories."""

@@ -390,7 +390,7 @@ class Joins:
         self._batch.touch(self)
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Take the results in that were found elsewhere (`FOUND`), and joins over the bound."""
+        """Take the results in that executors have found (`FOUND`), and joins over the bound."""
         if found.num_rows or cuts:
             self._elsewhere.append((found, cuts))
             self._batch.touch(self)
@@ -536,6 +536,7 @@ class Joins:
             mop.emit(composite, qids)
 
 
+@dataclass(eq=False, repr=False)
 class Rounds:
     """The results of a batch's rounds, held until no more come for their joins.
 
@@ -545,20 +546,13 @@ class Rounds:
 
     depth = 8
 
-    def __init__(
-        self,
-        batch: Batch,
-        processor: Processor,
-        place: Callable[[int], tuple[int, int]],
-        end: Callable[[pa.Table, Sequence[Cut]], None],
-    ) -> None:
-        self.seconds = 0.0
-        self._batch = batch
-        self._processor = processor
-        self._place = place
-        self._end = end
-        self._found: list[pa.Table] = []
-        self._cuts: list[Cut] = []
+    _batch: Batch
+    _processor: Processor
+    _place: Callable[[int], tuple[int, int]]
+    _end: Callable[[pa.Table, Sequence[Cut]], None]
+    seconds: float = field(default=0.0, init=False)
+    _found: list[pa.Table] = field(default_factory=list, init=False)
+    _cuts: list[Cut] = field(default_factory=list, init=False)
 
     def add(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
         """Add the results of a round by group, and its cuts."""
