@@ -162,7 +162,7 @@ class EngineCatalog:
                 try:
                     if wanted.language == XSCL:
                         ready = self._state.registration.prepared_one(name, text, now, together)
-                        if isinstance(ready, QueryPlan) and ready.publish is None:
+                        if isinstance(ready, QueryPlan) and ready.shape.publish is None:
                             together[name] = ready
                             continue
                     self._register(together, now)
@@ -245,7 +245,7 @@ class EngineCatalog:
             self._state.subscriptions.refuse_orphans(one.name)
             return None
         query = self._state.registration.checked(one.name, text)
-        if one.relational or query.publish != one.publish:
+        if one.relational or query.shape.publish != one.publish:
             self._state.subscriptions.refuse_orphans(one.name)
         return query
 

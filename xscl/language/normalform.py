@@ -20,6 +20,7 @@ from xscl.language.functions import TIME
 from xscl.language.scope import (
     JoinScope,
     bound_steps,
+    conjuncts,
     distinct_names,
     leaves,
     rewritten,
@@ -410,8 +411,7 @@ class _Reader:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks
-        lower = expression.window.lower
-        if max(window or 0, 0 if lower is None else -lower.ticks) > LONGEST:
+        if max(window or 0, -(expression.window.least or 0)) > LONGEST:
             raise fault(self.source, expression.window.span, "this window is too long")
         if window is None:
             name = expression.name if expression.negated else f"{expression.name} ... ELSE"
@@ -454,9 +454,7 @@ def _expect_symmetry(join: syntax.Join, predicate: syntax.Predicate | None, sour
             return replace(leaf, variable=names[leaf.variable])
         return leaf
 
-    parts = (
-        predicate.parts if isinstance(predicate, syntax.And) else (predicate,) if predicate else ()
-    )
+    parts = conjuncts(predicate)
     known = set(map(_canonical, parts))
     for part in parts:
         if _canonical(rewritten(part, exchanged)) not in known:

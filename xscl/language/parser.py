@@ -6,6 +6,7 @@ windows and join predicates; `paths` has blocks and conditions.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -286,7 +287,7 @@ class Queries(Formulas):
             if one.ticks and one.unit is None and other.unit is not None:
                 hint = f"write {one.ticks} {other.unit}, or both in ticks"
                 raise self.fault(one.span, f"the bound {one.ticks} has no unit", hint)
-        return replace(upper, lower=syntax.WindowBound(lower.ticks, lower.unit, lower.span))
+        return replace(upper, lower=lower)
 
     def _length(self, tree: Tree[Token], *, signed: bool = False) -> syntax.Window:
         number, unit, minus = map(tokens(tree).get, ("NUMBER", "NAME", "MINUS"))
@@ -336,17 +337,18 @@ class Queries(Formulas):
 
     def _expect_bounds(self, operator: TemporalOperator, window: syntax.Window) -> None:
         """Raise for a window of an operator that is about an order, and holds others."""
-        lower = window.lower
-        if operator.follows and lower is not None and lower.ticks < 1:
+        least = math.inf if window.least is None else window.least
+        span = (window.lower or window).span
+        if operator.follows and least < 1:
             message = "the lower bound of FOLLOWED BY must be above 0"
             hint = "JOIN finds documents of the same time and earlier ones, too"
-            raise self.fault(lower.span, message, hint)
+            raise self.fault(span, message, hint)
         if operator.follows and window.ticks == 0:
             raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
-        if operator is SYMMETRIC_JOIN and lower is not None and lower.ticks < 0:
+        if operator is SYMMETRIC_JOIN and least < 0:
             message = "the lower bound of SYMMETRIC JOIN must not be below 0"
             hint = "the earlier document is the left one: 0 s TO 3 d"
-            raise self.fault(lower.span, message, hint)
+            raise self.fault(span, message, hint)
 
 
 def refuse_bare_windows(text: str) -> None:

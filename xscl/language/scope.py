@@ -14,7 +14,6 @@ from itertools import repeat
 from operator import is_
 from typing import Any, TypeVar, assert_never
 
-from xscl.errors import QueryError
 from xscl.language import syntax
 from xscl.language.faults import fault, near_miss, unbound, unsupported
 
@@ -89,6 +88,17 @@ def leaves(node: object) -> Iterator[syntax.VariablePath | syntax.DecoratedName 
     for one in walk(node):
         if isinstance(one, syntax.VariablePath | syntax.DecoratedName | syntax.Constant):
             yield one
+
+
+def conjuncts(*formulas: object) -> list[Any]:
+    """Return the formulas that hold together, each AND as its parts; None is no formula."""
+    found: list[Any] = []
+    for formula in formulas:
+        if isinstance(formula, syntax.And):
+            found += conjuncts(*formula.parts)
+        elif formula is not None:
+            found.append(formula)
+    return found
 
 
 def variables(node: syntax.Predicate | syntax.Operand) -> list[str]:
@@ -167,10 +177,8 @@ class JoinScope:
         """
 
         def plain(leaf: syntax.Operand) -> syntax.Operand:
-            if not paths and has_path(leaf):
-                raise self._unsupported_path(leaf.span)
             if not paths:
-                self._refuse_several(leaf)
+                self._expect_one_value(leaf)
             match leaf:
                 case syntax.VariablePath(name):
                     self.side(name, leaf.span)
@@ -187,11 +195,9 @@ class JoinScope:
 
     def decorated(self, leaf: syntax.Operand) -> syntax.Operand:
         """Return a name in a FOLD with its decorator."""
-        self._refuse_several(leaf)
+        self._expect_one_value(leaf)
         match leaf:
             case syntax.VariablePath(name):
-                if has_path(leaf):
-                    raise self._unsupported_path(leaf.span)
                 side = 0 if name in self.aggregates else self.side(name, leaf.span)
                 return syntax.DecoratedName(side, name, leaf.span)
             case syntax.DecoratedName(0, name):
@@ -209,16 +215,15 @@ class JoinScope:
         """Return the left input's variable of a name, if it has one."""
         return next((known for known in (f"{name}_1", name) if known in self.left), None)
 
-    def _refuse_several(self, operand: syntax.Operand) -> None:
-        """Raise for a function of several values, which no operator over time takes."""
-        if isinstance(operand, syntax.Call) and operand.function == "tokenize":
-            what = "tokenize(), which has several values, in an operator over time"
-            raise unsupported(self.source, operand.span, what, "use matches(x, 'expression')")
-
-    def _unsupported_path(self, span: syntax.Span) -> QueryError:
-        """Return the error for a path on a variable in an operator over time."""
-        what = "a path on a variable in an operator over time"
-        return unsupported(self.source, span, what, "bind it in the block: [./author->x2]")
+    def _expect_one_value(self, operand: syntax.Operand) -> None:
+        """Raise for what has several values, which no operator over time takes."""
+        if has_path(operand):
+            what, hint = "a path on a variable", "bind it in the block: [./author->x2]"
+        elif isinstance(operand, syntax.Call) and operand.function == "tokenize":
+            what, hint = "tokenize(), which has several values,", "use matches(x, 'expression')"
+        else:
+            return
+        raise unsupported(self.source, operand.span, f"{what} in an operator over time", hint)
 
     def own_name(self, side: int, name: str, span: syntax.Span) -> str:
         """Return the name of a variable of the left (1) or right (2) input."""

@@ -9,7 +9,15 @@ from templates.model.join_graph import SYMMETRIC_JOIN, TemporalRelation
 from xscl.language import syntax
 from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
-from xscl.language.scope import binds, bound_steps, distinct_names, leaves, rewritten, walk
+from xscl.language.scope import (
+    binds,
+    bound_steps,
+    conjuncts,
+    distinct_names,
+    leaves,
+    rewritten,
+    walk,
+)
 from xscl.language.unparse import literal, unparse
 from xscl.time_format import UNITS
 
@@ -141,9 +149,7 @@ class _Reading:
         self, words: str, right: syntax.StreamExpression, predicate: syntax.Predicate | None
     ) -> str:
         """Return a clause with the comparisons of its operator."""
-        if predicate is None:
-            return words
-        parts = predicate.parts if isinstance(predicate, syntax.And) else (predicate,)
+        parts = conjuncts(predicate)
         shared = {part: text for part in parts if (text := self._shared(part)) is not None}
         last = self._last(right)
         rest = " and ".join(self._said(part, last) for part in parts if part not in shared)
@@ -160,12 +166,9 @@ class _Reading:
 
     def _property(self, operand: syntax.Operand) -> str:
         """Return an operand with the names of nodes in place of variables; empty for others."""
-        named = any(
-            isinstance(leaf, syntax.VariablePath | syntax.DecoratedName) for leaf in leaves(operand)
-        )
-        if not named or any(
-            isinstance(node, syntax.DecoratedName) and not node.input for node in walk(operand)
-        ):
+        names = [leaf for leaf in leaves(operand) if isinstance(leaf, _NAMES)]
+        of_last = any(isinstance(one, syntax.DecoratedName) and not one.input for one in names)
+        if of_last or not names:
             return ""
         return unparse(rewritten(operand, self._named))
 

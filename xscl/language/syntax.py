@@ -240,25 +240,21 @@ Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not
 
 
 @dataclass(frozen=True, slots=True)
-class WindowBound:
-    """The lower bound of a window in ticks, perhaps below 0."""
-
-    ticks: int
-    unit: str | None = None
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Window:
     """A time constraint in ticks; `None` is INF.  `unit` is None for a bare number.
 
-    With two bounds it is the upper one, and `lower` the other.
+    With two bounds it is the upper one, and `lower` the other, which is finite, perhaps below 0.
     """
 
     ticks: int | None = None
     unit: str | None = None
-    lower: WindowBound | None = None
+    lower: Window | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def least(self) -> int | None:
+        """The lower bound in ticks, if there is one."""
+        return None if self.lower is None else self.lower.ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +300,7 @@ class Join:
     @property
     def relation(self) -> TemporalRelation:
         """The relation of the times of its sides."""
-        lower = self.window.lower
-        return self.operator.within(self.window.ticks, None if lower is None else lower.ticks)
+        return self.operator.within(self.window.ticks, self.window.least)
 
 
 @dataclass(frozen=True, slots=True)

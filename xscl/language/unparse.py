@@ -39,7 +39,8 @@ def unparse(node: Printable) -> str:
         case syntax.Join() | syntax.Next() | syntax.Fold():
             return _operation(node)
         case syntax.Window():
-            return _window(node)
+            lower = "" if node.lower is None else f"{unparse(node.lower)} TO "
+            return lower + _length(node.ticks, node.unit)
         case syntax.Path():
             return _path(node)
         case syntax.Element():
@@ -130,18 +131,11 @@ def _predicates(*predicates: syntax.Predicate | None) -> list[str]:
 def _constraint(predicate: syntax.Predicate | None, window: syntax.Window) -> str:
     if window == syntax.Window():
         return _braces(_predicates(predicate))
-    return f"{{{''.join(_predicates(predicate))}, {_window(window)}}}"
+    return f"{{{''.join(_predicates(predicate))}, {unparse(window)}}}"
 
 
 def _braces(parts: list[str]) -> str:
     return f"{{{', '.join(parts)}}}" if parts else ""
-
-
-def _window(window: syntax.Window) -> str:
-    """Return a window with its bounds."""
-    lower = window.lower
-    least = "" if lower is None else f"{_length(lower.ticks, lower.unit)} TO "
-    return least + _length(window.ticks, window.unit)
 
 
 def _length(ticks: int | None, unit: str | None) -> str:

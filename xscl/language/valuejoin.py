@@ -33,7 +33,7 @@ from xscl.language.functions import (
     OPERANDS,
     TIME,
 )
-from xscl.language.scope import has_path, here, leaves, rewritten, walk
+from xscl.language.scope import conjuncts, has_path, here, leaves, rewritten, walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -81,7 +81,7 @@ def disjuncts(
     are more than 64, for the whole or for a part of it.
     """
 
-    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    parts = conjuncts(predicate)
     equalities = [one for one in parts if isinstance(one, Comparison) and one.operator == "="]
     if len(equalities) == len(parts):
         # Most joins are a few equalities: nothing to multiply out, and no contradiction.

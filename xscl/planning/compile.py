@@ -360,16 +360,6 @@ class QueryPlan:
     shape: PlanShape
     definitions: tuple[tuple[str, ...], ...]
 
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The streams that the query reads, each once."""
-        return self.shape.streams
-
-    @property
-    def publish(self) -> str | None:
-        """The stream that the query publishes."""
-        return self.shape.publish
-
     def lateness(self, of_stream: Callable[[str], int]) -> int:
         """Return the lateness of the results: the streams' largest, and the time of deadlines."""
         return max(of_stream(stream) + time for stream, time in self.delays())

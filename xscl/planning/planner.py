@@ -334,7 +334,7 @@ class _Lowering:
             RIGHT_INPUT: self._attributes(right, made.right),
         }
         lane = self._planner.core.lane(
-            max(self._planner.lateness(stream) for stream in self._query.streams)
+            max(self._planner.lateness(stream) for stream in self._query.shape.streams)
         )
         steps, output = self._planner.steps(made.node)
         done: list[Operator] = []

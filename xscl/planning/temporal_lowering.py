@@ -19,9 +19,9 @@ from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Column, Expression, Function, RowSide
 from templates.model.join_graph import Measure, TemporalRelation
 from xscl.documents.composite_events import Composite
-from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
 from xscl.language.normalform import AbsenceForm, FoldForm, NextForm, OverTime
+from xscl.language.scope import conjuncts
 from xscl.language.syntax import DecoratedName, Predicate, VariablePath
 from xscl.language.valuejoin import is_untyped
 
@@ -201,13 +201,7 @@ class _Writer:
     # -- Predicates ------------------------------------------------------------------------
 
     def _conjuncts(self, predicate: Predicate | None) -> list[Expression]:
-        match predicate:
-            case None:
-                return []
-            case syntax.And(parts):
-                return [conjunct for part in parts for conjunct in self._conjuncts(part)]
-            case _:
-                return [self._lowering.condition(predicate)]
+        return list(map(self._lowering.condition, conjuncts(predicate)))
 
     def _in_time(self, relation: TemporalRelation) -> Iterator[Expression]:
         """Yield the lower bound of an answer; the other one is the window of the operator."""

@@ -83,14 +83,15 @@ class Registration:
 
     def streams_of(self, text: str) -> tuple[str, ...]:
         """Return the streams that a query in XSCL reads, each once; raises QueryError."""
-        return self._shapes.prepare(text).streams
+        return self._shapes.prepare(text).shape.streams
 
     def checked(self, name: str, text: str) -> QueryPlan:
         """Return a query compiled for a new or a registered name."""
         query = self._shapes.prepare(text)
-        self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
-        self._streams.refuse_publisher(name, query.publish)
-        for stream in (*query.streams, query.publish or ""):
+        reads, publish = query.shape.streams, query.shape.publish
+        self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
+        self._streams.refuse_publisher(name, publish)
+        for stream in (*reads, publish or ""):
             refuse_long_stream(stream)
         self._refuse_later(query)
         return query
@@ -116,8 +117,8 @@ class Registration:
             )
 
     def _refuse_later(self, query: QueryPlan) -> None:
-        if query.publish is not None:
-            self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
+        if query.shape.publish is not None:
+            self._streams.refuse_later(query.shape.publish, query.lateness(self._streams.lateness))
 
     def _prepared_events(self, name: str, text: str, beginning: Beginning) -> Query:
         language = beginning.language
@@ -177,7 +178,7 @@ class Registration:
         if (row := query.shape.row) is None:
             return self._add_planned(name, query, beginning)
         # The query is only a row of R_T.
-        late = max(map(self._streams.lateness, query.streams)) if row.reduced.two_sided else 0
+        late = max(map(self._streams.lateness, query.shape.streams)) if row.reduced.two_sided else 0
         placed = self._registry.add(row.reduced, query.definitions[0], row.relation, late)
         graph = self._registry.members[placed.template].template.graph
         added = self._subscriptions.add(
@@ -188,14 +189,15 @@ class Registration:
             template=placed.template,
             outputs=_outputs(graph, placed.order, query.shape.outputs),
             distinct=query.shape.distinct,
-            reads=query.streams,
+            reads=query.shape.streams,
         )
         self._planned.attach(added, None, suspended=beginning.suspended)
         return added
 
     def _add_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> Subscription:
         self._refuse_later(query)  # readers may have come with it
-        self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
+        reads, publish = query.shape.streams, query.shape.publish
+        self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
         planned = self._planned.plan(query, beginning.since, beginning.updates, beginning.bound_to)
         root = planned.root
         assert root is not None
@@ -208,8 +210,8 @@ class Registration:
             template=planned.placed[-1].template if root.plain else 0,
             outputs=tuple((places[query.shape.places[node]], node) for node in root.nodes),
             distinct=query.shape.distinct,
-            publish=query.publish,
-            reads=query.streams,
+            publish=publish,
+            reads=reads,
             ordered=planned.ordered,
             bound_to=beginning.bound_to,
         )

@@ -566,12 +566,11 @@ class Subscriptions:
 
     def ordered_streams(self) -> set[str]:
         """Return the published streams whose documents come from operators over time."""
-        first = {
-            stream
-            for stream, publishers in self._publishers.items()
-            if any(publisher.ordered for publisher in publishers)
-        }
-        return set().union(*self._levels(first, self._publications))
+        found: set[str] = set()
+        for stream, publishers in self._publishers.items():
+            if any(publisher.ordered for publisher in publishers):
+                found.update(*self._levels([stream], self._publications))
+        return found
 
     def _load(self) -> None:
         for one in stored_subscriptions(all_subscriptions(self._store)):

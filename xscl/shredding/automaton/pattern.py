@@ -14,7 +14,7 @@ shape is neither parsed nor planned: its constants are read, and its places look
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from xscl.language import syntax
 from xscl.language.constants import Constant, Filler, ShapeMemo
 from xscl.language.parser import parse_block
-from xscl.language.scope import binds, shortest
+from xscl.language.scope import binds, conjuncts, shortest
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.structure import is_structural
 from xscl.shredding.conditions.atoms import Lookups, plan
@@ -96,7 +96,7 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
     for step in steps:
         plain: list[syntax.Condition] = []
         branches: list[syntax.Exists] = []
-        for condition in _conjuncts(step.conditions):
+        for condition in conjuncts(*step.conditions):
             if isinstance(condition, syntax.Exists) and binds(condition):  # no other kind does
                 branches.append(condition)
             else:
@@ -113,19 +113,11 @@ def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int 
     return parent
 
 
-def _conjuncts(conditions: tuple[syntax.Condition, ...]) -> Iterator[syntax.Condition]:
-    for condition in conditions:
-        if isinstance(condition, syntax.And):
-            yield from _conjuncts(condition.parts)
-        else:
-            yield condition
-
-
 def canonical(conditions: tuple[syntax.Condition, ...]) -> tuple[syntax.Condition, ...]:
     """Return the conditions in a form that equal ones share: nested, sorted, each once."""
-    flat = tuple(map(_canonical, _conjuncts(conditions)))
+    flat = tuple(map(_canonical, conjuncts(*conditions)))
     always = syntax.Exists(syntax.Path())
-    distinct = {unparse(one): one for one in _conjuncts(flat) if one != always}
+    distinct = {unparse(one): one for one in conjuncts(*flat) if one != always}
     return tuple(map(distinct.__getitem__, sorted(distinct)))
 
 
