@@ -19,7 +19,7 @@ from templates.model.join_graph import INFINITE, JoinGraph
 from templates.processor import Pushed
 from templates.registry import NumberedVariable
 from templates.template import JoinRow
-from xscl.documents.document_names import UNKNOWN, find_document
+from xscl.documents.document_ids import UNKNOWN, find_document
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.engine.backup import Backup, back_up

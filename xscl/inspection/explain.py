@@ -75,7 +75,7 @@ def explain(
     if registered is not None and registered.relational:
         core = _in_the_core(dataflow.relational.operators(registered.key))
         sees = None if seen is None else lambda key: seen(subscriptions.name_of(key))
-        return f"{dataflow.relational.explain(registered.key, sees)}\n{core}"
+        return f"{dataflow.core.explain(registered.key, sees)}\n{core}"
     compiled = compile_query(registered.query if registered else query)
     templates = registry if seen is None else None
     if sql:

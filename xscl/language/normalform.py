@@ -159,12 +159,8 @@ def normalise(query: syntax.Query, source: str) -> NormalQuery:
         reader.check(query.select, names_of(form, reader.places))
     for block in reader.blocks:
         if block.stream == query.publish:
-            raise fault(
-                source,
-                block.span,
-                f"the query publishes {query.publish!r}, the stream that it reads: a cycle",
-                "publish under another name",
-            )
+            message = f"the query publishes {query.publish!r}, the stream that it reads: a cycle"
+            raise fault(source, block.span, message, "publish under another name")
     covered = components(form)
     return NormalQuery(
         form,
@@ -415,12 +411,9 @@ class _Reader:
             raise fault(self.source, expression.window.span, "this window is too long")
         if window is None:
             name = expression.name if expression.negated else f"{expression.name} ... ELSE"
-            raise fault(
-                self.source,
-                expression.span,
-                f"{name} needs a window: without one it is never certain that nothing comes",
-                "write it last in the braces, for example {..., 1 w}",
-            )
+            message = f"{name} needs a window: without one it is never certain that nothing comes"
+            hint = "write it last in the braces, for example {..., 1 w}"
+            raise fault(self.source, expression.span, message, hint)
         relation, pairs = expression.relation, not expression.negated
         return AbsenceForm(left, right, predicate, relation, pairs, expression.alone)
 

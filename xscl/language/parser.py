@@ -16,7 +16,7 @@ from functools import lru_cache
 from lark import Token, Tree
 
 from templates.model.join_graph import FOLLOWED_BY, JOIN, SYMMETRIC_JOIN, TemporalOperator
-from xscl.errors import NotSupported, QueryError, TooComplex
+from xscl.errors import NotSupported, TooComplex
 from xscl.language import syntax
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
@@ -98,12 +98,8 @@ def _embedded(
         case _ if any(True for _ in variables(operand)) and not _decorated(operand):
             return syntax.EmbeddedOperand(operand, operand.span)
         case _:
-            raise fault(
-                source,
-                span,
-                "only what reads a variable can stand in braces",
-                "for example {x3}, {x1/title}, {string(x3)} or {lower-case(x3)}",
-            )
+            hint = "for example {x3}, {x1/title}, {string(x3)} or {lower-case(x3)}"
+            raise fault(source, span, "only what reads a variable can stand in braces", hint)
 
 
 def _decorated(operand: syntax.Operand) -> bool:
@@ -235,17 +231,17 @@ class Queries(Formulas):
         span: syntax.Span,
     ) -> syntax.Fold:
         items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
-        predicates = [self.predicate(item.children[0]) for item in items[:2]]
-        predicates.extend([None] * (2 - len(predicates)))  # type: ignore[list-item]  # absent ones
+        read = [self.predicate(item.children[0]) for item in items[:2]]
+        predicate, again = (*read, None, None)[:2]
         aggregates = tuple(
             (str(item.children[-1]), self.operand(item.children[0])) for item in items[2:]
         )
         longest = "LONGEST" in tokens(tree)
-        if longest and predicates[1] in (None, predicates[0]):
+        if longest and again in (None, predicate):
             message = "nothing ends a run of LONGEST FOLD: each next document continues it"
             hint = "the first predicate finds the next document, the second one says it continues"
             raise self.fault(span, message, hint)
-        return syntax.Fold(left, right, predicates[0], predicates[1], aggregates, longest, span)
+        return syntax.Fold(left, right, predicate, again, aggregates, longest, span)
 
     # -- Windows ---------------------------------------------------------------------------
 
@@ -269,11 +265,9 @@ class Queries(Formulas):
     def _window(self, tree: Tree[Token]) -> syntax.Window:
         lengths = formulas(tree)
         if not lengths:
-            raise self.fault(
-                tree,
-                f"the window {str(tree.children[0])!r} is a name, not a duration",
-                "write a number of ticks, a duration such as 10 min, or INF",
-            )
+            message = f"the window {str(tree.children[0])!r} is a name, not a duration"
+            hint = "write a number of ticks, a duration such as 10 min, or INF"
+            raise self.fault(tree, message, hint)
         if len(lengths) == 1:
             return self._length(lengths[0])
         lower, upper = (self._length(length, signed=True) for length in lengths)
@@ -311,28 +305,22 @@ class Queries(Formulas):
     ) -> syntax.Window:
         """Return the window of a number and a unit; a `signed` one may be below 0."""
         if unit is not None and unit.lower() not in UNITS:
-            raise self.fault(
-                unit_span or span, f"{unit!r} is not a unit of time", _unit_hint(unit.lower())
-            )
+            message, hint = f"{unit!r} is not a unit of time", _unit_hint(unit.lower())
+            raise self.fault(unit_span or span, message, hint)
         unit = unit and unit.lower()
         try:
             ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
         except InvalidOperation:
             raise self.fault(span, f"{digits!r} is not a number") from None
         if ticks < 0 and not signed:
-            raise self.fault(
-                span,
-                f"the window {digits}{f' {unit}' if unit else ''} is below 0",
-                "a window is how far apart two documents may be, or two bounds: -1 h TO 3 d",
-            )
+            message = f"the window {digits}{f' {unit}' if unit else ''} is below 0"
+            hint = "a window is how far apart two documents may be, or two bounds: -1 h TO 3 d"
+            raise self.fault(span, message, hint)
         if abs(ticks) > MAX_WINDOW:
             raise self.fault(span, "the window is too long", "write INF for no limit")
         if ticks != int(ticks):
-            raise self.fault(
-                span,
-                f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
-                "one tick is 1 microsecond",
-            )
+            message = f"the window {digits} {unit or 'ticks'} is no whole number of ticks"
+            raise self.fault(span, message, "one tick is 1 microsecond")
         return syntax.Window(int(ticks), unit, span=span)
 
     def _expect_bounds(self, operator: TemporalOperator, window: syntax.Window) -> None:
@@ -364,10 +352,6 @@ def refuse_bare_windows(text: str) -> None:
             continue
         for bound in (node.window.lower, node.window):
             if bound is not None and bound.ticks and bound.unit is None:
-                ticks = bound.ticks
-                raise QueryError.at(
-                    bound.span.start,
-                    f"the window {ticks} has no unit",
-                    text,
-                    hint=f"write '{ticks} s' or '{ticks} min'; the units are ms, s, min, h, d, w",
-                )
+                ticks, units = bound.ticks, ", ".join(UNITS)
+                hint = f"write '{ticks} s' or '{ticks} min'; the units are {units}"
+                raise fault(text, bound.span, f"the window {ticks} has no unit", hint)

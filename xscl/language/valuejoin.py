@@ -207,12 +207,9 @@ def value_joins(
     for one in made:
         chosen = not one.crossed and one.edges[0][2] == "="  # an equality chooses the candidates
         if not chosen and relation.window is None:
-            raise fault(
-                source,
-                span,
-                "a join without an equality between its sides needs a window",
-                f"add an equality, or a window: {{{_example(sides)}}}",
-            )
+            message = "a join without an equality between its sides needs a window"
+            hint = f"add an equality, or a window: {{{_example(sides)}}}"
+            raise fault(source, span, message, hint)
     return made
 
 

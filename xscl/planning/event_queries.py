@@ -195,10 +195,6 @@ class Relational:
         self.muted.discard(name)
         self._release()
 
-    def queries(self) -> Iterator[Query]:
-        """Yield the queries, in order of registration."""
-        return map(self._core.query, self._core.queries)
-
     @property
     def streams(self) -> Collection[str]:
         """The streams of documents that are read as events."""
@@ -207,10 +203,6 @@ class Relational:
     def adopted(self) -> list[Operator]:
         """Return the operators that convert document streams to event streams, by name."""
         return [self._adopted[name] for name in sorted(self._adopted)]
-
-    def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
-        """Explain a query in the plan; mention only other queries that may be `seen`."""
-        return self._core.explain(name, seen)
 
     def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
         """Convert the document streams with a known schema to event streams.
@@ -234,7 +226,8 @@ class Relational:
 
     def _release(self) -> None:
         """Release the event streams that no query reads."""
-        read = {name for query in self.queries() for name in query.compiled.reads}
+        queries = map(self._core.query, self._core.queries)
+        read = {name for query in queries for name in query.compiled.reads}
         for name in self._adopted.keys() - read:
             self._core.disown(name)
             self._core.plan.release(self._adopted.pop(name))

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from templates.model.join_graph import SYMMETRIC_JOIN
-from xscl.documents.document_ids import StoredDocument
-from xscl.documents.document_names import find_document
+from xscl.documents.document_ids import StoredDocument, find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.reasons import NONE

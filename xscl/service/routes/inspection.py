@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from xscl.client import answers
 from xscl.client.answers import QUERY
-from xscl.documents.document_names import find_document
+from xscl.documents.document_ids import find_document
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody

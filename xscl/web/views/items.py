@@ -17,8 +17,7 @@ from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
 from xscl.client.answers import DocumentNode
 from xscl.delivery.cards import Card, card, of_reader
-from xscl.documents.document_ids import number_in
-from xscl.documents.document_names import UNKNOWN, find_document
+from xscl.documents.document_ids import UNKNOWN, find_document, number_in
 from xscl.documents.results import XSCL
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import (
