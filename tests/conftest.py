@@ -99,26 +99,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 _COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID", "collected"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let a process of many end as it is: to take its objects apart would take 3 s."""
-    if hasattr(config, "workerinput"):
+    if _worker(config):
         atexit.register(os._exit, 0)  # it runs after all that is registered later
 
 
-def pytest_collection() -> None:
+def _worker(config: pytest.Config) -> str:
+    """Return which of many processes this is.
+
+    The environment says so, too, but is that of the processes that tests start as well.
+    """
+    return str(getattr(config, "workerinput", {}).get("workerid", ""))
+
+
+def pytest_collection(session: pytest.Session) -> None:
     """Make other processes wait until the first one has collected: they find its bytecode.
 
     In a new clone each would make all of it, in 10 s.
     """
-    if _WORKER not in ("", "gw0"):
+    if _worker(session.config) not in ("", "gw0"):
         eventually(_COLLECTED.exists)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep modules and tests out of collections, and collect the oldest generation seldom.
 
     Both together took a tenth of a run.
@@ -126,15 +133,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(700, 10, 50)
     gc.enable()
-    if _WORKER == "gw0":
+    if _worker(session.config) == "gw0":
         _COLLECTED.touch()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Return to the collector what is left: DuckDB would list it behind the summary."""
-    if not hasattr(config, "workerinput"):
+    if not _worker(config):
         gc.unfreeze()
-    if _WORKER == "gw0":
+    if _worker(config) == "gw0":
         _COLLECTED.unlink(missing_ok=True)
 
 
