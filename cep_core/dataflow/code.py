@@ -263,13 +263,12 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
     return scan
 
 
-def row_maker(
-    columns: Sequence[ex.Expression], functions: Functions, times: str, binary: bool
-) -> RowMaker:
-    """Return a function of (a, b, k) to the row of ``times`` and the values of the columns.
+def row_maker(columns: Sequence[ex.Expression], binary: bool, functions: Functions) -> RowMaker:
+    """Return a function of (a, b, k) to the row of the columns; one that fails is null.
 
-    ``times`` is the source of the first three items.  A column that fails is null.
+    The row has the times of b, or spans the pair if it is ``binary``.
     """
+    times = "a[0], b[1], a[2] if a[2] < b[2] else b[2]" if binary else "b[0], b[1], b[2]"
     writer = Writer(functions, binary)
     values = list(map(writer.value, columns))
     quick, careful = (times, *values), (times, *map(_attempted, values))

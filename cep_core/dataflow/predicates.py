@@ -26,7 +26,6 @@ from cep_core.events import VALUES, Row
 Bare = TypeVar("Bare")
 Made = TypeVar("Made")
 _MOST_SEEN = 10_000
-_SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
 _MIRROR: dict[str, ex.ComparisonOperator] = {
     "=": "=",
     "!=": "!=",
@@ -146,7 +145,10 @@ class EntryLayout(NamedTuple):
 class PredicateShape:
     """A predicate without its constants; one object for equal predicates (`Shapes`)."""
 
-    def __init__(self, node: ex.Expression, binary: bool, functions: ex.Functions) -> None:
+    def __init__(
+        self, nodes: tuple[ex.Expression, ...], binary: bool, functions: ex.Functions
+    ) -> None:
+        (node,) = nodes
         self.node = node
         self.binary = binary
         self.functions = functions
@@ -226,13 +228,7 @@ class PredicateShapes:
         self, node: ex.Expression, binary: bool
     ) -> tuple[PredicateShape, Callable[[Sequence[Any]], Row]]:
         """Return a predicate's shape, and a function from a query's literals to its constants."""
-        key = (node, binary)
-        if key not in self._seen:
-            bare, found = without_constants(node)
-            make = partial(PredicateShape, bare, binary)
-            self._see(key, self.once(("shape", bare, binary), make), found)
-        shape: tuple[PredicateShape, Callable[[Sequence[Any]], Row]] = self._seen[key]
-        return shape
+        return self._shaped(PredicateShape, (node,), binary)
 
     def columns(
         self, nodes: Sequence[ex.Expression], binary: bool
@@ -242,24 +238,22 @@ class PredicateShapes:
 
         The rows that they make have the times of their row, or span their pair if ``binary``.
         """
-        key = (tuple(nodes), binary)
+        return self._shaped(code.row_maker, tuple(nodes), binary)
+
+    def _shaped(
+        self, make: Callable[..., Made], nodes: tuple[ex.Expression, ...], binary: bool
+    ) -> tuple[Made, Callable[[Sequence[Any]], Row]]:
+        """Return what is made of expressions without their constants, and these of literals."""
+        key = (make, nodes, binary)
         if key not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:  # what has constants inside is without number
+                self._seen.clear()
             found: list[ex.Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])
-            times = _SPANNED if binary else "b[0], b[1], b[2]"
-            made = self.once(
-                ("columns", bare, binary),
-                lambda functions: code.row_maker(bare, functions, times, binary),
-            )
-            self._see(key, made, found)
-        shape: tuple[RowMaker, Callable[[Sequence[Any]], Row]] = self._seen[key]
-        return shape
-
-    def _see(self, key: Hashable, shape: object, found: Sequence[ex.Expression]) -> None:
-        """Keep a shape with its constants: what has them inside is without number."""
-        if len(self._seen) >= _MOST_SEEN:
-            self._seen.clear()
-        self._seen[key] = (shape, self.constants(found))
+            shape = self.once((make, bare, binary), partial(make, bare, binary))
+            self._seen[key] = (shape, self.constants(found))
+        made: tuple[Made, Callable[[Sequence[Any]], Row]] = self._seen[key]
+        return made
 
     def once(self, key: Hashable, make: Callable[[ex.Functions], Made]) -> Made:
         """Return the memoised object of a key; ``make`` builds it from the functions."""

@@ -72,7 +72,7 @@ def lexis(signs: str = "", verbatim: str = "(?!)") -> Lexis:
             re.IGNORECASE | re.DOTALL,
         ),
         re.compile(
-            rf"\s+|(?:{_COMMENT})|(?P<open>/\*)|(?P<verbatim>{verbatim})|{_CALENDAR}|{_STRING}"
+            rf"\s+|(?:{_COMMENT})|(?P<verbatim>{verbatim})|{_CALENDAR}|{_STRING}"
             rf"|{_NUMBER}{_UNIT}"
             r"|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
             rf"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){{}},;{re.escape(signs)}])|(?P<other>.)",
@@ -205,9 +205,6 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Lang
             made.append(LanguageToken(kind, _SAME.get(written, written), start, end))
         elif kind in ("decorator", "verbatim", "calendar"):
             made.append(LanguageToken(kind, written, start, end))
-        elif kind == "open":
-            message = "this comment does not end"
-            raise QueryError(message, text, Extent(start, end), hint="it ends with */")
         elif kind == "other":
             raise _unexpected(written, text, Extent(start, end))
         else:

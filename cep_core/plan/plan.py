@@ -141,10 +141,7 @@ class Plan:
         """Return the AN-index of a right stream."""
         key = (right, lane)
         if key not in self._active:
-            options = self.options
-            self._active[key] = ActiveIndex(
-                lane, options.active_node_index, options.active_instance_index
-            )
+            self._active[key] = ActiveIndex(lane, self.options)
         return self._active[key]
 
     def active_indexes(self) -> Iterator[ActiveIndex]:
@@ -207,10 +204,6 @@ class Plan:
         return mop
 
 
-def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return SelectMOp(wanted, number, plan.shares_channels)
-
-
 def _attending(kind: Callable[[Wanted, int, ActiveIndex], MOp]) -> Builder:
     """Return the builder of m-ops whose right rows come through the AN-index."""
     return lambda plan, wanted, number: kind(
@@ -224,7 +217,7 @@ def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
 
 
 BUILDERS: Mapping[str, Builder] = {
-    "select": _select,
+    "select": lambda plan, wanted, number: SelectMOp(wanted, number, plan.shares_channels),
     "project": lambda plan, wanted, number: ProjectMOp(wanted, number),
     "union": lambda plan, wanted, number: UnionMOp(wanted, number),
     "sequence": _attending(SequenceMOp),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Operator, Wire
+from cep_core.dataflow.options import Options
 from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import Row
 
@@ -33,12 +34,12 @@ EACH_ROW = IndexPlace((), ())
 class ActiveIndex:
     """The active states on a right stream.
 
-    ``indexed`` and ``instance_index`` switch the AN-index and, for its states, the AI-index.
+    The options switch the AN-index and, for its states, the AI-index.
     """
 
-    def __init__(self, lane: Lane, indexed: bool, instance_index: bool) -> None:
-        self.indexed = indexed
-        self.instance_index = instance_index
+    def __init__(self, lane: Lane, options: Options) -> None:
+        self.indexed = options.active_node_index
+        self.instance_index = options.active_instance_index
         self.wire = Wire(Port(self, self.receive), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
