@@ -370,10 +370,9 @@ class PatternMatchMOp(SharedRuns):
         mask = 0
         for _, queries in event.values():
             mask |= queries
-        component, row = next(
-            (look.component, event[input][0]) for input, look in self._looks[0] if input in event
-        )
-        mask = self._policies.open(mask, component, row)
+        if self._policies.closed:
+            input, look = next(one for one in self._looks[0] if one[0] in event)
+            mask = self._policies.open(mask, look.component, event[input][0])
         if not mask:
             return
         before = len(made)

@@ -176,10 +176,9 @@ class Policies:
         """Return those queries of a mask for which a row may be the first of a match, as a
         component.
         """
-        if self.closed:
-            for slot, until in self.closed.get(self._key_of[component](row), {}).items():
-                if row[0] <= until:
-                    mask &= ~(1 << slot)
+        for slot, until in self.closed.get(self._key_of[component](row), {}).items():
+            if row[0] <= until:
+                mask &= ~(1 << slot)
         return mask
 
     def close(self, key: Any, mask: int, until: int) -> None:
