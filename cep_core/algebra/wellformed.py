@@ -88,8 +88,15 @@ def _remade(node: Node, functions: Functions) -> Node:
             return algebra.union(left, right)
         case algebra.Sequence(left, right, predicate, rank=rank):
             return algebra.sequence(left, right, predicate, functions, rank=rank)
-        case algebra.Iterate():
-            return _iterate(node, functions)
+        case algebra.Iterate(left, right, filter, rebind, aggregates):
+            first = len(names) - len(aggregates)
+            kinds = node.schema.types[first:]
+            added = tuple(zip(names[first:], aggregates, kinds, strict=True))
+            iterated = algebra.iterate(left, right, filter, rebind, added, functions)
+            if iterated.initial != node.initial:
+                message = f"the iteration begins with {iterated.initial}, not {node.initial}"
+                raise AlgebraError(message)
+            return replace(iterated, longest=node.longest)
         case algebra.GroupAggregate(source, group_by, aggregates, window):
             named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
             made = algebra.group_aggregate(source, group_by, named, window, functions)
@@ -120,15 +127,3 @@ def _remade(node: Node, functions: Functions) -> Node:
             )
         case _:
             assert_never(node)
-
-
-def _iterate(node: algebra.Iterate, functions: Functions) -> algebra.Iterate:
-    first = len(node.schema) - len(node.aggregates)
-    aggregates = tuple(
-        zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
-    )
-    parts = (node.filter, node.rebind, aggregates, functions)
-    made = algebra.iterate(node.left, node.right, *parts)
-    if made.initial != node.initial:
-        raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
-    return replace(made, longest=node.longest)

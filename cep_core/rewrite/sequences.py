@@ -12,7 +12,7 @@ together those are taken whose b ended first, the `rank` of the `;`.  So a takes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Literal, TypeAlias
@@ -105,25 +105,16 @@ class _Made:
     names: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class _Sequence:
     """One way through a pattern, which has some of its components."""
 
-    pattern: PatternMatch
-    tree: PatternTree
-    bound: ex.Expression | None = field(init=False)
-    conjuncts: list[Conjunct] = field(init=False)
-    kept: set[PartKey] = field(init=False)  # times that are needed where rows no longer have them
-
-    def __post_init__(self) -> None:
-        own = set(components_of(self.tree))
-        self.bound = bound_of(self.pattern)
-        self.conjuncts = [
-            conjunct
-            for conjunct in _conjuncts(self.pattern)
-            if conjunct.components <= own and conjunct.node != self.bound
-        ]
-        self.kept = self._kept_times()
+    def __init__(self, pattern: PatternMatch, tree: PatternTree) -> None:
+        self.pattern, self.tree = pattern, tree
+        self.bound = bound_of(pattern)
+        own = set(components_of(tree))
+        conjuncts = [one for one in _conjuncts(pattern) if one.components <= own]
+        self.conjuncts = [one for one in conjuncts if one.node != self.bound]
+        self.kept = self._kept_times()  # those that are needed where rows no longer have them
 
     def _kept_times(self) -> set[PartKey]:
         """Return the times that are read where the row of a pair has them no longer.

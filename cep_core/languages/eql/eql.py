@@ -77,7 +77,9 @@ def read(reader: TokenReader, catalog: StreamCatalog, functions: ex.Functions) -
     span = reader.token.span
     operands = OperandReader(reader, catalog, functions, {})
     pattern = operands.pattern()
-    query = _Query(reader, functions, pattern, Variables(pattern.variables), span)
+    variables = Variables(pattern.variables)
+    values = ValueReader(variables, functions)
+    query = _Query(reader, functions, pattern, variables, values, span)
     return query.read(items, operands)
 
 
@@ -87,14 +89,11 @@ class _Query:
     functions: ex.Functions
     pattern: ReadPattern
     variables: Variables
+    values: ValueReader
     span: Extent
-    values: ValueReader = field(init=False)
     # attributes of runs, as columns below 0: of each event, of the last or of all, as the
     # condition says
     open: list[Part] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.values = ValueReader(self.variables, self.functions)
 
     def read(self, items: Sequence[TokenReader], operands: OperandReader) -> AlgebraQuery:
         """Read the clauses behind the pattern, then what SELECT lists."""

@@ -37,8 +37,9 @@ RETURN are those of SASE+ (Agrawal et al. 2008); what they mean is stated in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from cep_core.algebra import Node
 from cep_core.algebra.expressions import TRUE, Column, Expression, Functions
 from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Extent
@@ -46,14 +47,14 @@ from cep_core.languages.formula import formula, is_attribute
 from cep_core.languages.names import AlgebraQuery, ResultItem, StreamCatalog
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.components import KEYWORDS as KEYWORDS
-from cep_core.languages.sase.components import TIMES, ComponentReader, take_brackets
+from cep_core.languages.sase.components import TIMES, ComponentReader, ReadPattern, take_brackets
 from cep_core.languages.sase.lowering import (
     PatternLowering,
     clauses,
     require_partition,
 )
 from cep_core.languages.sase.scope import INDEXES, ValueReader, Variables
-from cep_core.languages.tokens import LanguageToken, lexis
+from cep_core.languages.tokens import lexis
 
 _STRATEGIES: dict[str, StepMark] = {
     "SKIP_TILL_ANY_MATCH": "any",
@@ -67,32 +68,32 @@ LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
 def read(reader: TokenReader, catalog: StreamCatalog, functions: Functions) -> AlgebraQuery:
     """Return a query as algebra; raises QueryError or AlgebraError."""
-    return _Parser(reader, catalog, functions).whole()
+    reader.expect_word("EVENT")
+    span = reader.token.span
+    reads: dict[str, None] = {}
+    pattern = ComponentReader(reader, catalog, functions, reads).pattern()
+    variables = Variables(pattern.variables)
+    query = _Query(reader, functions, variables, ValueReader(variables, functions))
+    node, publishes = query.read(pattern, span)
+    return AlgebraQuery(node, publishes, {}, tuple(reads))
 
 
 @dataclass(slots=True)
-class _Parser:
+class _Query:
     reader: TokenReader
-    catalog: StreamCatalog
     functions: Functions
-    reads: dict[str, None] = field(default_factory=dict)
-    variables: Variables = field(default_factory=lambda: Variables(()))
-    strategy: LanguageToken = field(default_factory=lambda: LanguageToken("end", "", 0, 0))
-    values: ValueReader = field(default_factory=lambda: ValueReader(Variables(()), {}))
+    variables: Variables
+    values: ValueReader
 
-    def whole(self) -> AlgebraQuery:
-        """Read the text."""
+    def read(self, pattern: ReadPattern, span: Extent) -> tuple[Node, str | None]:
+        """Read the clauses behind the pattern; return the query, and what it publishes."""
         reader = self.reader
-        reader.expect_word("EVENT")
-        span = reader.token.span
-        pattern = ComponentReader(reader, self.catalog, self.functions, self.reads).pattern()
-        self.variables = Variables(pattern.variables)
-        self.values = ValueReader(self.variables, self.functions)
         simultaneous = reader.take_word("NONSTRICT")
+        at = reader.at
         strategy, condition = self._where()
         found = clauses(reader, self.variables)
         partition = self.values.tested_by_all(condition)
-        place = self.strategy.span if strategy == "partition" else None
+        place = reader.tokens[at + 1].span if strategy == "partition" else None
         require_partition(pattern, partition, span, place)
         items = self._return()
         rules = replace(found, simultaneous=simultaneous, mark=strategy, spans=pattern.spans)
@@ -103,7 +104,7 @@ class _Parser:
         reader.take_sign(";")
         self._refuse_strategy()
         reader.expect_end(_CLAUSES)
-        return AlgebraQuery(lowering.lowered(condition, items), publishes, {}, tuple(self.reads))
+        return lowering.lowered(condition, items), publishes
 
     def _refuse_strategy(self) -> None:
         """Raise QueryError at a strategy: it has been read where it may stand."""
@@ -123,7 +124,7 @@ class _Parser:
         if strategy is None:
             self._refuse_unknown_strategy()
             return "any", self._condition()
-        self.strategy = reader.next()
+        reader.next()
         self._strategy_variables()
         reader.expect_sign("{")
         condition = TRUE if reader.is_sign("}") else self._condition()
