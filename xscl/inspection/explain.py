@@ -130,7 +130,7 @@ def _join(registry: Registry | None, join: CompiledJoin) -> Iterator[str]:
     yield from _graph("minor", join, join.reduced, join.kept)
     if join.residual is not None:
         yield f"tested on each candidate: {unparse(join.residual)}"
-    if join.compares_texts:
+    if join.graph.text_joins:
         yield "an index of the texts within the window chooses the candidates"
     if join.crossed:
         yield "warning: no equality chooses candidates: every pair within the window is tested"

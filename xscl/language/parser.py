@@ -95,15 +95,13 @@ def _embedded(
             return syntax.EmbeddedPath(variable, path, False, operand.span)
         case syntax.Call("string", (syntax.VariablePath(variable, path),)):
             return syntax.EmbeddedPath(variable, path, True, operand.span)
-        case _ if any(True for _ in variables(operand)) and not _decorated(operand):
+        case _ if variables(operand) and not any(
+            isinstance(leaf, syntax.DecoratedName) for leaf in leaves(operand)
+        ):
             return syntax.EmbeddedOperand(operand, operand.span)
         case _:
             hint = "for example {x3}, {x1/title}, {string(x3)} or {lower-case(x3)}"
             raise fault(source, span, "only what reads a variable can stand in braces", hint)
-
-
-def _decorated(operand: syntax.Operand) -> bool:
-    return any(isinstance(leaf, syntax.DecoratedName) for leaf in leaves(operand))
 
 
 def parse_window(text: str) -> int:

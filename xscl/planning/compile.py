@@ -119,11 +119,6 @@ class CompiledJoin:
         side, local, _ = self.nodes[number]
         return self.sides[side].label(local)
 
-    @property
-    def compares_texts(self) -> bool:
-        """True if an index of texts chooses the candidates."""
-        return bool(self.graph.text_joins)
-
     def kept_on(self, side: int) -> list[int]:
         """Return the numbers of the minor's nodes on a side there, ascending."""
         kept = map(self.nodes.__getitem__, self.kept)

@@ -112,8 +112,7 @@ def schema_as_text(schema: Schema | None) -> str | None:
 
 def schema_from(text: str) -> Schema:
     """Return a schema that was kept as text."""
-    found = json.loads(text)
-    return Schema(tuple(found), tuple(_NAMES[kind] for kind in found.values()))
+    return schema_of(attributes_of(json.loads(text)))
 
 
 @dataclass(eq=False, repr=False)

@@ -161,10 +161,6 @@ class Planner:
             known.lateness = self.lateness(name)
         return known
 
-    def documents(self, stream: str, component: int) -> PlannedStream:
-        """Return a stream of documents as the input of a join."""
-        return PlannedStream(self.source(stream), 0, (component,), ())
-
     def insert(self, planned: PlannedQuery, asked: Wanted) -> Operator:
         """Return the operator that does what is asked, held by a query."""
         operator = self.core.insert(asked)
@@ -246,7 +242,9 @@ class _Lowering:
         return PlannedStream(operator, number, (part.component,), (), (part.variable,))
 
     def _documents(self, component: int) -> PlannedStream:
-        return self._planner.documents(self._query.shape.blocks[component], component)
+        """Return a stream of documents as the input of a join."""
+        source = self._planner.source(self._query.shape.blocks[component])
+        return PlannedStream(source, 0, (component,), ())
 
     def _joined(self, part: nf.JoinForm) -> PlannedStream:
         inner = [

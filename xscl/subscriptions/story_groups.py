@@ -13,15 +13,14 @@ All state is in the store and changes within the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.documents.composite_events import Composite, kept_parts
-from xscl.documents.document_ids import StoredDocument
+from xscl.documents.composite_events import kept_parts
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
 from xscl.store.queries.results import results_of
@@ -98,14 +97,12 @@ class StoryGroups:
         self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> dict[str, list[MatchEdge]]:
         """Return the matches that results are, by the key of their subscription."""
-
-        def read(
-            numbers: Set[int],
-        ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-            return kept_parts(self._store, numbers, self._documents.recent)
-
+        recent = self._documents.recent
+        matches = Matches(
+            rows, subscribers, lambda docs: kept_parts(self._store, docs, recent), self._source
+        )
         found: dict[str, list[MatchEdge]] = {}
-        for one, position, docs in Matches(rows, subscribers, read, self._source).by_document():
+        for one, position, docs in matches.by_document():
             if docs:
                 found.setdefault(one.key, []).append(MatchEdge(position, docs))
         return found
