@@ -7,17 +7,27 @@ import subprocess
 import sys
 
 import xscl
+from tests.project import PACKAGES, ROOT
 from tests.structure import modules
 from tests.structure.docstrings import Names
 
 MOST = {"push": (31, 246), "read": (11, 79), "new shape": (28, 317), "EQL": (37, 378)}
 """Bounds of the modules and functions that calls enter; 0.2: 44/377, 26/217, 38/455, 42/356."""
+LONGEST = 700
+"""Lines of a module."""
 AMBIGUOUS = 19
 """Bound of the names of classes that several modules define; 0.2: 183."""
 
 
 def test_every_public_name_can_be_loaded() -> None:
     assert {name for name in xscl.__all__ if not hasattr(xscl, name)} == set()
+
+
+def test_no_module_is_long() -> None:
+    """A longer one is no one idea any more: it had several in all cases so far."""
+    modules = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    lines = {str(path): len(path.read_text().splitlines()) for path in modules}
+    assert {path: count for path, count in lines.items() if count > LONGEST} == {}
 
 
 def test_an_engine_has_few_public_names() -> None:

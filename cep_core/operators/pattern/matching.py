@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from cep_core.algebra.pattern_automaton import Move, PatternState
 from cep_core.algebra.text import counted
@@ -38,12 +38,11 @@ from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, add_run, place_of
+from cep_core.operators.pattern.happened import Happened, events_of, selecting
+from cep_core.operators.pattern.policies import Gap, Policies, Run, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches
 from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
-
-Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 
 
 class PatternMatchMOp(SharedRuns):
@@ -116,12 +115,12 @@ class PatternMatchMOp(SharedRuns):
         def owners(mask: int) -> list[int]:
             return self._numbers(mask, number)
 
-        kept: SavedRows = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
+        kept: SavedRows = [[run.flat, owners(run.mask), run.state] for run in self.runs()]
         base = len(self._states)
         for deadline, waiting in self._waiting.by_deadline.items():
             for run, ways in waiting:
                 flat = tuple([(way.deadline, *map(tuple, way.gaps)) for way in ways])
-                kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
+                kept.append([(deadline, *run.flat, flat), owners(run.mask), base + run.state])
         base += base
         for key, closed in self._policies.closed.items():
             kept += [[(until, key), owners(1 << slot), base] for slot, until in closed.items()]
@@ -188,7 +187,7 @@ class PatternMatchMOp(SharedRuns):
         rows, self._rows = self._rows, []
         self._read.clear()
         self._absences.begin()
-        made = self._advance(now, _events(rows))
+        made = self._advance(now, events_of(rows))
         waiting = self._waiting
         if len(made) > RUNS or self._over:
             self._begin_anew(made)
@@ -320,7 +319,7 @@ class PatternMatchMOp(SharedRuns):
         counts, within = Counter[int](), self._queries.within
         for runs, inputs, events in meetings:
             own = Counter(within(run.mask, now - run.first_end) for run in runs)
-            selected = Counter(_selecting(event, inputs) for event in events)
+            selected = Counter(selecting(event, inputs) for event in events)
             for mask, number in own.items():
                 for queries, times in selected.items():
                     if both := mask & queries:
@@ -679,29 +678,6 @@ def sharing_key(wanted: Wanted) -> Hashable:
     return (shape, shared_channels(wanted), wanted.lane, wanted.since)
 
 
-def _selecting(event: Happened, inputs: frozenset[int] | None) -> int:
-    """Return the queries that select an event for some inputs, or for any (None)."""
-    found = 0
-    for input, (_, queries) in event.items():
-        if inputs is None or input in inputs:
-            found |= queries
-    return found
-
-
-def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
-    """Return the events of an epoch in order: what each is to the inputs that have read it."""
-    if len(rows) == 1:
-        return [{input: (row, mask) for input, row, mask in rows}]
-    events: dict[tuple[RunPlace, int], Happened] = {}
-    times: dict[tuple[RunPlace, int], int] = {}
-    for input, row, mask in rows:
-        place = place_of(row)
-        again = times.get((place, input), 0)
-        times[place, input] = again + 1
-        events.setdefault((place, again), {})[input] = (row, mask)
-    return [events[key] for key in sorted(events)]
-
-
 def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
     """Record that moves have ended for some queries."""
     if moves and mask:
@@ -710,9 +686,3 @@ def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
 
 def _no_partition(row: Row) -> tuple[()]:
     return ()
-
-
-def _flat(run: Run) -> Row:
-    """Return a run as a row."""
-    gaps = tuple([tuple(gap) for gap in run.gaps])
-    return (run.dead, run.floor, run.opened, gaps, *run.taken)

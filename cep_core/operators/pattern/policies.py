@@ -70,6 +70,12 @@ class Run(NamedTuple):
         return OWN + len(self.taken) if len(self.taken) > 1 else 0
 
     @property
+    def flat(self) -> Row:
+        """The run as a row."""
+        gaps = tuple([tuple(gap) for gap in self.gaps])
+        return (self.dead, self.floor, self.opened, gaps, *self.taken)
+
+    @property
     def places(self) -> list[RunPlace]:
         """The places of the events, in order."""
         return sorted(place_of(row) for _, row in self.taken)
