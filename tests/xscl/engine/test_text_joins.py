@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import xscl
 from templates.state import value_joins
-from templates.text import text_index
+from templates.text import text_pass
 from tests.examples import examples
 from tests.joining import in_database
 
@@ -133,7 +133,7 @@ def test_text_joins_equal_brute_force(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if way == "parts":
             patch.setattr(value_joins, "PART", 1)
-            patch.setattr(text_index, "PART", 1)
+            patch.setattr(text_pass, "PART", 1)
         kept = 0 if way == "dropped" else None
         path = Path(folder) / "state.sqlite"
         with in_database() if way == "database" else nullcontext():
@@ -161,7 +161,7 @@ def _words(match: xscl.Match) -> str:
 def test_beyond_the_bound_of_compared_characters_a_document_has_no_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(text_index, "CHARACTERS", 60)
+    monkeypatch.setattr(text_pass, "CHARACTERS", 60)
     with xscl.Engine() as engine:
         engine.subscribe("within", "S//a->t FOLLOWED BY{contains(u, t), 99} T//a->u")
         engine.subscribe("equal", "S//a->t FOLLOWED BY{t = u, 99} T//a->u")
