@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.bound import UNCOUNTED, BoundedAnswers
+from templates.bounded_answers import UNCOUNTED, BoundedAnswers
 from templates.columns import (
     Column,
     Columns,

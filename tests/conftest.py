@@ -103,7 +103,7 @@ _COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let a process of many end as it is: to take its objects apart would take 3 s."""
+    """End a worker process without destroying its objects, which takes 3 s."""
     if _worker(config):
         atexit.register(os._exit, 0)  # it runs after all that is registered later
 

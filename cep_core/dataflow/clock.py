@@ -291,7 +291,7 @@ class Lane:
                 for port, row, members in _charged(rows) if is_timed else rows:
                     try:
                         port.receive(row, members)
-                    except Exception as fault:
+                    except Exception as fault:  # raised when all have had their row
                         faults.append(fault)
             while barriers or touched or (batch.prompt and batch):
                 try:
@@ -311,7 +311,7 @@ class Lane:
                             end(time)
                     else:
                         end(time)
-                except Exception as fault:
+                except Exception as fault:  # raised when the others have ended the epoch
                     faults.append(fault)
         finally:
             self.now = self.clock.closing = None

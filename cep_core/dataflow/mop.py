@@ -247,7 +247,7 @@ def with_too_many(counts: Counter[Any], most: int) -> int:
 
 
 class QueryCounts:
-    """How much of something the queries of an m-op have at one time.
+    """Counts of rows, or of matches, that the queries of an m-op have at one time.
 
     It is counted by query once it may be too much for one, so a query has as much as it has alone.
     """

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import templates.bound as bound
+import templates.bounded_answers as bound
 import templates.columns as columns
-from templates.bound import Enumeration, RowsByVariable
+from templates.bounded_answers import Enumeration, RowsByVariable
 from tests.examples import examples
 
 VARIABLES = ("a", "b", "c", "d")

@@ -38,7 +38,7 @@ from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.absences import AbsentEvents, Bounds, gaps_behind
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.pattern.happened import Happened, events_of, selecting
+from cep_core.operators.pattern.epoch_events import Happened, events_of, selecting
 from cep_core.operators.pattern.policies import Gap, Policies, Run, add_run, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.pattern.waiting_matches import EndWay, WaitingMatch, WaitingMatches

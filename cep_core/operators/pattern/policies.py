@@ -66,7 +66,7 @@ class Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """What it counts as kept; one of a single event is explained by that."""
+        """The size that counts against the bound of kept runs; 0 for a run of one event."""
         return OWN + len(self.taken) if len(self.taken) > 1 else 0
 
     @property

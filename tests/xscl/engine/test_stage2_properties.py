@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates import columns, processor
-from templates.bound import Enumeration
+from templates.bounded_answers import Enumeration
 from templates.evaluators import ConjunctiveQueries
 from templates.model import conjunctive_query
 from templates.state import value_joins

@@ -189,7 +189,7 @@ FEW = 8
 Candidate: TypeAlias = tuple[PatternPlace, tuple[Condition, ...]]
 """A place, and the conditions that have not been proved of it."""
 Branch: TypeAlias = "PatternPlace | list[Candidate] | ConditionIndex"
-"""What follows a constant: a place alone is proved."""
+"""The child of the index behind a constant; a place without further conditions is the place."""
 
 
 class SortedBounds:

@@ -280,7 +280,7 @@ def _size(relation: RowsByVariable) -> int:
 
 
 def _values(relations: Sequence[RowsByVariable], name: str) -> Column:
-    """Return the values of a variable in the first relation that has it."""
+    """Return the values of a variable, from the first relation that binds it."""
     return next(relation[name] for relation in relations if name in relation)
 
 
