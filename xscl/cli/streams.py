@@ -73,17 +73,14 @@ def set_(
 
 def _set(service: OpenedService, name: str, lateness: str | None, live: bool | None) -> Stream:
     """Set a stream's lateness, and if it is live; None leaves what is there."""
-    known: Stream | None = None
-    try:
-        known = service.stream(name)
-    except Refused as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-    # The request replaces both.
-    if lateness is None:
-        lateness = f"{known.lateness if known else 0:.6f} s"
     if live is None:
-        live = known is not None and known.live
+        # The request would make the stream live.
+        try:
+            live = service.stream(name).live
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            live = False
     return service.create_stream(name, lateness=lateness, live=live)
 
 

@@ -384,7 +384,7 @@ def stream(name: str) -> Call[service.Stream]:
 def create_stream(
     name: str,
     *,
-    lateness: str = "0 s",
+    lateness: str | None = None,
     live: bool = True,
     attributes: Mapping[str, Literal["str", "int", "float", "bool", "decimal"]] | None = None,
 ) -> Call[service.MadeStream]:

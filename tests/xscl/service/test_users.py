@@ -84,6 +84,13 @@ def test_a_subscription_reads_what_it_read_when_a_stream_of_that_name_is_made(
     assert ok(alice.put("/v1/streams/prices", json={}))["still_public"] == []
 
 
+def test_a_stream_keeps_what_a_request_leaves_out(alice: httpx.Client) -> None:
+    ok(alice.put("/v1/streams/kept", json={"lateness": "1 h", "attributes": {"price": "float"}}))
+    kept = ok(alice.put("/v1/streams/kept", json={}))
+    assert (kept["lateness"], kept["attributes"]) == (3600, {"price": "float"})
+    assert ok(alice.put("/v1/streams/kept", json={"lateness": "0"}))["lateness"] == 0
+
+
 def _matches(user: httpx.Client, name: str) -> int:
     return len(ok(user.get(f"/v1/subscriptions/{name}/matches"))["matches"])
 

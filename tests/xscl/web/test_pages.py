@@ -190,6 +190,23 @@ def test_the_figures_of_the_last_hour_and_day_are_drawn(
     assert series[-1]["memory"] > 1_000_000
 
 
+def test_a_count_of_documents_leads_to_its_rows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late documents are listed although no subscription may have missed them."""
+    monkeypatch.setattr("xscl.service.status.LONGEST", 0.0)
+    for name, minute in (("later", 9), ("behind", 1)):
+        moment = {"id": name, "timestamp": f"2026-01-01T00:0{minute}:00Z"}
+        ok(shop.client.post("/v1/documents/unread", params=moment, content="<a/>"))
+
+    def link() -> str:
+        page = parsed(shop.client.get("/status").text)
+        return next(iter(page.xpath("//a[contains(@href, 'FROM+watermarks')]/@href")), "")
+
+    cells = parsed(shop.client.get(eventually(link)).text).xpath("//td/text()")
+    assert "unread" in cells
+
+
 @pytest.mark.parametrize(
     ("history", "says"),
     [

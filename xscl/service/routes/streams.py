@@ -31,8 +31,9 @@ Name = Annotated[str, Path(min_length=1, max_length=200, description="The name o
 class Declared(RequestBody):
     """The declaration of a stream."""
 
-    lateness: str = Field("0 s", max_length=100, examples=["1 h"])
-    """Lateness: maximum delay of a document behind the latest one, as a duration."""
+    lateness: str | None = Field(None, max_length=100, examples=["1 h"])
+    """Lateness: maximum delay of a document behind the latest one, as a duration; default:
+    unchanged, `0 s` for a new stream."""
     live: bool = Field(True, examples=[True])
     """True for documents in real time: the wall clock, too, advances the stream's time, so absences
     are reported without further documents. False: only documents advance it, so old records can be
@@ -107,7 +108,8 @@ def put(
     """
     known = account.qualify(name)
     check_name(name)
-    lateness = _lateness(declared.lateness)
+    text = declared.lateness
+    lateness = app.engine.lateness(known) if text is None else _lateness(text)
     is_known = app.engine.state.streams.is_known(known)
     is_new = not app.accounts.users.has_stream(account, name) and not is_known
     if is_new:

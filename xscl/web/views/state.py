@@ -39,7 +39,8 @@ _TYPES = {
 
 
 REJECTED = "/witnesses?sql=SELECT+*+FROM+rejected+LIMIT+50"
-LATE = "/witnesses?sql=SELECT+*+FROM+late+LIMIT+50"
+LATE = "/witnesses?sql=SELECT+stream,late,lateness+FROM+watermarks+WHERE+late+%3E+0"
+# Of `late` a document is only if a subscription may have missed it: the list could be empty.
 
 
 _FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
