@@ -34,6 +34,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
+from feeds.descriptors import synchronise
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import (
     SegmentDamaged,
@@ -572,7 +573,7 @@ class Spool:
         while files and not self._continue(files[-1], latest):
             files.pop().path.unlink()
         highest = max(latest, files[-1].last if files else 0)
-        _synchronise(self.directory)
+        synchronise(self.directory)
         self._point_to(highest, durable=True)
         return highest
 
@@ -620,7 +621,7 @@ class Spool:
         reached("spool_written")
         os.fsync(self._file.fileno())
         if begun:
-            _synchronise(self.directory)
+            synchronise(self.directory)
         reached("spool_synced")
         self._point_to(number, durable=False)
         self._end, self._count = end, count
@@ -656,7 +657,7 @@ class Spool:
         reached(f"{name}_written")
         temporary.rename(self.directory / name)
         if durable:
-            _synchronise(self.directory)
+            synchronise(self.directory)
 
 
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
@@ -683,11 +684,3 @@ def _merged(ranges: Iterable[SegmentRange]) -> list[SegmentRange]:
         else:
             merged.append((first, last))
     return merged
-
-
-def _synchronise(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

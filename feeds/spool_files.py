@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from feeds.descriptors import descriptor_of
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import SpoolError, SpoolUnavailable
 
@@ -144,8 +145,7 @@ class SpoolFile:
         """
         if self.last >= last and not beyond:
             return
-        descriptor = _opened(self.path)
-        try:
+        with accessible(self.path), descriptor_of(self.path) as descriptor:
             found = os.fstat(descriptor)
             if found.st_ino != self.inode or found.st_size < self.end:
                 self.inode, self.end = found.st_ino, _header_end(descriptor)
@@ -157,8 +157,6 @@ class SpoolFile:
                     break
                 self.entries[entry.number] = entry
                 self.end = entry.end
-        finally:
-            os.close(descriptor)
         ended = self.entries and self.end == self.size
         self.is_torn = (beyond or self.last < last) and not ended
 
@@ -167,13 +165,10 @@ class SpoolFile:
 
         Raises FileNotFoundError, SpoolUnavailable, and ValueError if it is not what was written.
         """
-        descriptor = _opened(self.path)
-        try:
+        with accessible(self.path), descriptor_of(self.path) as descriptor:
             if os.fstat(descriptor).st_ino != self.inode:
                 return None
             image = _read(descriptor, entry)
-        finally:
-            os.close(descriptor)
         if not is_sound(image, entry):
             raise ValueError("its checksum differs")
         return image
@@ -215,11 +210,6 @@ def accessible(path: Path) -> Iterator[None]:
     except PermissionError as error:
         where = Path(error.filename or path)
         raise SpoolUnavailable(where, error.strerror or "not permitted") from error
-
-
-def _opened(path: Path) -> int:
-    with accessible(path):
-        return os.open(path, os.O_RDONLY)
 
 
 def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:

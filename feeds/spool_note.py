@@ -11,6 +11,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from feeds.descriptors import descriptor_of
+
 CONSUMED = "consumed"
 
 _FORM = re.compile(rb"([0-9]{20})\n")
@@ -18,12 +20,9 @@ _FORM = re.compile(rb"([0-9]{20})\n")
 
 def note_consumed(spool: Path, segment: int) -> None:
     """Write that a segment was consumed; a disk that is full or fails leaves the last note."""
-    with suppress(OSError):
-        descriptor = os.open(spool / CONSUMED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.pwrite(descriptor, b"%020d\n" % segment, 0)
-        finally:
-            os.close(descriptor)
+    path = spool / CONSUMED
+    with suppress(OSError), descriptor_of(path, os.O_WRONLY | os.O_CREAT) as descriptor:
+        os.pwrite(descriptor, b"%020d\n" % segment, 0)
 
 
 def noted(spool: Path) -> int:

@@ -9,14 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-
-def synchronise(path: Path) -> None:
-    """Synchronise a file, or the names in a directory, to the disk (fsync)."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+from feeds.descriptors import synchronise
 
 
 def created(path: Path, mode: str = "xb") -> IO[bytes]:

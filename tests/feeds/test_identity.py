@@ -12,7 +12,7 @@ from feeds.formats.items import make_items
 from xscl.polling.feed import Feed
 from xscl.polling.new_items import ItemVersion, new_items
 
-FEED = Feed("f-1", "http://example.org/f", "s", (), 60, 0, polls=1)
+FEED = Feed("http://example.org/f", key="f-1", stream="s", tags=(), every=60, added=0, polls=1)
 
 
 @dataclass

@@ -84,9 +84,7 @@ class LocalService(OpenedService):
 
     def trial(self, text: str, since: str | None, *, is_name: bool) -> Trial:
         """Return the matches of a query, or of a subscription, on the kept documents."""
-        queries = self.engine.queries
-        trial = queries.trial(text, since)
-        reasons = None if trial.matches else queries.diagnose(text, since, tried=True)
+        trial, reasons = self.engine.queries.tried(text, since)
         return Trial(
             total=len(trial.matches),
             matches=tuple(read(Match, match_row(match)) for match in trial.matches),

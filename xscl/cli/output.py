@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import typer
 
+from feeds.descriptors import descriptor_of
 from xscl.errors import XsclError
 from xscl.time_format import to_second
 
@@ -204,8 +205,5 @@ def flush_streams() -> None:
 
 def leave_stream(stream: Any) -> None:
     """Redirect a stream to the null device: its reader is gone, or its disk is full."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
+    with descriptor_of(os.devnull, os.O_WRONLY) as null:
         os.dup2(null, stream.fileno())
-    finally:
-        os.close(null)

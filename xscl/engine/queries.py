@@ -293,6 +293,13 @@ class EngineQueries:
             )
         return run_trial(self._transactions, trial, until, dropped)
 
+    def tried(
+        self, query: str, since: str | int | None = None, seconds: float | None = None
+    ) -> tuple[TrialResult, Diagnosis | None]:
+        """Return the trial of a query, and the reasons if it finds nothing."""
+        trial = self.trial(query, since, seconds)
+        return trial, None if trial.matches else self.diagnose(query, since, tried=True)
+
     def why(
         self, query: str, *documents: str, read: TextReader | None = None, visible: Visible = str
     ) -> Why:

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from feeds.descriptors import descriptor_of
 from xscl.errors import XsclError
 from xscl.store.consumed_note import remaining
 from xscl.store.store_errors import DATABASE, FORMER_DATABASE
@@ -160,8 +161,7 @@ class DataDirectory:
         It waits for the end of a command, but not of a service.
         """
         self.create()
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with descriptor_of(self.path) as descriptor:
             deadline = time.monotonic() + PATIENCE
             while (holder := self._try_lock(descriptor, fcntl.LOCK_EX)) is not None:
                 if holder.command == SERVICE or time.monotonic() > deadline:
@@ -170,18 +170,13 @@ class DataDirectory:
             self._sign(command)
             yield
             self._sign()
-        finally:
-            os.close(descriptor)
 
     def _sign(self, command: str = "", token: str = "") -> None:
         """Write the holder of the lock."""
         text = f"{os.getpid()} {command} {token}" if command else ""
         try:
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
+            with descriptor_of(self.lock, os.O_RDWR | os.O_CREAT) as descriptor:
                 os.pwrite(descriptor, text.encode().ljust(_SIGNED), 0)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise DataDirectoryError(
                 f"{self.lock} cannot be written: {error.strerror}",
@@ -210,13 +205,10 @@ class DataDirectory:
     def holder(self) -> LockHolder | None:
         """Return the process that uses the directory, None if there is none."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            with descriptor_of(self.path) as descriptor:
+                return self._try_lock(descriptor, fcntl.LOCK_SH)
         except FileNotFoundError:
             return None
-        try:
-            return self._try_lock(descriptor, fcntl.LOCK_SH)
-        finally:
-            os.close(descriptor)
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Replace status.json atomically."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -60,9 +60,11 @@ class FeedsError(XsclError):
     code = "feeds"
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """A followed feed; times are ticks, `every` and `ttl` are seconds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed(FeedState):
+    """A followed feed, with the state that its next poll needs.
+
+    Times are ticks, `every` and `ttl` are seconds.
 
     `polls` counts the good answers, `failures` the bad ones since the last
     good one; `code` and `error` are those of the last one.  `moved_to` is
@@ -73,13 +75,10 @@ class Feed:
     """
 
     key: str
-    url: str = field(repr=False)
     stream: str
     tags: tuple[str, ...]
     every: int
     added: int
-    headers: Headers = field(default=(), repr=False)
-    given_for: str = field(default="", repr=False)
     header_names: tuple[str, ...] = field(default=(), compare=False)
     title: str = ""
     given_title: str = ""
@@ -87,10 +86,6 @@ class Feed:
     format: str = ""
     quality: str = ""
     note: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
-    validated_by: str = field(default="", repr=False)
-    unchanged: int = 0
     ttl: int | None = None
     skip_hours: str = ""
     skip_days: str = ""
@@ -145,11 +140,6 @@ class Feed:
         host = parts.hostname or ""
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-    @property
-    def request(self) -> FeedState:
-        """The state that the next request needs."""
-        return FeedState(**{field.name: getattr(self, field.name) for field in fields(FeedState)})
 
     @property
     def lateness(self) -> int:

@@ -341,7 +341,7 @@ class _Requests:
         if (lost := lifecycle.secret_lost(feed)) is not None:
             return lost, None
         try:
-            outcome = await fetch(feed.request, now=now, settings=self.settings)
+            outcome = await fetch(feed, now=now, settings=self.settings)
             if not isinstance(outcome, Fetched):
                 return outcome, None
             loop = asyncio.get_running_loop()

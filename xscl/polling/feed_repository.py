@@ -264,14 +264,14 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
     tags = tuple(dict.fromkeys(owner + tag for tag in wanted.tags))
     refuse_published((stream, *tags), known.published)
     return Feed(
-        key,
         url,
-        stream,
-        tags,
-        wanted.every,
-        now,
-        headers,
-        url if headers else "",
+        headers=headers,
+        given_for=url if headers else "",
+        key=key,
+        stream=stream,
+        tags=tags,
+        every=wanted.every,
+        added=now,
         title=title_of(wanted.title),
         site_url=site_of(wanted.site_url),
         next_poll=now,

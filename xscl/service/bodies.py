@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi import Query
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from xscl.client.bodies import JsonBody
-from xscl.time_format import written
-
-DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(written)]
-"""A time as deliveries write it (RFC 3339), validated from ticks."""
 
 
 class RequestBody(JsonBody):

@@ -30,11 +30,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from feeds.descriptors import synchronise
 from feeds.errors import SegmentDamaged, SegmentGone, SpoolError
 from feeds.spool import Spool
 from feeds.spool_files import LAST_SEGMENT
 from feeds.spool_note import drop_note, noted
-from xscl.atomic_files import synchronise
 from xscl.delivery.endpoint import NO_ADDRESS, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.store_epochs import begin_epoch

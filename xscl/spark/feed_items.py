@@ -108,7 +108,7 @@ def _documents(row: RowValues, shown: str | None) -> Sequence[Document]:
         raise DocumentError("the url is no address", reason_code="url")
     try:
         read = parse_feed(body, url=shown, content_type=row["content_type"], seen_at=at).items
-        feed = Feed(feed_key(url), url, row["stream"], (), EVERY, at)
+        feed = Feed(url, key=feed_key(url), stream=row["stream"], tags=(), every=EVERY, added=at)
         return new_items(feed, read, {}, at).documents
     except FeedError as error:
         raise DocumentError(str(error), reason_code=error.reason_code) from error

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import apsw
 import apsw.sqlite_extra
 
-from xscl.atomic_files import synchronise
+from feeds.descriptors import synchronise
 from xscl.errors import StoreError
 from xscl.plurals import counted
 from xscl.store.consumed_note import remaining

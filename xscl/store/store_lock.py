@@ -19,7 +19,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from xscl.atomic_files import synchronise
+from feeds.descriptors import descriptor_of, synchronise
 from xscl.store.store_errors import DATABASE, StoreInUse
 
 UNFINISHED = (1 << 63) - 1
@@ -141,23 +141,17 @@ def _file_of(place: int | Path) -> tuple[int, int] | None:
 def marked(database: Path) -> StoreMark | None:
     """Return the expected state of a database, as `StoreLock.mark` does, without the lock."""
     try:
-        descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
+        with descriptor_of(lock_path(database)) as descriptor:
+            return _mark_in(descriptor)
     except FileNotFoundError:
         return None
-    try:
-        return _mark_in(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_mark(database: Path, mark: StoreMark) -> None:
     """Write the mark of a database that is not open, durably."""
-    descriptor = os.open(lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with descriptor_of(lock_path(database), os.O_RDWR | os.O_CREAT) as descriptor:
         _write_mark(descriptor, mark)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     synchronise(database.parent)
 
 

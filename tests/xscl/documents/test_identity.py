@@ -15,7 +15,7 @@ from tests.xscl.polling.scripted import HOUR, placed, reply, serving
 from xscl.polling.feed import Feed
 from xscl.polling.new_items import ItemVersion, new_items
 
-FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
+FEED = Feed("http://a.example/", key="k", stream="s", tags=(), every=60, added=0, polls=1)
 
 
 @dataclass(frozen=True)

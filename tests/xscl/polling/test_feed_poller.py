@@ -162,7 +162,8 @@ def test_items_may_come_two_polls_late(place: Place) -> None:
 
 
 def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
-    feeds = [Feed(f"k{n}", "http://a.example/", f"s{n}", (), 3 * 3600, 0) for n in range(500)]
+    alike = Feed("http://a.example/", key="", stream="", tags=(), every=3 * 3600, added=0)
+    feeds = [replace(alike, key=f"k{n}", stream=f"s{n}") for n in range(500)]
     place.engine.stream("s7", lateness=9 * HOUR, live=True, attributes={"title": str})
     place.engine.stream("s8", live=True, attributes={"title": str})
     place.engine.subscribe("q", "s9//item")

@@ -23,7 +23,7 @@ from xscl.polling.lifecycle import (
 )
 
 URL = "http://a.example/f"
-FEED = Feed(feed_key(URL), URL, "a.example", (), 3600, 0)
+FEED = Feed(URL, key=feed_key(URL), stream="a.example", tags=(), every=3600, added=0)
 HOUR = 3_600 * SECOND
 DAY = 24 * HOUR
 RSS = b"<rss version='2.0'><channel><title>t</title>%s</channel></rss>"
@@ -31,14 +31,14 @@ FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404
 
 
 def well(feed: Feed, now: int, moved_to: str | None = None, max_age: int | None = None) -> Feed:
-    outcome = NotModified(feed.request, PollHints(max_age=max_age), moved_to)
+    outcome = NotModified(feed, PollHints(max_age=max_age), moved_to)
     return settled(answered(feed, outcome, None, now))
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_validators_of_an_answer_without_items_are_not_kept(count: int) -> None:
     body = RSS % (b"<item><title>a</title></item>" * count)
-    outcome = Fetched(replace(FEED.request, etag='"7"', last_modified="now"), body, URL)
+    outcome = Fetched(replace(FEED, etag='"7"', last_modified="now"), body, URL)
     feed = answered(FEED, outcome, parse_feed(body, seen_at=0), 0)
     assert (feed.etag, feed.last_modified) == (('"7"', "now") if count else (None, None))
 

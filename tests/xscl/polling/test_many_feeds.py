@@ -91,7 +91,7 @@ class Simulation:
 def _after(feed: Feed, now: int) -> Feed:
     if takes(feed) == 30 * SECOND:
         return lifecycle.failed(feed, Failed("fetch_timeout", "too slow"), now)
-    return lifecycle.answered(feed, NotModified(feed.request), None, now)
+    return lifecycle.answered(feed, NotModified(feed), None, now)
 
 
 def test_places_are_filled_and_no_domain_is_asked_twice_at_once(feeds: FeedRepository) -> None:

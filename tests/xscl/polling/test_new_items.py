@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.xscl.polling.scripted import placed, reply, rss, serving
 from xscl.polling.feed import Feed
 from xscl.polling.new_items import VERSIONS, ItemVersion, NewItems, item_hash, new_items
 
-FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
+FEED = Feed("http://a.example/", key="k", stream="s", tags=(), every=60, added=0, polls=1)
 
 
 def taken(
@@ -112,7 +113,7 @@ def test_f9_a_time_that_was_clipped_or_guessed_is_seen(tmp_path: Path) -> None:
 
 
 SEEN = 1_790_000_000_000_000
-OWNED = Feed("_7.example.org-0123456789", "http://example.org/f", "s", (), 60, 0, polls=1)
+OWNED = replace(FEED, url="http://example.org/f", key="_7.example.org-0123456789")
 
 
 def items(file: str, *, seen_at: int = SEEN + 60) -> tuple[FeedItem, ...]:

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
-from xscl.client.bodies import JsonBody
+from xscl.client.bodies import JsonBody, Moment
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import CODES, is_address
 from xscl.delivery.channels.signature import is_secret
@@ -38,13 +38,12 @@ from xscl.plurals import counted
 from xscl.polling.feed import HIDDEN
 from xscl.service.accounts import Account, QuotaExceeded, refuse_more
 from xscl.service.app import App
-from xscl.service.bodies import DeliveryTime, RequestBody
+from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
-from xscl.time_format import written
 
 router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
 
@@ -171,13 +170,13 @@ class ShownEndpoint(JsonBody):
     """Position up to which all matches were delivered or refused."""
     failures: int = Field(examples=[0])
     """Number of consecutive failures."""
-    next_try: str | None = Field(examples=["2026-03-01T12:00:00Z"])
+    next_try: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of the next attempt; null if none is scheduled."""
     note: str = Field(examples=[""])
     """Last error."""
     letters: int = Field(examples=[0])
     """Messages that were refused and are kept."""
-    created: str = Field(examples=["2026-03-01T12:00:00Z"])
+    created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of creation."""
 
 
@@ -206,9 +205,9 @@ class ShownLetter(JsonBody):
     """Number of attempts."""
     reason: str = Field(examples=["the answer was 500"])
     """Last error."""
-    last_try: DeliveryTime = Field(validation_alias="died", examples=["2026-03-01T12:00:00Z"])
+    last_try: Moment = Field(validation_alias="died", examples=["2026-03-01T12:00:00Z"])
     """Time of the last attempt."""
-    next_try: DeliveryTime | None = Field(examples=["2026-03-01T12:00:00Z"])
+    next_try: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of the next attempt; null for a dead letter, which waits for a replay."""
 
 
@@ -472,18 +471,13 @@ def _same(endpoint: Endpoint) -> Endpoint:
 
 
 def _shown(app: App, endpoint: Endpoint) -> ShownEndpoint:
-    return ShownEndpoint(
-        id=endpoint.id,
-        kind=endpoint.channel.kind,
-        state=endpoint.state,
-        to=asdict(endpoint.channel),
-        position=endpoint.position,
-        failures=endpoint.failures,
-        next_try=written(endpoint.next_try) if endpoint.next_try else None,
-        note=endpoint.note,
-        letters=len(app.delivery.endpoints.letters(endpoint.id)),
-        created=written(endpoint.created),
-    )
+    own = {
+        "kind": endpoint.channel.kind,
+        "to": asdict(endpoint.channel),
+        "next_try": endpoint.next_try or None,
+        "letters": len(app.delivery.endpoints.letters(endpoint.id)),
+    }
+    return ShownEndpoint.model_validate(asdict(endpoint) | own)
 
 
 mail_router = APIRouter(prefix=UNSUBSCRIBE.rstrip("/"), tags=["deliveries"])

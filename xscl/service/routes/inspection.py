@@ -103,10 +103,8 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
     refuse_bare(asked.since, "duration", "d", "h")
     query, resolved = _query(app, account, asked)
     with app.accounts.limits.questions.hold(account.number), resolved.as_written():
-        queries = app.engine.queries
-        trial = queries.trial(query, asked.since, SECONDS)
+        trial, reasons = app.engine.queries.tried(query, asked.since, SECONDS)
         found = trial.matches
-        reasons = None if found else queries.diagnose(query, asked.since, tried=True)
         return answers.Trial(
             total=len(found),
             matches=tuple(shown_within(account, found[: asked.limit])),

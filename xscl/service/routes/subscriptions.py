@@ -255,14 +255,8 @@ def delete(
 
 
 def _version(app: App, account: Account, one: Subscription) -> answers.Version:
-    return answers.Version(
-        name=account.named(one.name),
-        version=one.version,
-        query=written(app, account, one),
-        language=one.language,
-        after=one.after,
-        until=one.until,
-    )
+    shown = {"name": account.named(one.name), "query": written(app, account, one)}
+    return answers.Version.model_validate(one).model_copy(update=shown)
 
 
 def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from xscl.client.bodies import JsonBody
+from xscl.client.bodies import JsonBody, Moment
 from xscl.delivery.message_reader import NewestFirst, latest, with_stories
 from xscl.delivery.syndication import formats
 from xscl.delivery.syndication.syndicated_feed import (
@@ -34,7 +34,7 @@ from xscl.engine.match_log import Page
 from xscl.language.names import owner_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import DeliveryTime, RequestBody, raw_response
+from xscl.service.bodies import RequestBody, raw_response
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
@@ -109,7 +109,7 @@ class ShownAddress(JsonBody):
     """Its name in addresses; no secret."""
     label: str = Field(examples=["reader"])
     """A label for the list of addresses."""
-    created: DeliveryTime = Field(examples=["2026-03-01T12:00:00Z"])
+    created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of creation."""
 
 

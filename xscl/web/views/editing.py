@@ -186,12 +186,9 @@ def _tried(asked: PageRequest, form: QueryForm) -> Response:
     """Evaluate a query on kept documents, and diagnose it without matches; raises its errors."""
     app, account = asked.app, asked.account
     resolved = app.accounts.resolver.resolve(account, form.query)
-    subject, begin, reasons = f"{resolved.text} ", form.since or None, None
+    subject, begin = f"{resolved.text} ", form.since or None
     with app.accounts.limits.questions.hold(account.number), resolved.as_written():
-        queries = app.engine.queries
-        trial = queries.trial(subject, begin, SECONDS)
-        if not trial.matches:
-            reasons = readable(diagnosed(account, queries.diagnose(subject, begin, tried=True)))
+        trial, reasons = app.engine.queries.tried(subject, begin, SECONDS)
     found = trial.matches
     last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
     words = next((words for value, words in SPANS if value == form.since), form.since)
@@ -202,7 +199,7 @@ def _tried(asked: PageRequest, form: QueryForm) -> Response:
         tried_total=len(found),
         tried_words=words if not form.since else f"the last {words}",
         tried_late=late_note(trial.late, trial.lateness),
-        diagnosis=reasons,
+        diagnosis=None if reasons is None else readable(diagnosed(account, reasons)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -23,6 +22,7 @@ from xscl.inspection.vocabulary import vocabulary
 from xscl.plurals import counted
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
+from xscl.service.tags import split_tags
 from xscl.store.queries.browsing import documents_by_day
 from xscl.store.queries.feeds import polled_since
 from xscl.time_format import LATEST, SECOND, duration
@@ -77,7 +77,7 @@ class FeedForm(BaseModel):
 async def add(asked: Asked, given: Annotated[FeedForm, Form()]) -> Response:
     """Follow a feed and return to the list, which says what came."""
     try:
-        stream, tags = given.stream or None, _tags(given.tags)
+        stream, tags = given.stream or None, split_tags(given.tags)
         new = feeds.NewFeed(
             url=given.url.strip(), stream=stream, tags=tags, every=None, keep=given.keep
         )
@@ -123,7 +123,7 @@ def edit(
     revive: Annotated[bool, Form()] = False,
 ) -> Response:
     """Change the name, the tags and the interval of a feed, or resume one that is gone."""
-    changed = {"title": title, "tags": _tags(tags), "revive": revive}
+    changed = {"title": title, "tags": split_tags(tags), "revive": revive}
     changed["every"] = every.strip() or None
     try:
         feeds.change(feed, feeds.FeedChange.model_validate(changed), asked.app, asked.account)
@@ -230,10 +230,6 @@ def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | N
     known = {account.qualify(stream): stream for stream in streams}
     found = asked.with_store(documents_by_day, list(known), now=now, days=DAYS)
     return {known[name]: spark(days, "item") for name, days in found.items()}
-
-
-def _tags(text: str) -> list[str]:
-    return [tag for tag in re.split(r"[,\s]+", text) if tag]
 
 
 def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> Response:
