@@ -321,10 +321,12 @@ def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Exp
 def _malformed(node: Expression) -> str | None:
     """Return the fault of an expression itself, apart from its operands, or None."""
     match node:
-        case Compare(operator) if operator not in COMPARISONS:
-            return f"there is no comparison {shown(operator)}"
-        case Arithmetic(operator) if operator not in OPERATORS:
-            return f"there is no operator {shown(operator)}"
+        case Column(_, index) | Parameter(index) if type(index) is int:
+            return None
+        case Compare(operator):
+            return None if operator in COMPARISONS else f"there is no comparison {shown(operator)}"
+        case Arithmetic(operator):
+            return None if operator in OPERATORS else f"there is no operator {shown(operator)}"
         case Column(_, index) | Parameter(index) | TupleItem(index) if type(index) is not int:
             return f"a position is an int, not {shown(index)}"
         case Time(side, edge) if side not in (1, 2) or edge not in ("begin", "end"):
@@ -372,14 +374,19 @@ class _Literals:
     def settled(self, node: Expression, *, exact: bool = False) -> Expression:
         """Return an expression; a literal is a decimal if it is `exact`, else a double."""
         match node:
-            case Parameter(_, kind) if kind is BoundedDecimal:
-                return node if exact else replace(node, kind=float)
+            case Column():
+                return node
+            case Parameter(index, kind):
+                is_double = kind is BoundedDecimal and not exact
+                return Parameter(index, float, span=node.span) if is_double else node
             case Negative(operand):
                 return replace(node, operand=self.settled(operand, exact=exact))
-            case Arithmetic(_, left, right) | Compare(_, left, right):
-                left, right = self._beside((left, right), exact=isinstance(node, Arithmetic))
-                same = left is node.left and right is node.right
-                return node if same else replace(node, left=left, right=right)
+            case Arithmetic(operator, left, right):
+                left, right = self._beside((left, right), exact=True)
+                return Arithmetic(operator, left, right, span=node.span)
+            case Compare(operator, left, right):
+                left, right = self._beside((left, right), exact=False)
+                return Compare(operator, left, right, span=node.span)
             case Coalesce(items):
                 return replace(node, items=tuple(self._beside(items, exact=False)))
             case Case(items):
@@ -392,12 +399,16 @@ class _Literals:
 
     def _beside(self, parts: Sequence[Expression], *, exact: bool) -> list[Expression]:
         """Return operands; literals are decimals beside a decimal, if `exact` without a double."""
-        made = [part if _is_literal(part) else self.settled(part) for part in parts]
-        if not any(map(_is_literal, parts)):
-            return made  # no types: each comparison of two columns would ask for both
-        kinds = [self._kind(one) for one in made if not _is_literal(one)]
+        others = [self.settled(part) for part in parts if not _is_literal(part)]
+        if len(others) == len(parts):
+            return others  # no types: each comparison of two columns would ask for both
+        kinds = [*map(self._kind, others)]
         wanted = not kinds or (float not in kinds and (exact or BoundedDecimal in kinds))
-        return [self.settled(one, exact=wanted) if _is_literal(one) else one for one in made]
+        settled = iter(others)
+        return [
+            self.settled(part, exact=wanted) if _is_literal(part) else next(settled)
+            for part in parts
+        ]
 
 
 def _is_literal(node: Expression) -> bool:

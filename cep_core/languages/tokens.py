@@ -197,7 +197,7 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Lang
         start, end = found.span()
         written = found[0]
         if kind == "name":
-            behind = bool(made) and made[-1].end == start and made[-1].text.endswith(".")
+            behind = text[start - 1 : start] == "."
             made.append(LanguageToken(kind, written, start, end, "" if behind else written.upper()))
         elif kind == "sign" and written in _WORDS:
             made.append(LanguageToken("name", written, start, end, _WORDS[written]))
@@ -233,14 +233,16 @@ def _string(quoted: str) -> str:
 def _number(number: str, found: re.Match[str], text: str) -> int | DecimalOrDouble:
     if number.isdigit() and len(number) <= _LONGEST_NUMBER:
         return int(number)
+    exact = decimal_of(number) if len(number) <= _LONGEST_NUMBER else None
+    if exact is not None:
+        return exact
     exponent = number.lower().partition("e")[2]
     if len(number) > _LONGEST_NUMBER or len(exponent) > _LONGEST_EXPONENT:
         raise QueryError("this number is too long", text, Extent(*found.span()))
     value = float(number)
     if math.isinf(value):
         raise QueryError("this number is too large", text, Extent(*found.span()))
-    exact = decimal_of(number)
-    return value if exact is None else exact
+    return value
 
 
 def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
