@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 from hypothesis import given
-from hypothesis import strategies as st
 from lxml import etree
 
 from tests.examples import examples
@@ -13,7 +13,7 @@ from tests.oracle.patterns import embeddings
 from tests.oracle.queries import Case, blocks
 from tests.oracle.steps import NAMESPACES, Block
 from tests.oracle.trees import read
-from tests.strategies.joins import cases, queries
+from tests.strategies.language import joins
 
 # -- Patterns against libxml2 ----------------------------------------------------------------
 
@@ -40,10 +40,9 @@ def _libxml2(xml: bytes, expression: str) -> list[int]:
 
 
 @examples(30)
-@given(case=cases(), data=st.data())
-def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -> None:
-    query = data.draw(queries(case.documents))
-    for block in blocks(query):
-        for doc in case.documents:
-            found = {last.number for last, _ in embeddings(read(doc.xml), block.step)}
-            assert sorted(found) == _libxml2(doc.xml, _xpath(block))
+@given(case=joins())
+def test_patterns_select_what_libxml2_selects(case: Case) -> None:
+    parts = [block for one in case.subscriptions for block in blocks(one.query)]
+    for block, doc in product(parts, case.documents):
+        found = {last.number for last, _ in embeddings(read(doc.xml), block.step)}
+        assert sorted(found) == _libxml2(doc.xml, _xpath(block))

@@ -13,7 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import xscl
 from tests.simulation.clients import Act, Part
 from tests.simulation.model import POSTERS, Begun, Model
-from tests.soak.oracle import KINDS, composites
+from tests.soak.oracle import (
+    KINDS,
+    TOLD_AS_STORIES,
+    composites,
+    sizes_of_stories,
+    stories_of,
+)
 
 RATE = 3.0
 """Subscriptions an hour."""
@@ -33,7 +39,10 @@ class Histories(Part):
         one = Begun(name=f"h{len(known)}", kind=kind, stream=stream, sent=time.monotonic())
         known.append(one)
         self._model.counts["registrations"] += 1
-        query = {"query": KINDS[kind].format(stream=stream.name)}
+        query = {
+            "query": KINDS[kind].format(stream=stream.name),
+            "stories": kind == TOLD_AS_STORIES,
+        }
         answer = self._host.ask("PUT", f"/v1/subscriptions/{one.name}", query)
         if answer.status == 201:
             one.acknowledged = time.monotonic()
@@ -60,6 +69,8 @@ def compare_histories(
         for what, those in (("lost", expected - found), ("too many", found - expected)):
             if those:
                 yield f"{one.name} ({one.kind}): {those.total()} {what}: {list(those)[:3]}"
+        if one.kind == TOLD_AS_STORIES and stories_of(engine, one.name) != sizes_of_stories(keyed):
+            yield f"{one.name}: the stories are {stories_of(engine, one.name)} by their sizes"
         model.counts["backfilled"] += sum(match.backfilled for match in matches)
         for match in matches:
             if one.kind != "not":

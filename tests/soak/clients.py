@@ -28,7 +28,7 @@ import httpx
 
 from tests.plain_http import NO_CERTIFICATES, plain_client
 from tests.soak.measurements import Latencies
-from tests.soak.oracle import HITS, KINDS, QUERY, Seen, Sent
+from tests.soak.oracle import HITS, KINDS, QUERY, TOLD_AS_STORIES, Seen, Sent
 from tests.soak.population import ITEMS
 from tests.xscl.delivery.receiver import OK, Does, Got, Receiver
 
@@ -197,6 +197,8 @@ class Poster(Client):
         pairs = f"{self.around.query.format(stream=stream)} PUBLISH hits-{self.number}"
         self.expect("PUT", at, {"query": pairs})
         self._subscribe(f"hits-{self.number}", HITS, f"hits-{self.number}//a[./k->x]")
+        stories = KINDS[TOLD_AS_STORIES].format(stream=stream)
+        self._subscribe(f"stories-{self.number}", TOLD_AS_STORIES, stories)
         self.sent.kinds[self.sent.subscription] = "pairs"
         self.sent.seen = {"events": Seen(is_once=True), "webhook": Seen(is_once=False)}
         path = f"/poster-{self.number}"
@@ -205,7 +207,7 @@ class Poster(Client):
         self.expect("POST", f"{at}/endpoints", hook)
 
     def _subscribe(self, name: str, kind: str, query: str) -> None:
-        told = {"query": query, "since": "30 d"}
+        told = {"query": query, "since": "30 d", "stories": kind == TOLD_AS_STORIES}
         if self.ask("PUT", f"/v1/subscriptions/{name}", json=told).status_code < 300:
             self.sent.kinds[name] = kind
 

@@ -28,6 +28,8 @@ KINDS: Mapping[str, str] = {
     "not": f"{{stream}}//a[./k->x] NOT FOLLOWED BY{{{{x=y, {MINUTES} min}}}} {{stream}}//a[./k->y]",
 }
 """The queries over one stream; `hits` reads the documents that `pairs` publishes."""
+TOLD_AS_STORIES = "next"
+"""The kind whose matches are grouped into stories: one for each key."""
 
 
 def composites(
@@ -47,6 +49,17 @@ def composites(
             for name, following in zip(same, [*same[1:], None], strict=True):
                 if following is None or times[following] - times[name] > MINUTES * 60_000_000:
                     yield (name,)
+
+
+def sizes_of_stories(keys: Sequence[tuple[str, str]]) -> Counter[int]:
+    """Return how many stories have so many documents, given the documents with their keys."""
+    return Counter(size for size in Counter(key for _, key in keys).values() if size > 1)
+
+
+def stories_of(engine: xscl.Engine, subscription: str) -> Counter[int]:
+    """Return how many stories of a subscription have so many documents."""
+    query = "SELECT documents FROM stories WHERE merged_into IS NULL AND subscription = "
+    return Counter(engine.sql(f"{query}'{subscription}'")["documents"].to_pylist())
 
 
 @dataclass
@@ -204,6 +217,8 @@ def _differences(
                 yield f"{name}: {those.total()} {what}: {list(those)[:3]}"
         if len({id for id, _ in matches}) < len(matches):
             yield f"{name}: two matches have one id"
+        if kind == TOLD_AS_STORIES and stories_of(engine, name) != sizes_of_stories(kept):
+            yield f"{name}: the stories are {stories_of(engine, name)} by their sizes"
     if HITS in one.kinds.values() and (lost := set(pairs) - set(published)):
         yield f"{len(lost)} published documents are lost"
     for way, seen in one.seen.items():

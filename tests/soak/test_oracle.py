@@ -16,6 +16,7 @@ import xscl
 from tests.soak.oracle import (
     HITS,
     KINDS,
+    TOLD_AS_STORIES,
     Printed,
     Seen,
     Sent,
@@ -49,7 +50,8 @@ def known(tmp_path: Path) -> Known:
         for kind, query in KINDS.items():
             name = f"{kind}-0"
             publish = " PUBLISH hits-0" if kind == "pairs" else ""
-            engine.subscribe(name, query.format(stream="P0") + publish)
+            stories = kind == TOLD_AS_STORIES
+            engine.subscribe(name, query.format(stream="P0") + publish, stories=stories)
             sent.kinds[name] = kind
         engine.subscribe("hits-0", "hits-0//a[./k->x]")
         sent.kinds["hits-0"] = HITS
@@ -108,6 +110,7 @@ PLANTED: tuple[tuple[Callable[[Known], object], str], ...] = (
     (changed("UPDATE state.document SET given = 'x' WHERE given = '0-3'"), "are lost"),
     (changed("UPDATE state.document SET given = 'x' WHERE given = 'feed#two'"), "items"),
     (lambda known: known.sent.kinds.update(nothing="next"), "the subscription nothing is lost"),
+    (changed("DELETE FROM state.story_document WHERE rowid = 1"), "next-0: the stories"),
     (without_a_result, "1 lost"),
     (with_a_result_twice, "1 too many"),
     (of_events(lambda seen: seen.matches.popitem()), "1 of 4 matches were not delivered"),

@@ -9,9 +9,10 @@ have matches; what the other documents do is left to chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
+from itertools import count
 from operator import add
 from typing import Any, TypeAlias, get_args
 
@@ -54,10 +55,11 @@ from tests.oracle.queries import (
     Unsubscribe,
     Var,
     leaves,
+    subscribed_first,
 )
 from tests.oracle.steps import Axis, Block, Comparator, Compare, Condition, Exists, Path, Step
 from tests.oracle.trees import Node, string_value
-from tests.strategies.joins import Draw, two_bounds
+from tests.strategies.patterns import Draw, below, names_of, pattern, rich_bodies
 
 # -- Documents -----------------------------------------------------------------------------
 
@@ -98,11 +100,19 @@ def _bodies(draw: Draw, of: st.SearchStrategy[tuple[str, str]]) -> bytes:
     return f"<{root}{key}>{''.join(fields)}</{root}>".encode()
 
 
+_KINDS = _FIELDS.flatmap(lambda of: st.lists(_bodies(of), min_size=2, max_size=3))
+
+
 @st.composite
-def documents(draw: Draw, sizes: tuple[int, int] = (3, 7), scale: int = 1) -> tuple[Doc, ...]:
+def documents(
+    draw: Draw,
+    sizes: tuple[int, int] = (3, 7),
+    scale: int = 1,
+    of: st.SearchStrategy[Sequence[bytes]] = _KINDS,
+) -> tuple[Doc, ...]:
     """Return a strategy of documents in order of arrival: that of time, or some of them later."""
     size = draw(st.integers(*sizes))
-    kinds = draw(st.lists(_bodies(draw(_FIELDS)), min_size=2, max_size=3))
+    kinds = draw(of)
     bodies = draw(st.lists(st.sampled_from(kinds), min_size=size, max_size=size))
     times = draw(st.lists(_TIMES, min_size=size, max_size=size))
     noise = draw(st.sampled_from((_NONE, _NONE, _NOISE, _NOISE)))
@@ -128,20 +138,11 @@ class _Part:
     """The times of the documents of the variables."""
 
 
-def _below(node: Node) -> list[Node]:
-    """Return the attributes and elements below a node."""
-    found = list(node.attributes)
-    for child in node.content:
-        if isinstance(child, Node):
-            found += [child, *_below(child)]
-    return found
-
-
 def _step(node: Node, near: bool, variable: str | None = None) -> Step:
     axis: Axis = "child" if near else "descendant"
     if node.attribute:
         axis = "attribute" if near else "descendant-attribute"
-    return Step(axis, node.name, variable)
+    return Step(axis, names_of(node)[0], variable)
 
 
 def _path(draw: Draw, origin: Node, target: Node, variable: str | None = None) -> Step:
@@ -163,7 +164,7 @@ class _Names:
 def _block(draw: Draw, witness: Arrived, names: Iterator[str], wanted: str | None = None) -> _Part:
     """Return a pattern that a document matches; it binds `wanted`, if that is given."""
     (root,) = [part for part in witness.tree.content if isinstance(part, Node)]
-    groups = [node for node in _below(root) if node.name == "g" and _below(node)]
+    groups = [node for node in below(root) if node.name == "g" and below(node)]
     anchor = draw(st.sampled_from([root, root, *groups]))
     nodes = dict[str, Node]()
     conditions = list[Condition]()
@@ -171,7 +172,7 @@ def _block(draw: Draw, witness: Arrived, names: Iterator[str], wanted: str | Non
     if draw(st.booleans()):
         own = next(names)
         nodes[own] = anchor
-    fields = [node for node in _below(anchor) if not _below(node)]
+    fields = [node for node in below(anchor) if not below(node)]
     numbers = [node for node in fields if node.name == "n"]
     size = draw(st.sampled_from((1, 2, 2, 3)))
     for position in range(size):
@@ -193,6 +194,15 @@ def _block(draw: Draw, witness: Arrived, names: Iterator[str], wanted: str | Non
     step = Step(near, name, own, tuple(draw(st.permutations(conditions))))
     block = Block(draw(st.sampled_from(witness.streams)), step)
     time = witness.timestamp
+    return _Part(block, nodes, time, time, dict.fromkeys(nodes, time))
+
+
+def _rich_block(
+    draw: Draw, witness: Arrived, names: Iterator[str], wanted: Collection[str]
+) -> _Part:
+    """Return a rich pattern that a document mostly matches, most with values that are wanted."""
+    step, nodes = pattern(draw, witness.tree, names, wanted)
+    block, time = Block(draw(st.sampled_from(witness.streams)), step), witness.timestamp
     return _Part(block, nodes, time, time, dict.fromkeys(nodes, time))
 
 
@@ -234,11 +244,11 @@ def _variables(draw: Draw, part: _Part, paths: bool) -> Operands:
     """Return the variables of a part, and now and then a path on one."""
     found = list[Operand](Var(name) for name in part.nodes)
     for name, node in part.nodes.items() if paths else ():
-        below = _below(node)
-        names = [inner.name for inner in below]
-        several = [inner for inner in below if names.count(inner.name) > 1]
-        if bool(below) and draw(st.booleans()):
-            target = draw(st.sampled_from(several * 3 + below))
+        inside = below(node)
+        names = [inner.name for inner in inside]
+        several = [inner for inner in inside if names.count(inner.name) > 1]
+        if bool(inside) and draw(st.booleans()):
+            target = draw(st.sampled_from(several * 3 + inside))
             found.append(Var(name, _path(draw, node, target)))
     return found
 
@@ -398,11 +408,11 @@ def _all(parts: Sequence[Formula]) -> Formula:
     return distinct[0] if len(distinct) == 1 else And(distinct)
 
 
-def _joins(formula: Formula, sides: _Sides) -> bool:
+def _equates(formula: Formula, sides: _Sides) -> bool:
     """Return true if a predicate is sure to equate one variable of each side."""
     match formula:
         case And(parts):
-            return any(_joins(part, sides) for part in parts)
+            return any(_equates(part, sides) for part in parts)
         case Comparison("=", left, right):
             found = [_single(operand, sides) for operand in (left, right)]
             return sorted(found) == [1, 2]
@@ -447,6 +457,19 @@ def _window(draw: Draw, style: _Style, distance: int, least: int) -> int:
     return max(least, draw(st.sampled_from(near)))
 
 
+def two_bounds(
+    draw: Draw, distance: int, upper: int | None, scale: int, *, follows: bool
+) -> tuple[int | None, int | None]:
+    """Return the bounds of an operator between two times: mostly the upper one alone."""
+    if draw(st.sampled_from((True, True, False))):
+        return None, upper
+    near = (distance, distance, distance - scale, distance + scale, 0, -scale)
+    lower = max(draw(st.sampled_from(near)), scale if follows else -(1 << 40))
+    if upper is not None and not follows:
+        upper = draw(st.sampled_from((upper, distance, distance - scale)))
+    return lower, None if upper is None else max(lower, upper)
+
+
 def _monotone(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     """Return JOIN or FOLLOWED BY of two parts."""
     sides = _sides(draw, left, right, paths=True)
@@ -456,7 +479,7 @@ def _monotone(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     distance, least = abs(right.t1 - left.t1), style.scale if follows else 0
     window: int | None = _window(draw, style, distance, least)
     unit = style.unit
-    if style.infinite and _joins(predicate, sides) and draw(st.integers(0, 3)) == 3:
+    if style.infinite and _equates(predicate, sides) and draw(st.integers(0, 3)) == 3:
         window, unit = None, draw(st.sampled_from(("", "omitted")))
     gap = right.t0 - left.t1 if follows else right.t1 - left.t1
     lower, window = two_bounds(draw, gap, window, style.scale, follows=follows)
@@ -669,15 +692,20 @@ def _scale(draw: Draw) -> int:
 
 
 def _history(
-    draw: Draw, queries: Sequence[Query], arrived: Sequence[Doc], versions: bool
+    draw: Draw, queries: Sequence[Query], arrived: Sequence[Doc], versions: int
 ) -> tuple[Event, ...]:
-    """Return a history in which most subscribe first, and some come later or go."""
+    """Return a history in which most subscribe first, and some come later or go, or come back.
+
+    In so many of four a document comes again, most often as another version.
+    """
     events: list[Event] = [Push(document) for document in arrived]
-    updates = versions and draw(st.integers(0, 3)) == 3
+    updates = draw(st.integers(0, 3)) >= 4 - versions
     if updates:
-        again = draw(st.sampled_from(arrived))
-        changed = replace(again, xml=again.xml + b"<!--2-->")
-        changed = replace(changed, timestamp=again.timestamp + draw(st.integers(0, 1)))
+        again = changed = draw(st.sampled_from(arrived))
+        if draw(st.integers(0, 3)) < 3:
+            xml = draw(st.sampled_from((again, again, again, *arrived))).xml + b"<!--2-->"
+            time = again.timestamp + draw(st.integers(0, 2))
+            changed = replace(again, xml=xml, timestamp=time)
         streams = draw(
             st.sampled_from((again.streams, again.streams, *(d.streams for d in arrived)))
         )
@@ -690,6 +718,8 @@ def _history(
         if draw(st.integers(0, 5)) == 5:
             stop = draw(st.integers((place + 1 + len(events)) // 2 + 1, len(events)))
             events.insert(stop, Unsubscribe(subscription.name))
+            if draw(st.booleans()):
+                events.insert(draw(st.integers(stop + 1, len(events))), Subscribe(subscription))
     return tuple(events)
 
 
@@ -705,8 +735,48 @@ def _case(draw: Draw, style: _Style, sizes: Sequence[int]) -> Case:
         else:
             expression = _chain(draw, style, chosen, _Names()).expression
         queries.append(_query(draw, expression))
-    events = _history(draw, queries, arrived, versions=True)
+    events = _history(draw, queries, arrived, versions=1)
     return Case(events, _lateness(draw, style.scale))
+
+
+def _joins(draw: Draw, arrived: Sequence[Doc], scale: int) -> list[Query]:
+    """Return joins of two rich patterns, some of which differ in the window only."""
+    style, seen, queries = _Style(scale=scale), _seen(arrived), list[Query]()
+    for _ in range(draw(st.integers(1, 3))):
+        first, second = _witnesses(draw, seen, 2)
+        values = list(map(string_value, (second.tree, *below(second.tree))))
+        left = _rich_block(draw, first, map("x{}".format, count(1)), values)
+        if draw(st.integers(0, 9)) == 9:
+            queries.append(Query(left.expression))
+            continue
+        names = map(draw(st.sampled_from(("y{}", "x{}'"))).format, count(1))
+        right = _rich_block(draw, second, names, [*map(string_value, left.nodes.values())])
+        queries.append(Query(_monotone(draw, style, left, right).expression))
+    made = queries[0].expression
+    if isinstance(made, Join | FollowedBy) and draw(st.booleans()):
+        apart = abs(seen[-1].timestamp - seen[0].timestamp)
+        follows = isinstance(made, FollowedBy)
+        window = _window(draw, style, apart, scale)
+        lower, upper = two_bounds(draw, scale, window, scale, follows=follows)
+        queries.append(Query(replace(made, window=upper, lower=lower, unit=style.unit)))
+    return queries
+
+
+@st.composite
+def joins(draw: Draw) -> Case:
+    """Return a strategy of joins of two rich patterns; everyone subscribes first."""
+    scale = _scale(draw)
+    arrived = draw(documents(scale=scale, of=rich_bodies()))
+    queries = _joins(draw, arrived, scale)
+    subscriptions = [Subscription(f"Q{n}", query) for n, query in enumerate(queries, start=1)]
+    return Case(subscribed_first(subscriptions, arrived), _lateness(draw, scale))
+
+
+@st.composite
+def histories(draw: Draw) -> Case:
+    """Return a strategy of such joins, in which people come and go and documents come again."""
+    arrived = draw(documents(of=rich_bodies()))
+    return Case(_history(draw, _joins(draw, arrived, 1), arrived, versions=3), _lateness(draw, 1))
 
 
 @st.composite
@@ -746,7 +816,7 @@ def ordered(draw: Draw) -> Case:
             left, right = _halves(draw, style, chosen, sizes[0], names)
             part = _ordered(draw, style, left, right)
         queries.append(_query(draw, part.expression))
-    return Case(_history(draw, queries, arrived, versions=False), _lateness(draw, style.scale))
+    return Case(_history(draw, queries, arrived, versions=0), _lateness(draw, style.scale))
 
 
 @st.composite
@@ -761,7 +831,7 @@ def mixes(draw: Draw) -> Case:
             arrived = tuple(sorted(arrived, key=lambda document: document.timestamp))
         chosen = _witnesses(draw, _seen(arrived), 4 if shape == "long" else 3)
         queries.append(_query(draw, _mixed(draw, style, shape, chosen).expression))
-    return Case(_history(draw, queries, arrived, versions=False), _lateness(draw, style.scale))
+    return Case(_history(draw, queries, arrived, versions=0), _lateness(draw, style.scale))
 
 
 def _mixed(draw: Draw, style: _Style, shape: str, chosen: Sequence[Arrived]) -> _Part:

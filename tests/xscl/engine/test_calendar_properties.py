@@ -43,7 +43,7 @@ from tests.oracle.queries import (
     Var,
 )
 from tests.oracle.steps import Block, Comparator, Exists, Step
-from tests.strategies.joins import Draw
+from tests.strategies.patterns import Draw
 from tests.xscl.engine.player import CUTS, batches, pushed
 
 MINUTE = 60

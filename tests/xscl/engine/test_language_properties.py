@@ -12,14 +12,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.examples import examples, usually
+from tests.examples import examples, until, usually
 from tests.oracle.evaluation import Match, matches
 from tests.oracle.queries import Case, Push
-from tests.strategies import joins
-from tests.strategies.language import KINDS
+from tests.strategies.language import KINDS, histories, joins
 from tests.xscl.engine.player import CUTS, agrees, played, played_in_file
 
-CASES = {**KINDS, "patterns": joins.cases(), "people come and go": joins.histories()}
+CASES = {**KINDS, "patterns": joins(), "people come and go": histories()}
 
 
 @st.composite
@@ -59,7 +58,7 @@ def test_engine_equals_oracle(kind: str) -> None:
         cases[0] += 1
         cases[1] += bool(player.found)
 
-    property_holds()
+    until(lambda: 3 * cases[1] >= cases[0] > 0, property_holds)
     assert 3 * cases[1] >= cases[0], f"{cases[1]} of {cases[0]} cases had matches"
 
 

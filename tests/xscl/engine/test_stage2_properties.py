@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.joining import by_algorithm_1, in_database
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case
-from tests.strategies.joins import cases
+from tests.strategies.language import joins
 from tests.xscl.engine.player import played
 from xscl import Engine
 
@@ -63,7 +63,7 @@ def test_joining_by_what_drives_and_in_parts() -> None:
     seen = Counter[str]()
 
     @examples(8)
-    @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
+    @given(case=joins(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
     def property_holds(case: Case, cuts: list[bool], database: bool, long: int) -> None:
         with pytest.MonkeyPatch.context() as patch, in_database(database):
             patch.setattr(value_joins, "FEW", 0)
@@ -82,7 +82,7 @@ def test_joining_by_either_evaluator(limit: str) -> None:
     seen = Counter[str]()
 
     @examples(12)
-    @given(case=cases(), cuts=CUTS)
+    @given(case=joins(), cuts=CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
         def reached(*_: Any) -> None:
             seen[limit] += 1
@@ -110,7 +110,7 @@ def test_joining_what_was_dropped_from_memory() -> None:
         seen["read again"] += cache.fetches > 0
 
     @examples(5)
-    @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
+    @given(case=joins(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
     def property_holds(case: Case, cuts: list[bool], budget: int, all_joins: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
             watch(patch, JoinState, "_fetch", fetched)
@@ -127,7 +127,7 @@ def test_algorithm_1() -> None:
     seen = Counter[str]()
 
     @examples(5)
-    @given(case=cases(), cuts=CUTS)
+    @given(case=joins(), cuts=CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
         with by_algorithm_1():
             agrees(case, cuts, seen)

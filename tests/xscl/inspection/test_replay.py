@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.examples import examples, until, usually
 from tests.oracle.queries import Case, Push
-from tests.strategies import joins
 from tests.strategies import language as drawn
 from tests.xscl.engine.player import Player
 from tests.xscl.engine.player import pushed as document_of
@@ -79,7 +78,7 @@ AFTER_ALL = 1_000_000
 """A time after those that are drawn, and after their windows."""
 
 KINDS: Mapping[str, st.SearchStrategy[Case]] = {
-    "histories": joins.histories(),
+    "histories": drawn.histories(),
     "chains": drawn.chains(),
     "residuals": drawn.residuals(),
     "functions": drawn.functions(),

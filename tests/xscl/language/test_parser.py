@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples, usually
 from tests.golden import messages
 from tests.oracle.queries import Case
-from tests.strategies import joins
-from tests.strategies.language import KINDS
+from tests.strategies.language import KINDS, joins
 from tests.work import measured
 from tests.xscl.language.queries import CONSTRUCTS, PAIR, VALID
 from tests.xscl.shredding import patterns
@@ -329,7 +328,7 @@ def test_a_stream_may_be_called_like_a_word_of_declarations(text: str) -> None:
 
 
 @examples(200)
-@given(case=st.one_of(joins.cases(), *KINDS.values()))
+@given(case=st.one_of(joins(), *KINDS.values()))
 def test_a_printed_query_is_the_query(case: Case) -> None:
     for one in case.subscriptions:
         query = parse(one.query.text())

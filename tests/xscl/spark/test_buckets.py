@@ -20,7 +20,7 @@ from feeds.documents import Document
 from templates.model.result_bound import RESULTS
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
-from tests.strategies.joins import cases
+from tests.strategies.language import joins
 from tests.xscl.spark.bucket_runs import (
     Batches,
     Found,
@@ -66,7 +66,7 @@ def test_drawn_joins_are_those_of_one_engine() -> None:
     seen: Counter[str] = Counter()
 
     @examples(48)
-    @given(cases(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
+    @given(joins(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
     def agree(
         case: Case, cuts: list[bool], others: list[bool], buckets: int, lateness: int
     ) -> None:

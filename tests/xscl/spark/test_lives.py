@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import xscl
 from tests.examples import examples, usually
 from tests.oracle.queries import Case, subscribed_first
-from tests.strategies.joins import cases
-from tests.strategies.language import KINDS
+from tests.strategies.language import KINDS, joins
 from tests.xscl.engine.player import CUTS, Delivered, Player
 from tests.xscl.engine.test_refused_queries import QUERIES, documents, refuse
 from tests.xscl.inspection.drawn_histories import History
@@ -83,7 +82,7 @@ def _text(match: xscl.Match) -> str:
 
 @pytest.mark.hypothesis
 @examples(12)
-@given(st.one_of(cases(), KINDS["chains"]), CUTS, BUCKETS, st.sampled_from((1, 3)))
+@given(st.one_of(joins(), KINDS["chains"]), CUTS, BUCKETS, st.sampled_from((1, 3)))
 def test_results_are_bounded_as_those_of_an_engine(
     case: Case, cuts: list[bool], buckets: int, bound: int
 ) -> None:

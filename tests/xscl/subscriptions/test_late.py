@@ -26,7 +26,7 @@ from tests.oracle.queries import (
     subscribed_first,
 )
 from tests.oracle.steps import Block
-from tests.strategies.joins import cases, histories
+from tests.strategies.language import histories, joins
 from tests.xscl.engine.player import Player
 
 Missed = set[tuple[str, str]]
@@ -132,7 +132,7 @@ def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 
 @examples(4)
-@given(cases(), st.randoms(use_true_random=False))
+@given(joins(), st.randoms(use_true_random=False))
 def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
     case: Case, dice: random.Random
 ) -> None:
