@@ -22,7 +22,9 @@ composes have trees of their own.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
+from collections.abc import Iterable
 from typing import ClassVar, Self
 
 _WIDTH = 100  # characters of a source line that a message shows
@@ -175,6 +177,24 @@ class StoreError(XsclError):
     """The state of an engine cannot be opened or read."""
 
     code = "store"
+
+
+def near_miss(
+    name: str,
+    known: Iterable[str],
+    *,
+    most: int = 1,
+    likeness: float = 0.6,
+    quoted: bool = False,
+) -> str | None:
+    """Return a hint with the known names nearest to a name in any case, None if none is near.
+
+    `likeness` is the minimum similarity, as difflib measures it.
+    """
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=most, cutoff=likeness)
+    meant = [repr(folded[one]) if quoted else folded[one] for one in near]
+    return f"did you mean {' or '.join(meant)}?" if meant else None
 
 
 def _excerpt(source: str, line: int, column: int) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +47,7 @@ from xscl.cli.output import (
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import FeedPolled
 from xscl.client import Feed, FeedOutcome
+from xscl.errors import near_miss
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
 from xscl.polling.feed import (
@@ -464,12 +464,10 @@ def find(feeds: Sequence[Feed], name: str) -> Feed:
         return found[0]
     what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
     names = [feed.stream for feed in feeds]
-    near = [] if found else [one for one in names if name in one]
-    near = near or difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near and not found else ""
-    raise FeedsError(
-        f"{what} {address!r}", hint=f"{hint}'xscl feeds list' shows addresses and streams"
-    )
+    longer = next((one for one in names if name in one), name)
+    near = None if found else near_miss(longer, names, quoted=True)
+    listed = "'xscl feeds list' shows addresses and streams"
+    raise FeedsError(f"{what} {address!r}", hint=f"{near} {listed}" if near else listed)
 
 
 def row(one: Feed) -> dict[str, Any]:

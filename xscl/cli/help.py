@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 
 from xscl.cli.commands import COMMANDS
 from xscl.cli.options import argument
 from xscl.cli.output import UsageError, echo, echo_lines
+from xscl.errors import near_miss
 from xscl.language.topics import PAGES, Topic, found, topics
 
 _WIDEST = 120
@@ -31,8 +31,8 @@ def help_(
         return
     sections = found(topic)
     if not sections:
-        near = get_close_matches(topic, [one.name for one in topics()], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "'xscl help' lists the topics"
+        near = near_miss(topic, [one.name for one in topics()], quoted=True)
+        hint = near or "'xscl help' lists the topics"
         if topic in COMMANDS:
             hint = f"'xscl {topic} --help' shows the command"
         raise UsageError(f"there is no topic {topic!r}", hint=hint)

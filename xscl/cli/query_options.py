@@ -30,7 +30,7 @@ def known_language(language: str) -> Language:
 def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
     """Raise UsageError for a `--language` that a command does not know."""
     if language not in spoken:
-        from xscl.language.faults import near_miss
+        from xscl.errors import near_miss
 
         hint = near_miss(language, spoken) or f"one of {', '.join(spoken)}"
         raise UsageError(f"there is no language {language}", hint=hint)

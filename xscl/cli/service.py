@@ -7,7 +7,6 @@ methods are what takes several requests, or is done otherwise without a service.
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +22,7 @@ from xscl.cli.output import UsageError, warn
 from xscl.cli.progress import progress
 from xscl.client import Client, Feed, Refused, Subscription, Trial
 from xscl.client.calls import PAGE, resource
-from xscl.errors import NameTaken, UnknownSubscription
+from xscl.errors import NameTaken, UnknownSubscription, near_miss
 from xscl.time_format import EARLIEST, LATEST, written
 
 if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer is loaded for it
@@ -81,10 +80,10 @@ class OpenedService(Client):
         """Return a subscription; raises UnknownSubscription with the nearest name as its hint."""
         found = self.find(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.names_like(name[:1], PAGE), n=1)
+            near = near_miss(name, self.names_like(name[:1], PAGE), quoted=True)
             raise UnknownSubscription(
                 f"there is no subscription named {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them",
+                hint=near or "'xscl subscriptions' lists them",
             )
         return found
 

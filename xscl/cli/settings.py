@@ -16,7 +16,6 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from typer.core import TyperGroup, TyperOption
 from xscl.cli.commands import LazyCommand
 from xscl.cli.options import DATA, SETTINGS, Setting, file_text
 from xscl.cli.output import UsageError
+from xscl.errors import near_miss
 
 NAME = "xscl.toml"
 
@@ -100,8 +100,8 @@ def _read(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: {error}", hint='a line is: name = "value"') from None
     for name, value in values.items():
         if name not in KEYS:
-            near = get_close_matches(name, KEYS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(KEYS)}"
+            near = near_miss(name, KEYS, likeness=0.5, quoted=True)
+            hint = near or f"there are {', '.join(KEYS)}"
             raise UsageError(f"{file}: there is no setting {name!r}", hint=hint)
         kind = KEYS[name].kind
         texts = value if isinstance(value, list) else ()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from html import unescape
 
-from xscl.language.faults import fault, near_miss
+from xscl.errors import near_miss
+from xscl.language.faults import fault
 from xscl.language.names import PREDECLARED
 from xscl.language.syntax import ConstructorPart, Element, EmbeddedOperand, EmbeddedPath, Span
 

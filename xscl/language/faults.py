@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from xscl.errors import NotSupported, QueryError
+from xscl.errors import NotSupported, QueryError, near_miss
 from xscl.language.syntax import Span
 
 KEYWORDS = (
@@ -107,12 +107,6 @@ def fault(source: str, span: Span, message: str, hint: str | None = None) -> Que
 def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> NotSupported:
     """Return the error for a construct that parses and cannot be run yet."""
     return NotSupported.at(span.start, f"{what} is not yet supported", source, hint)
-
-
-def near_miss(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the nearest of the known names."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else None
 
 
 def unbound(

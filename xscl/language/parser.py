@@ -16,10 +16,10 @@ from functools import lru_cache
 from lark import Token, Tree
 
 from templates.model.join_graph import FOLLOWED_BY, JOIN, SYMMETRIC_JOIN, TemporalOperator
-from xscl.errors import NotSupported, TooComplex
+from xscl.errors import NotSupported, TooComplex, near_miss
 from xscl.language import syntax
 from xscl.language.constructor import cut_constructors
-from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
+from xscl.language.faults import SyntaxFault, broken_declaration, fault
 from xscl.language.grammar import admit, read
 from xscl.language.names import UNITLESS
 from xscl.language.paths import (

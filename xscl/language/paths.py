@@ -16,11 +16,11 @@ from lark import Token, Tree
 
 from cep_core.algebra import decimal_of
 from cep_core.algebra.expressions import Function
-from xscl.errors import NotSupported, QueryError
+from xscl.errors import NotSupported, QueryError, near_miss
 from xscl.language import syntax
 from xscl.language.calendars import calendar_block
 from xscl.language.conditions import as_condition
-from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.faults import fault, unsupported
 from xscl.language.functions import (
     DATE_TIME,
     DECIMAL,

@@ -14,8 +14,9 @@ from itertools import repeat
 from operator import is_
 from typing import Any, TypeVar, assert_never
 
+from xscl.errors import near_miss
 from xscl.language import syntax
-from xscl.language.faults import fault, near_miss, unbound, unsupported
+from xscl.language.faults import fault, unbound, unsupported
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from elementpath.tdop import Parser
 from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_tokens import XPathFunction
 
-from xscl.language.faults import near_miss
+from xscl.errors import near_miss
 from xscl.language.grammar import LEXEME
 from xscl.language.regex import WrongExpression, expression, replacer
 from xscl.language.syntax import NameTest

@@ -23,8 +23,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
-from xscl.errors import StoreError
-from xscl.language.faults import near_miss
+from xscl.errors import StoreError, near_miss
 from xscl.limiter import RateExceeded
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.app import App

@@ -27,8 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from feeds.errors import FeedError, SpoolError
 from feeds.http.addresses import RefusedAddress
-from xscl.errors import DocumentError, StoreError, WrongSubscriptionName, XsclError
-from xscl.language.faults import near_miss
+from xscl.errors import DocumentError, StoreError, WrongSubscriptionName, XsclError, near_miss
 from xscl.service.accounts import Account
 from xscl.service.names import refuse_unaddressable, shown
 from xscl.store.queries.owners import OPERATOR

@@ -9,7 +9,6 @@ long as a match of it is kept; nothing of it is left in the plan.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from xscl.errors import (
     UnknownSubscription,
     WrongSubscriptionName,
     XsclError,
+    near_miss,
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short, is_plain
 from xscl.store.queries.results import ResultRange, delete_results_of, has_result
@@ -187,8 +187,7 @@ class Subscriptions:
         found = self._by_name.get(name)
         if found is None:
             names = list(self._by_name)  # a copy at once: any thread may ask while it changes
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them"
+            hint = near_miss(name, names, quoted=True) or "'xscl subscriptions' lists them"
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
 

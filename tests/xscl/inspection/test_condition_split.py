@@ -79,6 +79,7 @@ def test_explain_shows_the_split_and_what_would_be_faster() -> None:
             "put the text in the other quotes, or write the quote twice",
         ),
         ("S//item[contain(title, 'x')]", "did you mean contains?"),
+        ("S//item[Contains(title, 'x')]", "did you mean contains?"),
         ("S//item[./title/text()->t]", "bind the element that holds the text"),
     ],
 )

@@ -27,6 +27,7 @@ import duckdb
 import pyarrow as pa
 
 from templates.registry import graph_of
+from xscl.errors import near_miss
 from xscl.service.sql import errors
 from xscl.service.sql.formats import written
 from xscl.service.sql.limits import BEGUN, Form, Limits
@@ -38,7 +39,6 @@ from xscl.store.queries.relations import (
     RELATION_OF_RELATIONS,
     known_relations,
     names_of_template,
-    near_relations,
     no_output,
     relations_for,
 )
@@ -316,7 +316,7 @@ def _table(question: str, node: dict[str, Any]) -> str:
 
 def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> errors.QueryRefused:
     name = str(node["table_name"])
-    hint = near_relations(name, known) or _LIST
+    hint = near_miss(name, known, most=3) or _LIST
     shown = name if len(name) <= 60 else f"{name[:60]}…"
     return _at(errors.UnknownRelation, question, node, f"there is no relation {shown!r}", hint)
 

@@ -7,9 +7,8 @@ those of the last push.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -18,7 +17,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from templates.model.join_graph import OPERATORS, JoinGraph
-from xscl.errors import SqlError
+from xscl.errors import SqlError, near_miss
 from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
@@ -413,19 +412,13 @@ def known_relations(graphs: Mapping[int, JoinGraph]) -> list[Relation]:
     return [*RELATIONS, *chain.from_iterable(map(relations_of_template, graphs, graphs.values()))]
 
 
-def near_relations(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the relations nearest to a name, if any is near."""
-    lower = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), lower, n=3)
-    return f"did you mean {' or '.join(lower[one] for one in near)}?" if near else None
-
-
 def sql_error(message: str, graphs: Mapping[int, JoinGraph]) -> SqlError:
     """Return the error of a wrong query; of an unknown relation it has the nearest ones."""
     unknown = _UNKNOWN.match(message)
     if unknown is None:
         return SqlError(message)
-    hint = near_relations(unknown[1], [one.name for one in known_relations(graphs) if one.what])
+    known = [one.name for one in known_relations(graphs) if one.what]
+    hint = near_miss(unknown[1], known, most=3)
     return SqlError(f"there is no relation {unknown[1]!r}", hint=hint or _SOME)
 
 
