@@ -35,7 +35,7 @@ from templates.storage import Mask, Numbers, scan
 from xscl.documents.results import Subscription
 from xscl.errors import SqlError
 from xscl.inspection.replay import witnesses
-from xscl.shredding.automaton.pattern import form_of
+from xscl.shredding.automaton.pattern import stream_of
 from xscl.store.queries.documents import documents_of_past
 from xscl.store.queries.join_storage import JoinStorage, designated_rows
 from xscl.store.store import Store
@@ -169,7 +169,7 @@ def rebuilt(
 
 def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
     """Return the kept documents from a time and a number on that pairs are about."""
-    streams = {form_of(pair.first).stream for pair in pairs}
+    streams = {stream_of(pair.first) for pair in pairs}
     return documents_of_past(
         store,
         sorted(streams),

@@ -27,7 +27,7 @@ from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import form_of
+from xscl.shredding.automaton.pattern import is_derived
 from xscl.store.queries.documents import documents_of_past, earliest_time, kept_rows, places_of_kept
 from xscl.store.queries.rows import RowNumbers, rows_of
 from xscl.store.queries.tables import LEVELS
@@ -203,7 +203,7 @@ def witnesses(store: Store, pairs: Iterable[Pair], *documents: RowNumbers) -> It
     automaton, pairs = Automaton(), list(pairs)
     automaton.install(pairs)  # one may be named twice
     numbers = [pair.number for pair in pairs]
-    derived = [p.number for p in pairs if form_of(p.second).derived is not None]
+    derived = [p.number for p in pairs if is_derived(p.second)]
     every = np.concatenate(documents)
     last = last_nodes(store, every, apart_from=numbers) if derived else {}
     for docs in documents:

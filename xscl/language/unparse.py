@@ -21,7 +21,7 @@ MEMBER = ". intersect ("
 
 Printable: TypeAlias = (
     "syntax.StreamExpression | syntax.Path | syntax.Condition | syntax.Predicate | syntax.Operand"
-    " | syntax.Window | syntax.Element"
+    " | syntax.Window | syntax.Element | syntax.Step"
 )
 
 
@@ -33,9 +33,9 @@ def unparse(node: Printable) -> str:
         case syntax.Block(stream, (step,)) if node.is_calendar:
             return stream if step.variable is None else f"{stream}->{step.variable}"
         case syntax.Block(stream, steps):
-            derived = steps[-1].derived if steps else None
-            tail = "" if derived is None else f" | {unparse(derived)}"
-            return stream + "".join(map(_step, steps)) + tail
+            return stream + "".join(map(unparse, steps))
+        case syntax.Step(derived=derived):
+            return _step(node) if derived is None else f" | {unparse(derived)}"
         case syntax.Join() | syntax.Next() | syntax.Fold():
             return _operation(node)
         case syntax.Window():

@@ -39,7 +39,7 @@ from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Call, Exists, Operand, Predicate, Query, Step, VariablePath
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
-from xscl.shredding.automaton.pattern import Pattern, definitions, pattern
+from xscl.shredding.automaton.pattern import Pattern, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class CompiledJoin:
         found: list[str] = []
         for number, side in enumerate(self.sides):
             if side.pattern is not None:
-                found += definitions(side.pattern, self.kept_on(number))
+                found += side.pattern.definitions(self.kept_on(number))
         return tuple(found)
 
 

@@ -17,7 +17,7 @@ from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.shredding.arrivals import Text
-from xscl.shredding.automaton.pattern import form_of
+from xscl.shredding.automaton.pattern import stream_of
 from xscl.spark.designation import designated, reason_against_row
 from xscl.spark.plan_files import PlanFiles
 from xscl.store.queries.documents import documents_with_texts, kept_rows, latest_document
@@ -147,7 +147,7 @@ def _evaluated(state: EngineState) -> set[int]:
 def _streams(state: EngineState, qid: int) -> frozenset[str]:
     """Return the streams that a row of R_T reads."""
     pairs = map(state.registry.pairs.describe, state.registry.row(qid).pairs)
-    return frozenset(form_of(pair.first).stream for pair in pairs)
+    return frozenset(stream_of(pair.first) for pair in pairs)
 
 
 def forget_witnesses(state: EngineState) -> None:

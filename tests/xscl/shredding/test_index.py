@@ -7,14 +7,19 @@ import math
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 
-from tests.xscl.shredding.patterns import install
+from tests.examples import examples
+from tests.xscl.shredding.patterns import install, pair_of
 from xscl.language.parser import parse_block
 from xscl.language.scope import shortest
 from xscl.language.syntax import Block, Condition
+from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.pattern import steps_of
 from xscl.shredding.batch import shred
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shape import DocumentShapes
@@ -34,6 +39,32 @@ def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
     columns.add(0, ("S",), ReadDocument(b"", etree.fromstring(xml)))
     rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
     return sorted(zip(*rows.values(), strict=True))
+
+
+# -- Definitions ---------------------------------------------------------------------------
+
+
+ODD = (
+    'S//a[./b[./c[./d[./e[. = "]"]]]]]/f',
+    "S//a[. = 'say \"]\"'][./b][. > -3]//@c",
+    'S//Q{http://x/[y|}a[./Q{urn:"}b]/* | concat(lower-case(.), " | /x[")',
+    'S//a[. = "(:"]/b[./c = "--"]/d',
+    "S//a[(./b, ./c)[2] = 'x]' or .//d[1] = '[']/e",
+)
+
+
+@examples(200)
+@given(source=st.randoms(use_true_random=False))
+def test_a_drawn_definition_has_the_steps_of_its_block(source: Random) -> None:
+    for block in pair_of(source)[:2]:
+        assert [*steps_of(unparse(block), 1)] == [*map(unparse, block.steps)]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_steps_end_at_no_sign_within_brackets(text: str) -> None:
+    steps = [*steps_of(text, 1)]
+    assert "".join(steps) == text[1:]
+    assert [parse_block(f"S{step}").steps[-1] for step in steps] == [*parse_block(text).steps]
 
 
 # -- What is tried -------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from lxml import etree
 from templates.model.relations import Pair
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
-from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.known_markup import ReadDocument
@@ -31,8 +30,8 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
         expression = parse(_with_stream(path)).expression
         assert isinstance(expression, Block)
         read = pattern(expression)
-        (block,) = read.definitions((read.main,))
-        automaton.install([Pair(number, unparse(block), unparse(block), False)])
+        (definition,) = read.definitions((read.main,))
+        automaton.install([Pair(number, definition, definition, False)])
     columns = WitnessColumns(automaton)
     for doc in range(2):  # the second one has a known shape
         columns.add(doc, ("S",), ReadDocument(b"", root))

@@ -13,7 +13,7 @@ from typing import Any
 
 from templates.model.relations import Pair
 from xscl.language.constants import Constant
-from xscl.language.syntax import NameTest, Step
+from xscl.language.syntax import NameTest, Operand, Step
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
     IndexedPlaces,
@@ -21,7 +21,7 @@ from xscl.shredding.automaton.automaton_states import (
     PatternPlace,
 )
 from xscl.shredding.automaton.lineage import Lineage, Lineages
-from xscl.shredding.automaton.pattern import FORMS, StepForm
+from xscl.shredding.automaton.pattern import FORMS, StepForm, steps_of, stream_of
 from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.conditions.constants import QuestionRegistry
 from xscl.shredding.conditions.unevaluated import ExpressionTallies
@@ -62,19 +62,22 @@ class Automaton:
             self.remove(pair.number)
             distinct[pair.number] = pair
         for number, first, second, valued in distinct.values():
-            upper_form, constants = FORMS.find(first)
-            root = self._roots.get(upper_form.stream)
+            stream = stream_of(first)
+            root = self._roots.get(stream)
             if root is None:
-                root = PatternPlace(AutomatonState(None, _ROOT), None)
-                self._roots[upper_form.stream] = root
-            upper = self._along(root, upper_form.steps, constants)
-            form, constants = FORMS.find(second)
-            derived = form.derived and form.derived(constants)
-            alone = upper_form.derived is not None
-            steps = form.steps[len(upper_form.steps) :]
-            lower = self._along(upper, steps, constants)
-            distance = None if any(step.step.descendant for step in steps) else len(steps)
-            self._enter(PairEntry(number, upper, lower, distance, valued, derived, alone))
+                root = self._roots[stream] = PatternPlace(AutomatonState(None, _ROOT), None)
+            upper, alone = self._places.get(first), None
+            if upper is None:
+                upper, alone = self._along(root, first, len(stream))
+            if alone is None:  # the second definition goes on with more steps
+                lower, derived = self._along(upper, second, len(first))
+            else:
+                lower, derived = self._along(root, second, len(stream))
+            steps = [place.state.step for place in lower.path_from(upper)]
+            distance = None if any(step.descendant for step in steps) else len(steps)
+            self._enter(
+                PairEntry(number, upper, lower, distance, valued, derived, alone is not None)
+            )
 
     def _enter(self, entry: PairEntry) -> None:
         """Add an entry at the place of its second variable, and count the use from there up."""
@@ -103,20 +106,27 @@ class Automaton:
                 self._leave(place, place.parent)
 
     def _along(
-        self, place: PatternPlace, steps: Iterable[StepForm], constants: Sequence[Constant]
-    ) -> PatternPlace:
-        """Return the place that steps lead to; it stays while a pair uses it."""
-        for step in steps:
-            state, new = place.state.edge(step.step)
+        self, place: PatternPlace, definition: str, at: int
+    ) -> tuple[PatternPlace, Operand | None]:
+        """Return the place that a definition leads to, and what is derived there.
+
+        The definition up to `at` led to `place`.  The place stays while a pair uses it.
+        """
+        for step in steps_of(definition, at):
+            at += len(step)
+            form, constants = FORMS.find(step)
+            if form.derived is not None:
+                return place, form.derived(constants)
+            state, new = place.state.edge(form.step)
             if new:
                 place.change()
-            if step.count:
-                text = step.text(constants)
+            if form.count:
+                text = definition[:at]
                 known = self._places.get(text)
-                place = known or self._conditional(place, state, step, constants, text)
+                place = known or self._conditional(place, state, form, constants, text)
             else:
                 place = self._unconditional(place, state)
-        return place
+        return place, None
 
     def _unconditional(self, parent: PatternPlace, state: AutomatonState) -> PatternPlace:
         """Return the place of a state below another, without own conditions."""

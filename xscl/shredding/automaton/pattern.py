@@ -6,21 +6,24 @@ stream and the chain of steps from the document root to the node.  Each step inc
 and the branches that stage 2 does not see.  So equal patterns share their witnesses, whatever the
 names of their variables.
 
-The automaton installs definitions.  Thousands of them differ in nothing but constants.  Those of
-one shape (`xscl.language.constants`) have one *form*: their steps, and the plan of the conditions
-of each (`xscl.shredding.conditions.atoms`) with holes for constants.  So a definition of a known
-shape is neither parsed nor planned: its constants are read, and its places look them up.
+The automaton installs definitions step by step.  Thousands of steps differ in nothing but
+constants.  Those of one shape (`xscl.language.constants`) have one *form*: their test, and their
+conditions and the plan of these (`xscl.shredding.conditions.atoms`) with holes for constants.  So a
+step of a known shape is neither parsed nor planned, whatever definition it is in: its constants are
+read, and its places look them up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain
 from typing import NamedTuple
 
 from xscl.language import syntax
 from xscl.language.constants import Constant, Filler, ShapeMemo
+from xscl.language.grammar import closing
 from xscl.language.parser import parse_block
 from xscl.language.scope import binds, conjuncts, shortest
 from xscl.language.unparse import unparse
@@ -54,12 +57,16 @@ class Pattern:
             current = self.nodes[current].parent
         return tuple(reversed(found))
 
-    def definitions(self, kept: Collection[int]) -> list[syntax.Block]:
+    def definitions(self, kept: Collection[int]) -> tuple[str, ...]:
         """Return the definitions of the variables of the nodes that stage 2 sees."""
         chains = list(map(self.chain, kept))
         visible = set(chain.from_iterable(chains))
         steps = {node: self._closed(node, visible) for node in visible}
-        return [syntax.Block(self.stream, tuple(map(steps.__getitem__, one))) for one in chains]
+        texts = {node: unparse(step) for node, step in steps.items()}
+        if len(_printed) > RECENT:
+            _printed.clear()
+        _printed.update(zip(texts.values(), steps.values(), strict=True))
+        return tuple([self.stream + "".join(map(texts.__getitem__, one)) for one in chains])
 
     def _closed(self, number: int, visible: Collection[int]) -> syntax.Step:
         """Return a node's step with every branch that is not visible as a condition."""
@@ -79,16 +86,6 @@ def pattern(block: syntax.Block) -> Pattern:
     nodes: list[PatternNode] = []
     main = _grow(nodes, block.steps, None)
     return Pattern(block.stream, tuple(nodes), main)
-
-
-def definitions(found: Pattern, kept: Collection[int]) -> tuple[str, ...]:
-    """Return the texts of the definitions of the nodes that stage 2 sees."""
-    blocks = found.definitions(kept)
-    texts = tuple(map(unparse, blocks))
-    if len(_printed) > RECENT:
-        _printed.clear()
-    _printed.update(zip(texts, blocks, strict=True))
-    return texts
 
 
 def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int | None) -> int:
@@ -174,91 +171,81 @@ def _canonical_path(path: syntax.Path) -> syntax.Path:
 MOST = 10_000
 """Forms that are remembered."""
 RECENT = 256
-_printed: dict[str, syntax.Block] = {}
-"""The blocks of the definitions that were printed last, by their texts.
+_printed: dict[str, syntax.Step] = {}
+"""The steps of the definitions that were printed last, by their texts.
 
-Without them a new shape of queries takes 1.6 times as long: its definitions were parsed again.
+Without them a new shape of queries takes longer: its steps were parsed again.
 """
+_TEXT = r"""[^]\["'({-]++ | -(?!-) | \((?!:) | "[^"]*" | (?<![\w.'])'[^']*'"""
+_STEP = re.compile(
+    rf"""//?@?(?:Q\{{[^{{}}]*\}})?[^\s/\[]*
+    (?: \[ (?: {_TEXT} | \[ (?: {_TEXT} | \[(?:{_TEXT})*+\] )*+ \] )*+ \] )*+""",
+    re.VERBOSE,
+)
+"""A step and its conditions, up to one with deep brackets, braces or comments in it."""
+
+
+def stream_of(definition: str) -> str:
+    """Return the stream of a definition."""
+    return definition.partition("/")[0]
+
+
+def steps_of(definition: str, at: int) -> Iterator[str]:
+    """Yield the texts of the steps from a place on; the last one may be what is derived."""
+    end = len(definition)
+    while at < end:
+        start, step = at, _STEP.match(definition, at)
+        at = end if step is None else step.end()
+        while definition.startswith("[", at):
+            at = closing(definition, at, end)
+        yield definition[start:at]
+
+
+def is_derived(definition: str) -> bool:
+    """Return True if a variable is derived from its node."""
+    *_, last = steps_of(definition, len(stream_of(definition)))
+    return not last.startswith("/")
 
 
 class DefinedStep(NamedTuple):
-    """A step without its conditions, the definition up to it, and its conditions with their plan.
-
-    `text` is empty without conditions.
-    """
+    """A step without its conditions; these and their plan."""
 
     step: syntax.Step
-    text: str
     conditions: tuple[syntax.Condition, ...]
     plan: Lookups
 
 
-class VariableDefinition(NamedTuple):
-    """A definition: its stream and steps; what is derived from the last one's node, or None."""
-
-    stream: str
-    steps: tuple[DefinedStep, ...]
-    derived: syntax.Operand | None
-
-
 class StepForm:
-    """A step of definitions of one shape; `conditions` and `plan` are functions of constants."""
+    """Steps of one shape.
 
-    __slots__ = ("alternatives", "conditions", "count", "plan", "step", "structural", "text")
+    `conditions`, `plan`, and `derived` if there is one, are functions of constants.
+    """
+
+    __slots__ = ("alternatives", "conditions", "count", "derived", "plan", "step", "structural")
 
     def __init__(self, defined: DefinedStep, fill: Filler) -> None:
         self.step = defined.step
-        self.text = fill(defined.text)
         self.conditions = fill(defined.conditions)
         self.plan = fill(defined.plan)
         self.count = len(defined.conditions)
         self.structural = all(map(is_structural, defined.conditions))
         self.alternatives = syntax.Or in map(type, defined.conditions)
+        self.derived = None if self.step.derived is None else fill(self.step.derived)
 
     def __call__(self, constants: Sequence[Constant]) -> DefinedStep:
-        filled = self.text(constants), self.conditions(constants), self.plan(constants)
-        return DefinedStep(self.step, *filled)
+        derived = self.derived and self.derived(constants)
+        step = self.step if derived is None else replace(self.step, derived=derived)
+        return DefinedStep(step, self.conditions(constants), self.plan(constants))
 
 
-class DefinitionForm:
-    """Definitions of one shape, as a function of their constants."""
-
-    __slots__ = ("derived", "steps", "stream")
-
-    def __init__(self, definition: VariableDefinition, fill: Filler) -> None:
-        self.stream = definition.stream
-        self.steps = list(map(StepForm, definition.steps, repeat(fill)))
-        derived = definition.derived
-        self.derived = None if derived is None else fill(derived)
-
-    def __call__(self, constants: Sequence[Constant]) -> VariableDefinition:
-        steps = tuple([one(constants) for one in self.steps])
-        return VariableDefinition(self.stream, steps, self.derived and self.derived(constants))
+def _read(text: str) -> syntax.Step:
+    return _printed.pop(text, None) or parse_block(f"S{text}").steps[-1]
 
 
-def _block(text: str) -> syntax.Block:
-    return _printed.pop(text, None) or parse_block(text)
+def _defined(step: syntax.Step, _: str) -> DefinedStep:
+    conditions = shortest(step.conditions)
+    return DefinedStep(replace(step, conditions=(), variable=None), conditions, plan(conditions))
 
 
-def _defined(block: syntax.Block, _: str) -> VariableDefinition:
-    derived = block.steps[-1].derived
-    if derived is not None:
-        block = replace(block, steps=block.steps[:-1])
-    steps = []
-    for number, step in enumerate(shortest(block).steps, 1):
-        bare = replace(step, conditions=(), variable=None)
-        if step.conditions:
-            upto = unparse(syntax.Block(block.stream, block.steps[:number]))
-            steps.append(DefinedStep(bare, upto, step.conditions, plan(step.conditions)))
-        else:
-            steps.append(DefinedStep(bare, "", (), ()))
-    return VariableDefinition(block.stream, tuple(steps), derived)
-
-
-FORMS = ShapeMemo(_block, _defined, MOST, DefinitionForm)
-"""The forms of definitions, which know their constants."""
-
-
-def form_of(definition: str) -> DefinitionForm:
-    """Return the form of a definition."""
-    return FORMS.find(definition)[0]
+FORMS = ShapeMemo(_read, _defined, MOST, StepForm)
+"""The forms of steps, which know their constants."""
