@@ -197,7 +197,7 @@ class ShapeMemo(Generic[T, F]):
                     alone = self._alone(text)
                     if len(self._known) >= self._most:
                         del self._known[next(iter(self._known))]
-                    self._known[shape] = constants, alone
+                    self._known[shape] = (constants, alone) if constants else alone
                     return alone, ()
                 if isinstance(form, tuple):
                     form = self._known[shape] = self._learnt(shape, *form)
@@ -210,8 +210,6 @@ class ShapeMemo(Generic[T, F]):
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
         """Return the form of a shape's results; None if more depends on constants."""
-        if not constants:
-            return whole
         first, last = marks(shape, first=True), marks(shape, first=False)
         text = shape.text(first)
         try:

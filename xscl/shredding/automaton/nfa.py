@@ -68,16 +68,11 @@ class Automaton:
                 root = self._roots[stream] = PatternPlace(AutomatonState(None, _ROOT), None)
             upper, alone = self._places.get(first), None
             if upper is None:
-                upper, alone = self._along(root, first, len(stream))
-            if alone is None:  # the second definition goes on with more steps
-                lower, derived = self._along(upper, second, len(first))
-            else:
-                lower, derived = self._along(root, second, len(stream))
-            steps = [place.state.step for place in lower.path_from(upper)]
-            distance = None if any(step.descendant for step in steps) else len(steps)
-            self._enter(
-                PairEntry(number, upper, lower, distance, valued, derived, alone is not None)
-            )
+                upper, _, alone = self._along(root, first, len(stream))
+            # The second one goes on with more steps, or is the first, which is derived.
+            lower, distance, derived = self._along(upper, second, len(first))
+            derived, is_alone = derived or alone, alone is not None
+            self._enter(PairEntry(number, upper, lower, distance, valued, derived, is_alone))
 
     def _enter(self, entry: PairEntry) -> None:
         """Add an entry at the place of its second variable, and count the use from there up."""
@@ -107,16 +102,17 @@ class Automaton:
 
     def _along(
         self, place: PatternPlace, definition: str, at: int
-    ) -> tuple[PatternPlace, Operand | None]:
-        """Return the place that a definition leads to, and what is derived there.
+    ) -> tuple[PatternPlace, int | None, Operand | None]:
+        """Return the place that a definition leads to, its distance, and what is derived there.
 
-        The definition up to `at` led to `place`.  The place stays while a pair uses it.
+        The definition up to `at` led to `place`.  The new place stays while a pair uses it.
         """
+        distance: int | None = 0
         for step in steps_of(definition, at):
             at += len(step)
             form, constants = FORMS.find(step)
             if form.derived is not None:
-                return place, form.derived(constants)
+                return place, distance, form.derived(constants)
             state, new = place.state.edge(form.step)
             if new:
                 place.change()
@@ -126,7 +122,8 @@ class Automaton:
                 place = known or self._conditional(place, state, form, constants, text)
             else:
                 place = self._unconditional(place, state)
-        return place, None
+            distance = None if distance is None or form.step.descendant else distance + 1
+        return place, distance, None
 
     def _unconditional(self, parent: PatternPlace, state: AutomatonState) -> PatternPlace:
         """Return the place of a state below another, without own conditions."""

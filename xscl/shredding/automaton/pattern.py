@@ -243,8 +243,10 @@ def _read(text: str) -> syntax.Step:
 
 
 def _defined(step: syntax.Step, _: str) -> DefinedStep:
+    if not step.conditions:
+        return DefinedStep(step, (), ())
     conditions = shortest(step.conditions)
-    return DefinedStep(replace(step, conditions=(), variable=None), conditions, plan(conditions))
+    return DefinedStep(replace(step, conditions=()), conditions, plan(conditions))
 
 
 FORMS = ShapeMemo(_read, _defined, MOST, StepForm)
