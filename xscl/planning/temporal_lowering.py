@@ -51,9 +51,13 @@ class InputColumns:
         """Return the index, in a row's values, of a column by its variable's position."""
         return self.wanted.setdefault((position, kind), len(self.wanted) + 1)
 
+    def __len__(self) -> int:
+        """Return the number of columns of a row: the composite, then the others."""
+        return 1 + len(self.wanted)
+
     @property
     def schema(self) -> Schema:
-        """The schema of the rows: the composite, then the columns."""
+        """The schema of the rows."""
         kinds = [str if kind == "text" else float for _, kind in self.wanted]
         names = [f"c{i}" for i in range(len(kinds))]
         return Schema(("composite", *names), (object, *kinds))
@@ -121,7 +125,7 @@ class _Writer:
             left = Select(left, _all(_as_right(one) for one in own), self._left.schema)
         right = self._stream(RIGHT, self._right)
         node = SequenceNode(left, right, _all(rest), self._paired())
-        return self._made(node, (0, len(self._left.schema)), ())
+        return self._made(node, (0, len(self._left)), ())
 
     def absent(self, form: AbsenceForm) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY or JOIN ... ELSE."""
@@ -138,15 +142,15 @@ class _Writer:
         schema = self._paired() if paired else self._left.schema
         times = lower, upper, form.alone
         node = OuterJoin(left, right, _all(conditions), *times, paired, False, schema)
-        return self._made(node, (0, len(self._left.schema)) if paired else (0,), ())
+        return self._made(node, (0, len(self._left)) if paired else (0,), ())
 
     def folded(self, form: FoldForm) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""
         for _ in range(2):
             self._lowering.literals.clear()
             node = self._iterate(form)
-        first = len(self._left.schema)
-        aggregates = range(first + len(self._right.schema), len(node.schema))
+        first = len(self._left)
+        aggregates = range(first + len(self._right), len(node.schema))
         return self._made(node, (0, first), tuple(aggregates))
 
     def _iterate(self, form: FoldForm) -> Iterate:
@@ -178,7 +182,7 @@ class _Writer:
         return Iterate(
             self._stream(LEFT, self._left),
             self._stream(RIGHT, self._right),
-            _all([*predicate, *self._apart(0, len(self._left.schema))]),
+            _all([*predicate, *self._apart(0, len(self._left))]),
             _all(again),
             tuple(made),
             tuple(initial),
@@ -221,7 +225,7 @@ class _Writer:
         return ex.Not(ex.Call(SHARED, (Column(1, place), Column(2, 0))))
 
     def _column(self, operand: VariablePath | DecoratedName, kind: ColumnKind) -> Expression:
-        first, last = len(self._left.schema), len(self._left.schema) + len(self._right.schema)
+        first, last = len(self._left), len(self._left) + len(self._right)
         match operand:
             case VariablePath(name):
                 side: RowSide = 1 if name in self._left.names else 2
