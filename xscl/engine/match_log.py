@@ -183,7 +183,6 @@ class MatchLog:
         They are those of all versions, or of one; with `heads`, of each story the one with which
         it has grown last.  Raises UnknownSubscription.
         """
-        places = (after, LAST), (LAST if before is None else before, 0)
         while True:
             versions = self._transactions.state.subscriptions.versions(name)
             asked = tuple(one for one in versions if version in (None, one.version))
@@ -192,8 +191,14 @@ class MatchLog:
                 raise UnknownVersion(
                     f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
                 )
-            page = self._page(
-                asked.__contains__, *places, limit, newest_first, versions=asked, heads=heads
+            page = self.page_of_all(
+                asked.__contains__,
+                after=(after, LAST),
+                before=None if before is None else (before, 0),
+                limit=limit,
+                newest_first=newest_first,
+                versions=asked,
+                heads=heads,
             )
             # Else a version that began meanwhile may have matches before the end of the page.  A
             # change is in memory before its commit, so that no page shows more than is compared.
@@ -209,32 +214,17 @@ class MatchLog:
         limit: int = LIMIT,
         newest_first: bool = False,
         prefix: str = "",
+        versions: Sequence[Subscription] = (),
         heads: bool = False,
     ) -> Page:
         """Return matches of all subscriptions for which `mine` holds, between two places.
 
-        The names of these begin with `prefix`.  Matches of one result are in the order of
-        registration.  With `heads` a story is shown as the match with which it has grown last.  A
-        page may hold fewer matches than exist, even none, if many results of others lie between:
-        continue from `end`.
+        The names of these begin with `prefix`, and their versions are `versions` if some are given.
+        Matches of one result are in the order of registration.  With `heads` a story is shown as
+        the match with which it has grown last.  Results are read in growing batches until they fill
+        a page.  It may hold fewer matches than exist, even none, if many results of others lie
+        between: continue from `end`.
         """
-        return self._page(
-            mine, after, before or (LAST, 0), limit, newest_first, prefix=prefix, heads=heads
-        )
-
-    def _page(
-        self,
-        mine: Callable[[Subscription], bool],
-        after: MatchPlace,
-        before: MatchPlace,
-        limit: int,
-        newest_first: bool,
-        *,
-        versions: Sequence[Subscription] = (),
-        prefix: str = "",
-        heads: bool,
-    ) -> Page:
-        """Read results, in growing batches, until they fill a page."""
         ranges = [
             ResultRange(
                 version.qid,
@@ -245,6 +235,7 @@ class MatchLog:
             for version in versions
         ]
         read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
+        before = before or (LAST, 0)
         low, high = after[0], before[0]
         chunk = limit + 4  # those at both ends may belong to the pages beside this one
         while True:

@@ -80,7 +80,7 @@ def client_of(scope: AsgiScope, proxies: Sequence[Network]) -> str:
         return found
     values = [value for name, value in scope["headers"] if name == _FORWARDED_FOR]
     for part in reversed(b",".join(values).decode("latin-1").split(",")):
-        address = literal_address(_without_port(part.strip()))
+        address = literal_address(without_port(part.strip()))
         if address is None:
             break
         found = str(address)
@@ -107,7 +107,7 @@ def bucket_of(address: str) -> str:
     return address if found is None else str(found)
 
 
-def _without_port(text: str) -> str:
+def without_port(text: str) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0] if text.count(":") == 1 else text

@@ -57,7 +57,11 @@ async def app(request: Request) -> App:
 
 TheApp: TypeAlias = Annotated[App, Depends(app)]
 
-_bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token create` shows it.")
+_bearer = HTTPBearer(
+    scheme_name="token",
+    auto_error=False,
+    description="Made by `xscl token create`; from the same machine none is needed.",
+)
 
 
 async def account(request: Request, app: TheApp, _: Annotated[object, Depends(_bearer)]) -> Account:

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from pydantic import ConfigDict, Field
 from starlette.responses import HTMLResponse
 
+from xscl.client.answers import Source
 from xscl.client.bodies import JsonBody
 from xscl.service.problems import CODES, MEDIA_TYPE
 
@@ -44,17 +45,6 @@ class ProblemDocument(JsonBody):
     """The column there."""
 
 
-class SourceSent(JsonBody):
-    """A document of a match."""
-
-    document: str = Field(examples=["order-17"])
-    """Its id."""
-    title: str = Field(examples=["Streams"])
-    """Its title, if it has one."""
-    url: str | None = Field(examples=["https://example.org/"])
-    """Address of the document; null if it has none."""
-
-
 class DataSent(JsonBody):
     """Matches of one subscription on the same documents."""
 
@@ -68,7 +58,7 @@ class DataSent(JsonBody):
     """Position of its first match."""
     history: bool
     """True if all documents are items from before their feeds were followed."""
-    sources: list[SourceSent]
+    sources: tuple[Source, ...]
     """The documents, in the order of the blocks."""
     matches: list[dict[str, Any]]
     """The matches: match, subscription, documents, t0, t1, bindings, xml."""
@@ -142,13 +132,6 @@ def _completed(api: dict[str, Any]) -> dict[str, Any]:
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
             _join_lines(field)
-    api["components"]["securitySchemes"] = {
-        "token": {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "Made by `xscl token create`; from the same machine none is needed.",
-        }
-    }
     for path, methods in api["paths"].items():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):

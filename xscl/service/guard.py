@@ -25,7 +25,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.errors import Stopping
 from xscl.polling.hubs import PATH, digest
 from xscl.service.app import App, ServiceSettings
-from xscl.service.client_address import client_of, is_trusted, literal_address, peer_of
+from xscl.service.client_address import (
+    client_of,
+    is_trusted,
+    literal_address,
+    peer_of,
+    without_port,
+)
 from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
 from xscl.service.problems import Problem, answer, of_error
@@ -218,7 +224,7 @@ def _check_host(headers: Headers, settings: ServiceSettings) -> None:
         raise Problem(
             "bad_host", "the header Host is not one name or address with an optional port"
         )
-    name = _name(hosts[0] if hosts else "")
+    name = without_port(hosts[0] if hosts else "").rstrip(".").lower()
     if name == "localhost" or name in settings.names or name == settings.host:
         return
     address = literal_address(name)
@@ -240,10 +246,3 @@ def _check_origin(headers: Headers) -> None:
         foreign = foreign or named != headers.get("host", "")
     if foreign:
         raise Problem("cross_site", "the request comes from a page of another site")
-
-
-def _name(host: str) -> str:
-    """Return the host of a valid Host header, without port, brackets and trailing dot."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].rstrip(".").lower()

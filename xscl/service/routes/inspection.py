@@ -43,24 +43,20 @@ class QueryAsked(RequestBody):
     """The name of one of your subscriptions."""
 
 
-class TryAsked(QueryAsked):
-    """A query to try, with the history to evaluate."""
+class DiagnoseAsked(QueryAsked):
+    """A query without matches, with the history to examine."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
 
     since: str | None = Field(None, max_length=100, examples=["7 d"])
     """Duration of history to evaluate, counted back from the latest document; default: all kept."""
+
+
+class TryAsked(DiagnoseAsked):
+    """A query to try, with the history to evaluate."""
+
     limit: int = Field(100, ge=1, le=1_000)
     """Maximum number of matches to return."""
-
-
-class DiagnoseAsked(QueryAsked):
-    """A query without matches."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
-
-    since: str | None = Field(None, max_length=100, examples=["7 d"])
-    """Duration of history to examine, counted back from the latest document; default: all kept."""
 
 
 class CheckAsked(RequestBody):

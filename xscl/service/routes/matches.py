@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query
 
 from xscl.client import answers
 from xscl.delivery.message import row_of_story
+from xscl.engine.match_log import MatchPlace, Page
+from xscl.service.accounts import Account
 from xscl.service.bodies import Limit, ListPage, Number
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import shown_within
@@ -54,11 +56,9 @@ def of_one(
     )
     way = "before" if newest_first else "after"
     only = "" if version is None else f"&version={version}"
-    shown = shown_within(account, page.matches)
-    cut = len(shown) < len(page.matches)
-    end = shown[-1].position if cut else page.end
-    following = f"{way}={end}&limit={limit}{only}" if page.more or cut else None
-    return answers.MatchPage(matches=tuple(shown), next=following)
+    shown, end = _shown(account, page)
+    following = None if end is None else f"{way}={end[0]}&limit={limit}{only}"
+    return answers.MatchPage(matches=shown, next=following)
 
 
 @router.get("/subscriptions/{name}/stories", summary="List the stories of a subscription")
@@ -102,11 +102,15 @@ def of_all(
     page = app.engine.log.page_of_all(
         account.has, before=place, limit=limit, newest_first=True, prefix=account.qualify("")
     )
-    following = None
-    shown = shown_within(account, page.matches)
-    cut = len(shown) < len(page.matches)
-    if page.more or cut:
-        last = page.matches[len(shown) - 1] if cut else None
-        end = page.place if last is None else (last.position, last.number)
-        following = f"before={end[0]}-{end[1]}&limit={limit}"
-    return answers.MatchPage(matches=tuple(shown), next=following)
+    shown, end = _shown(account, page)
+    following = None if end is None else f"before={end[0]}-{end[1]}&limit={limit}"
+    return answers.MatchPage(matches=shown, next=following)
+
+
+def _shown(account: Account, page: Page) -> tuple[tuple[answers.Match, ...], MatchPlace | None]:
+    """Return the matches of a page as they are shown, and the place where the next one begins."""
+    shown = tuple(shown_within(account, page.matches))
+    if len(shown) < len(page.matches):
+        last = page.matches[len(shown) - 1]
+        return shown, (last.position, last.number)
+    return shown, page.place if page.more else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlencode
 
@@ -245,28 +246,20 @@ class _Feed:
 
 def _of_one(app: App, known: str) -> _Feed:
     """Return the feed of a subscription by its engine name."""
-    name, pages = owner_name(known), app.engine.log
-
-    def read(before: int | None, limit: int) -> Page:
-        return pages.page(known, before=before, limit=limit, newest_first=True, heads=True)
-
+    name = owner_name(known)
+    read = partial(app.engine.log.page, known, newest_first=True, heads=True)
     return _Feed(app, known, name, f"?{urlencode({'subscription': name})}", read)
 
 
 def _of_all(app: App, account: Account) -> _Feed:
     """Return the feed of all matches of a user."""
-    prefix, pages = account.qualify(""), app.engine.log
+    prefix = account.qualify("")
+    of_all = partial(
+        app.engine.log.page_of_all, account.has, newest_first=True, prefix=prefix, heads=True
+    )
 
     def read(before: int | None, limit: int) -> Page:
-        place = None if before is None else (before, 0)
-        return pages.page_of_all(
-            account.has,
-            before=place,
-            limit=limit,
-            newest_first=True,
-            prefix=prefix,
-            heads=True,
-        )
+        return of_all(before=None if before is None else (before, 0), limit=limit)
 
     return _Feed(app, prefix, "All matches", "", read)
 
