@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +18,10 @@ from tests.examples import examples
 from tests.waiting import PATIENCE
 from xscl.engine import match_log
 from xscl.engine.match_log import LAST
-from xscl.errors import StoreError, UnknownSubscription
+from xscl.errors import StoreError, UnknownSubscription, near_miss
 from xscl.store.queries.documents import TimedText, texts_of
 from xscl.store.store import Store
+from xscl.subscriptions import subscriptions
 from xscl.subscriptions.match import Match
 
 PLAIN = "S//item->i[./tag->t] FOLLOWED BY{t=u, 30} S//item->j[./tag->u]"
@@ -230,19 +230,18 @@ def test_an_unknown_name_is_compared_with_those_of_one_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deliveries ask without the engine's lock; a registration comes between two comparisons."""
-    compare = difflib.get_close_matches
     with xscl.Engine() as engine:
         engine.subscribe("orders", "S//a->x")
 
-        def slowly(name: str, names: Iterable[str], n: int) -> list[str]:
+        def slowly(name: str, names: Iterable[str], *, quoted: bool) -> str | None:
             def one_by_one() -> Iterable[str]:
                 for one in names:
                     engine.subscribe(f"other {next(NUMBERS)}", "S//a->x")
                     yield one
 
-            return compare(name, one_by_one(), n)
+            return near_miss(name, one_by_one(), quoted=quoted)
 
-        monkeypatch.setattr(difflib, "get_close_matches", slowly)
+        monkeypatch.setattr(subscriptions, "near_miss", slowly)
         with pytest.raises(UnknownSubscription, match="order") as caught:
             engine.state.subscriptions["order"]
         assert caught.value.hint == "did you mean 'orders'?"
