@@ -36,8 +36,7 @@ from tests.documentation.blocks import Block, blocks
 from tests.plain_http import plain_client
 from tests.waiting import eventually
 from tests.xscl.commandline import called
-from tests.xscl.delivery.test_files_and_mails import Post, post_office
-from tests.xscl.delivery.test_files_and_mails import server as mail_server_of
+from tests.xscl.delivery.post_office import Post, post_office
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli.settings import config
 from xscl.delivery.channels.mail import mail_server
@@ -191,7 +190,7 @@ class Session:
         allowed = [options[at + 1] for at, one in enumerate(options) if one == "--allow-address"]
         home = DataDirectory(self.folder / "xscl-data")
         fetching = PollSettings(allow_addresses=tuple(allowed))
-        mail = None if self.post is None else mail_server_of(self.post)
+        mail = None if self.post is None else self.post.server
         running = self.servers.enter_context(serving(home, ANY_PORT, fetching, mail))
         self.addresses["service"] = running.address.removeprefix("http://")
         return ""

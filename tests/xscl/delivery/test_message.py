@@ -12,26 +12,25 @@ from feeds.documents import Document
 from xscl.delivery.cards import Card, CardValue, link, shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
-from xscl.delivery.message import CUT, LARGEST, TOGETHER, Message, message_of, messages_of
+from xscl.delivery.message import CUT, LARGEST, TOGETHER, message_of, messages_of
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import all_found
 
 EACH = "S//item//a->x FOLLOWED BY{x=y, 1 d} S//item//a->y"
 
 
-def pairs(items: int, text: str = "hi") -> list[xscl.Match]:
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", EACH)
-        for number in range(2):
-            xml = f"<item>{f'<a>{text}</a>' * items}</item>".encode()
-            engine.push([xscl.Document("S", f"d{number}", number, xml)])
-        found = list(engine.matches())
-        assert all(match.xml() for match in found)
-        return found
+def matches(query: str, *documents: str) -> Sequence[Match]:
+    """Return the matches of a query over documents of a stream S, one a second."""
+    engine = xscl.Engine()
+    engine.subscribe("x", query)
+    for number, text in enumerate(documents, 1):
+        engine.push(xscl.Document("S", f"d{number}", number * 1_000_000, text.encode()))
+    engine.flush()
+    return engine.matches()
 
 
 def test_matches_of_the_same_documents_are_messages_of_a_hundred() -> None:
-    found = pairs(16)
+    found = matches(EACH, *2 * [f"<item>{'<a>hi</a>' * 16}</item>"])
     sizes = [len(one.matches) for one in messages_of(found)]
     assert sum(sizes) == len(found) == 256
     assert sizes == [TOGETHER, TOGETHER, 56]
@@ -39,7 +38,7 @@ def test_matches_of_the_same_documents_are_messages_of_a_hundred() -> None:
 
 @pytest.mark.parametrize("size", [10, LARGEST])
 def test_texts_of_a_large_message_are_cut(size: int) -> None:
-    (one,) = messages_of(pairs(1, "x" * size))
+    (one,) = messages_of(matches(EACH, *2 * [f"<item><a>{'x' * size}</a></item>"]))
     data = json.loads(one.json())["data"]
     (value,) = {
         node["value"]
@@ -52,37 +51,30 @@ def test_texts_of_a_large_message_are_cut(size: int) -> None:
     assert len(one.json()) < LARGEST
 
 
-BOOK = "<book><author>Danny</author><author>Andrew</author><title>RSS\n and Atom</title></book>"
-
-
 def test_the_texts_of_an_element_are_told_apart() -> None:
-    query = "S//book->b[./title->t] JOIN{t=u, 1 d} S//post->p[./title->u]"
-    with xscl.Engine() as engine:
-        engine.subscribe("q", query)
-        post = f"<post><title>RSS\n and Atom</title><body>{'x' * 2 * CUT}</body><empty/></post>"
-        (match,) = engine.push(
-            [xscl.Document("S", "1", 1, BOOK.encode()), xscl.Document("S", "2", 2, post.encode())]
-        )
-        one, other, *lines, body, last = list(message_of([match]).lines())
-    assert (one, other) == ("RSS and Atom (book 1)", "RSS and Atom (post 2)")
-    assert lines == [
+    (match,) = matches(
+        "S//book->b[./title->t] JOIN{t=u, 1 d} S//post->p[./title->u]",
+        "<book><author>Danny</author><author>Andrew</author><title>RSS\n and Atom</title></book>",
+        f"<post><title>RSS\n and Atom</title><body>{'x' * 2 * CUT}</body><empty/></post>",
+    )
+    assert list(message_of([match]).lines()) == [
+        "RSS and Atom (book d1)",
+        "RSS and Atom (post d2)",
         "b",
         "  author: Danny, Andrew",
         "  title: RSS and Atom",
         "t = RSS and Atom",
         "p",
         "  title: RSS and Atom",
+        f"  body: {'x' * (CUT - 1)}\N{HORIZONTAL ELLIPSIS}",
+        "u = RSS and Atom",
     ]
-    assert body == f"  body: {'x' * (CUT - 1)}\N{HORIZONTAL ELLIPSIS}"
-    assert last == "u = RSS and Atom"
 
 
 def test_text_beside_elements_is_one_text() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("q", "S//p->p")
-        (match,) = engine.push(xscl.Document("S", "1", 1, b"<p>so <b>it</b> goes</p>"))
-        # a document without a title is called by its root element and its name
-        assert list(message_of([match]).lines()) == ["p 1", "p = so it goes"]
+    (match,) = matches("S//p->p", "<p>so <b>it</b> goes</p>")
+    # a document without a title is called by its root element and its name
+    assert list(message_of([match]).lines()) == ["p d1", "p = so it goes"]
 
 
 # -- Matches as they are shown -------------------------------------------------------------
@@ -100,25 +92,6 @@ def joined(match: Match) -> list[list[tuple[str, int]]]:
         [(value.text, value.joined) for value in values(card) if value.joined]
         for card in shown(match, "x").cards
     ]
-
-
-def of_case(slug: str) -> Sequence[Match]:
-    return all_found()[slug]
-
-
-def matches(query: str, *documents: str) -> Sequence[Match]:
-    """Return the matches of a query over documents of a stream S, one a second."""
-    engine = xscl.Engine()
-    engine.subscribe("x", query)
-    second = 1_000_000
-    engine.push(
-        [
-            xscl.Document("S", f"d{number}", number * second, text.encode())
-            for number, text in enumerate(documents, 1)
-        ]
-    )
-    engine.flush()
-    return engine.matches()
 
 
 CHAIN = "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y] FOLLOWED BY{y = z, 1 h} S//c[./k->z]"
@@ -158,7 +131,7 @@ def test_only_what_is_equal_is_marked_as_equal() -> None:
 
 
 def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
-    (match,) = of_case("advisory-then-release")
+    (match,) = all_found()["advisory-then-release"]
     origins = [card.origin for card in shown(match, "x").cards]
     assert origins == [
         CardValue("root", "advisories/a-1 · advisory"),
@@ -167,7 +140,7 @@ def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
 
 
 def test_an_item_is_shown_as_one() -> None:
-    (match,) = of_case("same-story")
+    (match,) = all_found()["same-story"]
     first, again = shown(match, "x").cards
     assert (first.origin, again.origin) == (
         CardValue("from", "harbour-post.example", 2, differs=True),
@@ -194,33 +167,21 @@ def test_the_text_of_an_item_is_shown_without_its_html() -> None:
 
 
 def test_a_constructed_output_is_shown() -> None:
-    outputs = [shown(match, "x").output for match in of_case("orders-and-invoices")]
+    outputs = [shown(match, "x").output for match in all_found()["orders-and-invoices"]]
     assert outputs == [
         '<disagree order="71" ordered="184.00" invoiced="214.00"/>',
         '<disagree order="74" ordered="99.00" invoiced="102.00"/>',
     ]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "javascript:alert(1)",
-        "JaVaScRiPt:alert(1)",
-        "java\nscript:alert(1)",
-        "data:text/html,x",
-        "vbscript:x",
-        "/relative",
-        "//host/x",
-        "http://",
-        "https://[broken",
-        "ftp://host/x",
-    ],
+NO_LINKS = (
+    *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\nscript:alert(1)", "data:text/html,x"),
+    *("vbscript:x", "/relative", "//host/x", "http://", "https://[broken", "ftp://host/x"),
 )
-def test_w9_an_address_that_is_not_by_http_is_no_link(address: str) -> None:
-    assert link(address) is None
 
 
-def test_an_address_by_http_is_a_link() -> None:
+def test_w9_an_address_that_is_not_by_http_is_no_link() -> None:
+    assert [one for one in NO_LINKS if link(one) is not None] == []
     assert link(" https://example.org/a?b=c ") == "https://example.org/a?b=c"
 
 
@@ -310,41 +271,27 @@ def found(query: str) -> dict[str, Match]:
         return matches
 
 
-def message(match: Match) -> Message:
-    (made,) = messages_of([match], html=True)
-    return made
-
-
 @pytest.mark.parametrize("query", [SILENCE, ELSE])
 def test_each_text_says_what_did_not_come_of_its_document(query: str) -> None:
-    matches = found(query)
-    assert matches["2"].absence == "nothing of invoices that fits came within 1 h"
-    told = message(matches["2"])
+    match, absence = found(query)["2"], "nothing of invoices that fits came within 1 h"
+    (told,) = messages_of([match], html=True)
     slack = json.loads(Slack("").posted(told).body)["text"].splitlines()
-    assert slack[1:3] == [
-        "\N{BULLET} Two lamps (order orders/2)",
-        "nothing of invoices that fits came within 1 h",
-    ]
+    assert slack[1:3] == ["\N{BULLET} Two lamps (order orders/2)", absence]
     body, headers = Ntfy("").posted(told)
-    assert body.decode().splitlines()[:2] == [
-        "Two lamps (order orders/2)",
-        "nothing of invoices that fits came within 1 h",
-    ]
+    assert body.decode().splitlines()[:2] == ["Two lamps (order orders/2)", absence]
     assert "nothing of invoices" in mail_of([told], "x@e.org", "y@e.org").as_string()
-    assert told.title.endswith(
-        "Two lamps \N{EM DASH} nothing of invoices that fits came within 1 h"
-    )
-    assert "<strong>Nothing of invoices that fits came within 1 h.</strong>" in told.html
-    assert told.as_dict()["data"]["matches"][0]["absence"] == matches["2"].absence
-    assert shown(matches["2"], "late").absence == matches["2"].absence
+    assert told.title.endswith(f"Two lamps \N{EM DASH} {absence}")
+    assert f"<strong>{absence.capitalize()}.</strong>" in told.html
+    assert match.absence == told.as_dict()["data"]["matches"][0]["absence"] == absence
+    assert shown(match, "late").absence == absence
     assert headers["Title"]
 
 
 def test_what_came_is_no_absence() -> None:
-    matches = found(ELSE)
-    assert matches["1"].documents == ("1", "i")
-    assert matches["1"].absence == ""
-    assert "nothing of" not in message(matches["1"]).html
+    match = found(ELSE)["1"]
+    assert (match.documents, match.absence) == (("1", "i"), "")
+    (told,) = messages_of([match], html=True)
+    assert "nothing of" not in told.html
     assert list(found(SILENCE)) == ["2"]
 
 
@@ -418,13 +365,9 @@ def test_each_side_says_what_it_waited_for_and_when(query: str) -> None:
 
 
 def test_a_text_of_an_item_has_no_ids_and_no_times_of_its_transport() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("all", "S//item->a")
-        engine.push([Document("S", "1", 1, ITEM.encode())])
-        (match,) = engine.matches("all")
-        told = message(match)
-        assert told.text == ("a", "  category: sea", "  description: From noon")
-        assert next(told.lines()) == "Ferry stops (News)"
+    told = message_of(matches("S//item->a", ITEM))
+    assert told.text == ("a", "  category: sea", "  description: From noon")
+    assert next(told.lines()) == "Ferry stops (News)"
 
 
 @pytest.mark.parametrize("leaf", ["title", "feed", "channel_url", "seen_at", "id", "category"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lxml import etree
@@ -14,8 +15,8 @@ from lxml import etree
 import xscl
 from tests.examples import usually
 from tests.waiting import eventually
-from tests.xscl.delivery.receiver import Receiver, Sending, sending
-from tests.xscl.delivery.test_files_and_mails import Post, content, post_office, server
+from tests.xscl.delivery.post_office import Post, content
+from tests.xscl.delivery.receiver import Receiver, sending
 from xscl.delivery.endpoint import Mail, Ntfy, Slack, Webhook
 from xscl.delivery.message_reader import LatestMatches, latest, with_stories
 from xscl.delivery.syndication.formats import atom, json_feed
@@ -52,65 +53,40 @@ def entries(engine: xscl.Engine) -> list[dict[str, str | None]]:
     ]
 
 
-def restart(at: At) -> None:
-    at.restart()
-
-
-def edit(at: At) -> None:
-    at.sender.outbox.edit("q", RENDERED)
-
-
-def rename(at: At) -> None:
-    at.sender.outbox.edit("q", rename="p")
-    at.sender.outbox.edit("p", rename="q")
-
-
-def pause(at: At) -> None:
-    at.sender.outbox.edit("q", paused=True)
-    at.sender.outbox.edit("q", paused=False)
-
-
-def backfill(at: At) -> None:
-    at.sender.engine.subscribe("other", SAME, stories=True, since=1_000)
-
-
-def nothing(_: At) -> None:
-    pass
-
-
 class At:
     """An outbox at work over a file, which can be ended and begun again."""
 
-    def __init__(self, begin: Callable[[], Iterator[Sending]]) -> None:
-        self._begin = contextmanager(begin)
-        self._context = self._begin()
-        self.sender = self._context.__enter__()
+    def __init__(self, *where: Any, **options: Any) -> None:
+        self._where, self._options = where, options
+        self._running = ExitStack()
+        self.restart()
 
     def restart(self) -> None:
         self.end()
-        self._context = self._begin()
-        self.sender = self._context.__enter__()
+        self.sender = self._running.enter_context(sending(*self._where, **self._options))
 
     def end(self) -> None:
-        self._context.__exit__(None, None, None)
+        self._running.close()
 
 
-@contextmanager
-def at_work(receiver: Receiver, path: Path, post: Post) -> Iterator[At]:
-    secrets = Credentials(path / "secrets")
-
-    def begin() -> Iterator[Sending]:
-        with sending(receiver, secrets, path / "state", mail=server(post)) as sender:
-            yield sender
-
-    at = At(begin)
-    try:
-        yield at
-    finally:
-        at.end()
+@pytest.fixture
+def at(receiver: Receiver, tmp_path: Path, post: Post) -> Iterator[At]:
+    secrets = Credentials(tmp_path / "secrets")
+    at = At(receiver, secrets, tmp_path / "state", mail=post.server)
+    yield at
+    at.end()
 
 
-BETWEEN = (nothing, restart, edit, rename, pause, backfill)
+BETWEEN: dict[str, Callable[[At], object]] = {
+    "nothing": lambda at: None,
+    "restart": At.restart,
+    "edit": lambda at: at.sender.outbox.edit("q", RENDERED),
+    "rename": lambda at: [
+        at.sender.outbox.edit(old, rename=new) for old, new in (("q", "p"), ("p", "q"))
+    ],
+    "pause": lambda at: [at.sender.outbox.edit("q", paused=now) for now in (True, False)],
+    "backfill": lambda at: at.sender.engine.subscribe("other", SAME, stories=True, since=1_000),
+}
 
 
 @pytest.mark.parametrize(
@@ -120,45 +96,43 @@ BETWEEN = (nothing, restart, edit, rename, pause, backfill)
     ),
 )
 def test_a_ninth_feed_adds_to_a_story_without_a_second_mail(
-    receiver: Receiver, tmp_path: Path, between: Callable[[At], None], apart: bool
+    receiver: Receiver, at: At, post: Post, between: str, apart: bool
 ) -> None:
-    hook, slack, ntfy = (
-        receiver.url(f"/{kind}/{between.__name__}/{apart}") for kind in ("hook", "slack", "ntfy")
-    )
-    paths = [one.partition(f":{receiver.port}")[2] for one in (hook, slack, ntfy)]
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        engine = at.sender.engine
-        engine.retain(xscl.Retention(history=10_000))
-        engine.subscribe("q", SAME, stories=True)
-        for channel in (Webhook(hook), Slack(slack), Ntfy(ntfy), Mail("reader@example.org")):
-            at.sender.outbox.deliver("q", channel)
-        documents = [headline(number) for number in range(1, 9)]
-        at.sender.push(*documents[:4])
-        for part in [[one] for one in documents[4:]] if apart else [documents[4:]]:
-            at.sender.push(*part)
+    paths = [f"/{kind}/{between}/{apart}" for kind in ("hook", "slack", "ntfy")]
+    hook, slack, ntfy = map(receiver.url, paths)
+    engine = at.sender.engine
+    engine.retain(xscl.Retention(history=10_000))
+    engine.subscribe("q", SAME, stories=True)
+    for channel in (Webhook(hook), Slack(slack), Ntfy(ntfy), Mail("reader@example.org")):
+        at.sender.outbox.deliver("q", channel)
+    documents = [headline(number) for number in range(1, 9)]
+    at.sender.push(*documents[:4])
+    for part in [[one] for one in documents[4:]] if apart else [documents[4:]]:
+        at.sender.push(*part)
 
-        def added() -> list[str]:
-            return [name for got in receiver.at(paths[0]) for name in got.data["added"]]
+    def added() -> list[str]:
+        return [name for got in receiver.at(paths[0]) for name in got.data["added"]]
 
-        eventually(lambda: len(added()) == 8)
-        eventually(lambda: len(post.mails) == 1)
-        (before,) = entries(engine)
-        tag = etag(page(engine))
-        between(at)
-        engine = at.sender.engine
-        if between is not nothing:
-            assert [entry["id"] for entry in entries(engine)] == [before["id"]]
-        at.sender.push(headline(9))
-        eventually(lambda: len(added()) == 9)
-        at.sender.push(headline(10, "Other"), headline(11, "Other"))
-        eventually(lambda: len(post.mails) == 2)
-        newest, after = entries(engine)
-        assert (after["id"], after["published"]) == (before["id"], before["published"])
-        assert str(after["updated"]) > str(before["updated"])
-        assert newest["title"] == "q: Other"
-        assert etag(page(engine)) != tag
-        (story,) = [one for one in engine.stories("q") if one.total > 2]
-        assert [one.document for one in story.sources] == [f"d{number}" for number in range(1, 10)]
+    eventually(lambda: len(added()) == 8)
+    eventually(lambda: len(post.mails) == 1)
+    (before,) = entries(engine)
+    tag = etag(page(engine))
+    BETWEEN[between](at)
+    engine = at.sender.engine
+    if between != "nothing":
+        assert [entry["id"] for entry in entries(engine)] == [before["id"]]
+    at.sender.push(headline(9))
+    eventually(lambda: len(added()) == 9)
+    at.sender.push(headline(10, "Other"), headline(11, "Other"))
+    eventually(lambda: len(post.mails) == 2)
+    newest, after = entries(engine)
+    assert (after["id"], after["published"]) == (before["id"], before["published"])
+    assert str(after["updated"]) > str(before["updated"])
+    assert newest["title"] == "q: Other"
+    assert etag(page(engine)) != tag
+    (story,) = [one for one in engine.stories("q") if one.total > 2]
+    assert [one.document for one in story.sources] == [f"d{number}" for number in range(1, 10)]
+    at.end()
     told = [json.loads(one.body) for one in receiver.at(paths[0])]
     assert {one["type"] for one in told} == {"story"}
     assert [one["data"]["new"] for one in told] == [True, *[False] * (len(told) - 2), True]
@@ -166,20 +140,16 @@ def test_a_ninth_feed_adds_to_a_story_without_a_second_mail(
     assert len({one["data"]["id"] for one in told}) == len(told)
     assert sorted(added()) == sorted(f"d{number}" for number in range(1, 12))
     assert [len(receiver.at(path)) for path in paths[1:]] == [2, 2]
-    subjects = [mail["Subject"] for _, mail in post.mails]
-    assert subjects == ["q: Big news", "q: Other"]
+    assert post.subjects == ["q: Big news", "q: Other"]
     assert content(post.mails[0][1], "html").count("<h3>") >= 2
 
 
-def test_a_digest_has_a_story_once_with_all_that_it_has_by_then(
-    receiver: Receiver, tmp_path: Path
-) -> None:
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        at.sender.engine.subscribe("q", SAME, stories=True)
-        at.sender.outbox.deliver("q", Mail("reader@example.org", every=1.0))
-        for number in range(1, 9):
-            at.sender.push(headline(number))
-        eventually(lambda: len(post.mails) == 1)
+def test_a_digest_has_a_story_once_with_all_that_it_has_by_then(at: At, post: Post) -> None:
+    at.sender.engine.subscribe("q", SAME, stories=True)
+    at.sender.outbox.deliver("q", Mail("reader@example.org", every=1.0))
+    for number in range(1, 9):
+        at.sender.push(headline(number))
+    eventually(lambda: len(post.mails) == 1)
     ((_, mail),) = post.mails
     assert mail["Subject"] == "q: Big news"
     for number in range(1, 9):
@@ -195,70 +165,62 @@ def in_berlin() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_berlin")
-def test_times_for_people_are_in_the_zone_of_the_service(
-    receiver: Receiver, tmp_path: Path
-) -> None:
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        at.sender.engine.subscribe("q", SAME, stories=True)
-        at.sender.outbox.deliver("q", Mail("reader@example.org"))
-        at.sender.push(headline(1), headline(2))
-        eventually(lambda: post.mails)
-        (entry,) = page(at.sender.engine).entries
-        (shown,) = entries(at.sender.engine)
+def test_times_for_people_are_in_the_zone_of_the_service(at: At, post: Post) -> None:
+    at.sender.engine.subscribe("q", SAME, stories=True)
+    at.sender.outbox.deliver("q", Mail("reader@example.org"))
+    at.sender.push(headline(1), headline(2))
+    eventually(lambda: post.mails)
+    (entry,) = page(at.sender.engine).entries
+    (shown,) = entries(at.sender.engine)
     zoned = '<time datetime="1970-01-01T00:00:00.000001Z">1970-01-01 01:00 +01:00</time>'
     assert zoned in content(post.mails[0][1], "html")
     assert zoned in entry.html
     assert str(shown["updated"]).endswith("Z")
 
 
-def test_a_story_of_the_past_is_told_when_it_is_news(receiver: Receiver, tmp_path: Path) -> None:
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        at.sender.engine.subscribe("q", SAME, stories=True)
-        at.sender.outbox.deliver("q", Mail("reader@example.org"))
-        at.sender.push(headline(1, history=True), headline(2, history=True))
-        at.sender.push(headline(3), headline(4))
-        eventually(lambda: len(post.mails) == 1)
-        at.sender.push(headline(5), headline(6, "Other"), headline(7, "Other"))
-        eventually(lambda: len(post.mails) == 2)
-    assert [mail["Subject"] for _, mail in post.mails] == ["q: Big news", "q: Other"]
+def test_a_story_of_the_past_is_told_when_it_is_news(at: At, post: Post) -> None:
+    at.sender.engine.subscribe("q", SAME, stories=True)
+    at.sender.outbox.deliver("q", Mail("reader@example.org"))
+    at.sender.push(headline(1, history=True), headline(2, history=True))
+    at.sender.push(headline(3), headline(4))
+    eventually(lambda: len(post.mails) == 1)
+    at.sender.push(headline(5), headline(6, "Other"), headline(7, "Other"))
+    eventually(lambda: post.subjects == ["q: Big news", "q: Other"])
 
 
-def test_a_story_of_a_side_alone_says_what_did_not_come(receiver: Receiver, tmp_path: Path) -> None:
+def test_a_story_of_a_side_alone_says_what_did_not_come(
+    receiver: Receiver, at: At, post: Post
+) -> None:
     alone = SAME.replace("u AND a/n < b/n, 1000", "u, 3 s").replace("S//item->b", "T//item->b")
     said = "nothing of T that fits came within 3 s"
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        at.sender.engine.subscribe("q", f"{alone} ELSE LEFT", stories=True)
-        at.sender.outbox.deliver("q", Mail("reader@example.org"))
-        at.sender.outbox.deliver("q", Webhook(receiver.url("/alone")))
-        at.sender.push(headline(1), headline(9_000_000_000, "Later"))
-        eventually(lambda: len(post.mails) == 1 and receiver.at("/alone"))
-        (story,) = at.sender.engine.stories("q")
-        assert story.absence == said
+    at.sender.engine.subscribe("q", f"{alone} ELSE LEFT", stories=True)
+    at.sender.outbox.deliver("q", Mail("reader@example.org"))
+    at.sender.outbox.deliver("q", Webhook(receiver.url("/alone")))
+    at.sender.push(headline(1), headline(9_000_000_000, "Later"))
+    eventually(lambda: len(post.mails) == 1 and receiver.at("/alone"))
+    (story,) = at.sender.engine.stories("q")
+    assert story.absence == said
     (_, mail), (request, *_) = post.mails[0], receiver.at("/alone")
     assert mail["Subject"] == f"q: Big news \N{EM DASH} {said}"
     assert said in mail.as_string()
     assert json.loads(request.body)["data"]["absence"] == said
 
 
-def test_of_joined_stories_one_is_told_on(receiver: Receiver, tmp_path: Path) -> None:
-    both = SAME.replace("./title", ".//title")
-    with post_office() as post, at_work(receiver, tmp_path, post) as at:
-        engine = at.sender.engine
-        engine.subscribe("q", both, stories=True)
-        at.sender.outbox.deliver("q", Webhook(receiver.url("/joined")))
-        at.sender.outbox.deliver("q", Mail("reader@example.org"))
-        for number in (1, 2):
-            at.sender.push(headline(number, "one"))
-        for number in (3, 4):
-            at.sender.push(headline(number, "two"))
-        eventually(lambda: len(post.mails) == 2)
-        first, second = engine.stories("q")[::-1]
-        at.sender.push(headline(5, "one</title><title>two"))
-        eventually(lambda: len(receiver.at("/joined")) == 3)
-        items = json.loads(json_feed(page(engine)))["items"]
+def test_of_joined_stories_one_is_told_on(receiver: Receiver, at: At, post: Post) -> None:
+    engine = at.sender.engine
+    engine.subscribe("q", SAME.replace("./title", ".//title"), stories=True)
+    at.sender.outbox.deliver("q", Webhook(receiver.url("/joined")))
+    at.sender.outbox.deliver("q", Mail("reader@example.org"))
+    for number, title in enumerate(("one", "one", "two", "two"), 1):
+        at.sender.push(headline(number, title))
+    eventually(lambda: len(post.mails) == 2)
+    first, second = engine.stories("q")[::-1]
+    at.sender.push(headline(5, "one</title><title>two"))
+    eventually(lambda: len(receiver.at("/joined")) == 3)
+    assert len(json.loads(json_feed(page(engine)))["items"]) == 1
+    at.end()
     last = receiver.at("/joined")[-1].data
     assert (last["story"], last["new"], last["merged"]) == (first.id, False, [second.id])
     assert last["added"] == ["d3", "d4", "d5"]
     assert last["documents"] == len(last["sources"]) == 5
     assert len(post.mails) == 2
-    assert len(items) == 1

@@ -51,6 +51,21 @@ def moved(to: str, status: str = "301 Moved Permanently") -> bytes:
     return reply(b"", f"Location: {to}", status=status)
 
 
+def slowly(answer: bytes, wait: float | threading.Event = 0.02) -> Talk:
+    """An answer after some seconds, or after an event."""
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        if isinstance(wait, float):
+            await asyncio.sleep(wait)
+        else:
+            while not wait.is_set():
+                await asyncio.sleep(0.01)
+        writer.write(answer)
+        await writer.drain()
+
+    return talk
+
+
 @dataclass
 class Server:
     """Answers each path by its script, whose last answer is repeated; remembers who asked.

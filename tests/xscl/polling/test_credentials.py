@@ -6,11 +6,15 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from tests.simulation.scheduler import Killed
 from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
@@ -24,13 +28,19 @@ ADDRESS = "https://a.example/f?token=t0kenqvxz&page=1"
 SECRET = ("X-Key", "s3cretqvxz")
 
 
-def opened(directory: Path) -> list[Feed]:
+@contextmanager
+def opened(directory: Path) -> Iterator[FeedRepository]:
     with Engine(directory / "state.db") as engine, FeedRepository(engine) as feeds:
+        yield feeds
+
+
+def listed(directory: Path) -> list[Feed]:
+    with opened(directory) as feeds:
         return list(feeds)
 
 
 def added(directory: Path) -> Feed:
-    with Engine(directory / "state.db") as engine, FeedRepository(engine) as feeds:
+    with opened(directory) as feeds:
         return feeds.add(FeedRequest(URL, stream="s", headers=(SECRET,)))
 
 
@@ -40,7 +50,7 @@ def added(directory: Path) -> Feed:
 def test_a_feed_comes_back_with_its_secrets_from_a_file_of_the_owner(tmp_path: Path) -> None:
     feed = added(tmp_path)
     assert (feed.url, feed.headers[0], feed.given_for) == (ADDRESS, SECRET, ADDRESS)
-    assert opened(tmp_path) == [feed]
+    assert listed(tmp_path) == [feed]
     file = tmp_path / "secrets.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.glob("*.tmp")] == []
@@ -49,11 +59,9 @@ def test_a_feed_comes_back_with_its_secrets_from_a_file_of_the_owner(tmp_path: P
 def test_what_the_disk_has_no_room_for_is_an_error_of_the_store(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     kept = Credentials(tmp_path / "secrets.json")
-    monkeypatch.setattr("xscl.polling.credentials.write_durably", fail)
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr("xscl.polling.credentials.write_durably", full)
     with pytest.raises(StoreError, match="cannot be written: No space left on device"):
         kept.change({"f": {"url": "https://f.example/?token=secret"}})
     assert kept.of("f") == {}
@@ -61,7 +69,7 @@ def test_what_the_disk_has_no_room_for_is_an_error_of_the_store(
 
 def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> None:
     feed = added(tmp_path)
-    with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
+    with opened(tmp_path) as feeds:
         feeds.edit(replace(feed, headers=()))
         assert "s3cret" not in (tmp_path / "secrets.json").read_text()
         assert feeds[feed.key].url == ADDRESS
@@ -79,15 +87,11 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, text: str) ->
     file = tmp_path / "secrets.json"
     file.write_text(text)
     with pytest.raises(FeedsError, match=r"secrets\.json is damaged"):
-        opened(tmp_path)
+        listed(tmp_path)
     assert file.read_text() == text
 
 
 # -- Kills ---------------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """The end of a process, as far as the disk is concerned."""
 
 
 def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
@@ -97,29 +101,21 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
     moved = "https://a.example/g?token=newqvxz"
     changes = [replace(feed, url=moved), replace(feed, url="https://a.example/plain", headers=())]
     for changed in changes:
-        with (
-            Engine(tmp_path / "state.db") as engine,
-            FeedRepository(engine) as feeds,
-            monkeypatch.context() as patched,
-        ):
-            patched.setattr(feeds.store, "transaction", _killed)
+        with opened(tmp_path) as feeds, monkeypatch.context() as patched:
+            patched.setattr(feeds.store, "transaction", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 feeds.record([changed])
             with pytest.raises(Killed):
                 feeds.add(FeedRequest("https://b.example/?key=orphan"))
-        assert [each.url for each in opened(tmp_path)] == [ADDRESS]
-        with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
+        assert [each.url for each in listed(tmp_path)] == [ADDRESS]
+        with opened(tmp_path) as feeds:
             feeds.record([feed])
             feeds.edit(feed)
-    with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
+    with opened(tmp_path) as feeds:
         feeds.record(changes[:1])
         assert [each.url for each in feeds] == [moved]
         feeds.record(changes[1:2])
         assert [each.url for each in feeds] == ["https://a.example/plain"]
-
-
-def _killed() -> None:
-    raise Killed
 
 
 def test_a_feed_whose_secret_address_is_lost_is_not_asked_but_says_so(
@@ -145,13 +141,8 @@ def test_a_feed_whose_secret_address_is_lost_is_not_asked_but_says_so(
 
 def everything(engine: Engine) -> str:
     """All that SQL can reach, and what it says of tables."""
-    asked = [
-        "duckdb_tables()",
-        "duckdb_columns()",
-        "duckdb_settings()",
-        "duckdb_views()",
-        "duckdb_databases()",
-    ]
+    catalogs = ("tables", "columns", "settings", "views", "databases")
+    asked = [f"duckdb_{what}()" for what in catalogs]
     names = engine.sql(
         "SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()"
         " WHERE schema_name = 'state' UNION"
@@ -206,10 +197,7 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
     assert "is followed already" in said
     assert "there is no relation 'feed_secret'" in said
     assert "qvxz" not in said
-    everything_else = [
-        path
-        for path in (tmp_path / "data").rglob("*")
-        if path.is_file() and "secrets" not in path.name
-    ]
-    assert len(everything_else) >= 2
-    assert all(b"qvxz" not in path.read_bytes() for path in everything_else)
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    rest = [path.read_bytes() for path in files if "secrets" not in path.name]
+    assert len(rest) >= 2
+    assert all(b"qvxz" not in text for text in rest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,12 @@ from tests.xscl.polling.scripted import (
     START,
     Clock,
     Place,
+    Server,
     moved,
     placed,
     reply,
     rss,
-    serving,
+    slowly,
 )
 from xscl.polling.feed_poller import AFTERWARDS, DomainLimiter
 
@@ -27,51 +27,41 @@ SIX = tuple(f"r{number}.example" for number in range(6))
 SECOND = 1_000_000
 
 
-@contextmanager
-def redirected(directory: Path) -> Iterator[Place]:
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Iterator[Place]:
     """Six feeds of six domains that all lead to b.example, which has one of its own."""
-    with serving() as server:
-        allowed = tuple(f"{name}:{server.port}" for name in (*SIX, "b.example"))
-        with placed(directory, server, allow_addresses=allowed) as place:
-            for name in SIX:
-                server.says(f"/{name}", moved(f"http://b.example:{server.port}/there"))
-                place.follow(f"http://{name}:{server.port}/{name}")
-            place.follow(f"http://b.example:{server.port}/there")
-            yield place
+    allowed = tuple(f"{name}:{server.port}" for name in (*SIX, "b.example"))
+    with placed(tmp_path, server, allow_addresses=allowed) as place:
+        for name in SIX:
+            server.says(f"/{name}", moved(f"http://b.example:{server.port}/there"))
+            place.follow(f"http://{name}:{server.port}/{name}")
+        place.follow(f"http://b.example:{server.port}/there")
+        yield place
 
 
-async def slowly(writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(0.02)
-    writer.write(reply(rss("one")))
+def test_redirects_to_one_domain_ask_it_one_after_the_other(place: Place) -> None:
+    place.server.says("/there", slowly(reply(rss("one"))))
+    place.poll()
+    assert {place.listed(feed)["state"] for feed in place.feeds} == {"ok"}
+    assert place.server.count("/there") == 7
+    assert place.server.most_at_once["b.example"] == 1
 
 
-def test_redirects_to_one_domain_ask_it_one_after_the_other(tmp_path: Path) -> None:
-    with redirected(tmp_path) as place:
-        place.server.says("/there", slowly)
-        place.poll()
-        assert {place.listed(feed)["state"] for feed in place.feeds} == {"ok"}
-        assert place.server.count("/there") == 7
-        assert place.server.most_at_once["b.example"] == 1
-
-
-def test_f11_the_domain_that_answered_is_held_not_the_one_that_led_there(tmp_path: Path) -> None:
-    with redirected(tmp_path) as place:
-        busy = reply(b"", "Retry-After: 7200", status="429 Too Many Requests")
-        place.server.says("/there", busy)
-        place.server.says("/own", reply(rss("one")))
-        beside = place.follow(f"http://{SIX[0]}:{place.server.port}/own")
-        polled = place.poll()
-        assert place.server.count("/there") == 1
-        (own,) = (feed for feed in place.feeds if feed.domain == "b.example")
-        assert own.next_poll >= START + 2 * HOUR
-        assert place.listed(beside)["state"] == "ok"
-        assert place.feeds[beside.key].next_poll < START + 2 * HOUR
-        failing = [feed for feed in place.feeds if feed.failures]
-        assert len(failing) == 1
-        assert sum(not one.asked for one in polled) == 6
-        waiting = [feed for feed in place.feeds if feed.domain in SIX and not feed.polls]
-        assert len(waiting) == 6
-        assert all(feed.next_poll >= START + 2 * HOUR for feed in waiting)
+def test_f11_the_domain_that_answered_is_held_not_the_one_that_led_there(place: Place) -> None:
+    place.server.says("/there", reply(b"", "Retry-After: 7200", status="429 Too Many Requests"))
+    place.server.says("/own", reply(rss("one")))
+    beside = place.follow(f"http://{SIX[0]}:{place.server.port}/own")
+    polled = place.poll()
+    assert place.server.count("/there") == 1
+    (own,) = (feed for feed in place.feeds if feed.domain == "b.example")
+    assert own.next_poll >= START + 2 * HOUR
+    assert place.listed(beside)["state"] == "ok"
+    assert place.feeds[beside.key].next_poll < START + 2 * HOUR
+    assert sum(bool(feed.failures) for feed in place.feeds) == 1
+    assert sum(not one.asked for one in polled) == 6
+    waiting = [feed for feed in place.feeds if feed.domain in SIX and not feed.polls]
+    assert len(waiting) == 6
+    assert all(feed.next_poll >= START + 2 * HOUR for feed in waiting)
 
 
 def test_a_turn_that_is_not_had_in_time_is_for_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,14 @@
 """Following feeds: what is new goes to the spool once, whatever happens in between."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from feeds.formats.parse import parse_feed
-from tests.xscl.polling.scripted import HOUR, Place, Server, Talk, placed, reply, rss
+from tests.xscl.polling.scripted import HOUR, Place, Talk, reply, rss
 from xscl.engine.facade import Engine
 from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
@@ -21,15 +20,9 @@ from xscl.polling.new_items import new_items
 
 
 @pytest.fixture
-def place(tmp_path: Path, server: Server) -> Iterator[Place]:
-    with placed(tmp_path, server) as made:
-        yield made
-
-
-@pytest.fixture
-def feed(place: Place, server: Server) -> Feed:
-    server.says("/feed", reply(rss("one", "two")))
-    return place.follow(server.url("/feed"), stream="news", tags=("daily",))
+def feed(place: Place) -> Feed:
+    place.server.says("/feed", reply(rss("one", "two")))
+    return place.follow(place.server.url("/feed"), stream="news", tags=("daily",))
 
 
 # -- The table of feeds --------------------------------------------------------------------
@@ -48,14 +41,11 @@ def test_the_same_feed_twice_is_refused(place: Place) -> None:
         place.feeds.add(FeedRequest("http://a.example/"))
 
 
-def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published(
-    place: Place,
-) -> None:
+def test_a_stream_is_published_or_has_items_of_feeds(place: Place) -> None:
     place.engine.subscribe("p", "S//a PUBLISH made")
-    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
-        place.feeds.add(FeedRequest("http://a.example/", stream="made"))
-    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
-        place.feeds.add(FeedRequest("http://a.example/", tags=("made",)))
+    for named in ({"stream": "made"}, {"tags": ("made",)}):
+        with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+            place.feeds.add(FeedRequest("http://a.example/", **named))  # type: ignore[arg-type]
     assert place.feeds.add(FeedRequest("http://made/")).stream == "made_2"
     feed = place.feeds.add(FeedRequest("http://a.example/", stream="news", tags=("daily",)))
     with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
@@ -66,9 +56,6 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
     assert [one.name for one in place.engine.subscriptions] == ["p"]
 
 
-# -- What is new ---------------------------------------------------------------------------
-
-
 # -- Polling -------------------------------------------------------------------------------
 
 
@@ -77,11 +64,9 @@ def polled(place: Place) -> list[int]:
     return [outcome.new for outcome in place.poll()]
 
 
-def test_the_first_poll_is_history_and_the_next_brings_what_is_new(
-    place: Place, feed: Feed, server: Server
-) -> None:
+def test_the_first_poll_is_history_and_the_next_brings_news(place: Place, feed: Feed) -> None:
     assert polled(place) == [2]
-    server.says("/feed", reply(rss("three", "one", "two changed")))
+    place.server.says("/feed", reply(rss("three", "one", "two changed")))
     assert polled(place) == [2]
     found = [(one.id.partition("#")[2], one.history) for one in place.spooled(feed)]
     assert found[:2] == [("two", True), ("one", True)]  # feeds begin with the newest
@@ -90,24 +75,22 @@ def test_the_first_poll_is_history_and_the_next_brings_what_is_new(
     assert place.spool.latest() == 2
 
 
-def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
-    place: Place, feed: Feed, server: Server
-) -> None:
+def test_a_private_address_is_refused_which_is_no_failure(place: Place, feed: Feed) -> None:
     allowed, place.fetching = place.fetching, replace(place.fetching, allow_addresses=())
     for _ in range(3):
         place.poll()
     refused = place.feeds[feed.key]
     assert (refused.state, refused.failures, refused.failing_since) == ("refused", 0, None)
-    assert str(refused.error).endswith(f"; --allow-address {server.address} allows it")
+    assert str(refused.error).endswith(f"; --allow-address {place.server.address} allows it")
     assert refused.next_poll - place.clock.now < 2 * HOUR
-    assert server.asked == []
+    assert place.server.asked == []
     place.fetching = allowed
     place.poll()
     assert place.feeds[feed.key].state == "ok"
 
 
-def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Server) -> None:
-    server.says("/feed", reply(rss("one", head="<ttl>300</ttl>")))
+def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed) -> None:
+    place.server.says("/feed", reply(rss("one", head="<ttl>300</ttl>")))
     place.poll()
     assert place.feeds[feed.key].next_poll - place.clock.now >= 5 * HOUR
     place.fetching = replace(place.fetching, quick=True)
@@ -115,22 +98,24 @@ def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Serv
     assert place.feeds[feed.key].next_poll - place.clock.now == HOUR
 
 
-def test_what_was_appended_but_not_recorded_is_not_appended_again(
-    place: Place, feed: Feed, server: Server
-) -> None:
+def killed_before_recording(place: Place, feed: Feed) -> None:
+    """Append the items of a poll to the spool; then the process was killed."""
     found = new_items(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
-    place.spool.append(found.documents, 1)  # and then the process was killed
+    place.spool.append(found.documents, 1)
+
+
+def test_what_was_appended_but_not_recorded_is_not_appended_again(place: Place, feed: Feed) -> None:
+    killed_before_recording(place, feed)
     with FeedRepository(place.engine, place.spool.directory) as reopened:
         assert len(reopened.items_of([feed.key])[feed.key]) == 2
         assert reopened[feed.key].polls == 1
-    server.says("/feed", reply(rss("three", "one", "two")))
+    place.server.says("/feed", reply(rss("three", "one", "two")))
     assert polled(place) == [1]
     assert not place.spooled(feed)[-1].history
 
 
 def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, feed: Feed) -> None:
-    found = new_items(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
-    place.spool.append(found.documents, 1)
+    killed_before_recording(place, feed)
 
     def polls() -> int:
         with FeedRepository(place.engine, place.spool.directory) as reopened:
@@ -198,9 +183,7 @@ def test_what_was_killed_halfway_is_late_before_a_subscription_reads_it(place: P
     assert lateness(place.engine) == {"a": 6 * HOUR, "t": 6 * HOUR, EVERYTHING: 6 * HOUR}
 
 
-def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay_as_they_are(
-    place: Place,
-) -> None:
+def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay(place: Place) -> None:
     place.engine.subscribe("q", f"{EVERYTHING}//item")
     feed = place.feeds.add(FeedRequest("http://a.example/", stream="a"))
     place.feeds.edit(replace(feed, tags=("t",)))
@@ -214,10 +197,6 @@ def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay_as_they_are(
 MINUTE = 60_000_000
 
 Request = Callable[[FeedRepository, Feed, int], object]
-
-
-def by_a_person(feeds: FeedRepository, feed: Feed, now: int) -> object:
-    return feeds.request_poll(feed, now)
 
 
 def by_a_hub(feeds: FeedRepository, feed: Feed, now: int) -> None:
@@ -236,14 +215,11 @@ def requesting(place: Place, feed: Feed, request: Request, then: bytes) -> Talk:
     return talk
 
 
-@pytest.mark.parametrize("request_", [by_a_person, by_a_hub])
+@pytest.mark.parametrize("request_", [FeedRepository.request_poll, by_a_hub])
 def test_during_a_poll(place: Place, request_: Request) -> None:
     feed = place.follow(place.server.url("/f"))
-    place.server.says(
-        "/f",
-        requesting(place, feed, request_, reply(rss("one"))),
-        reply(rss("two", "one")),
-    )
+    first = requesting(place, feed, request_, reply(rss("one")))
+    place.server.says("/f", first, reply(rss("two", "one")))
     place.wait(1)
     assert place.titles(feed) == ["one", "two"]
     assert place.feeds[feed.key].next_poll > place.clock.now + HOUR // 2
@@ -253,7 +229,7 @@ def test_during_a_poll_that_is_put_off(place: Place) -> None:
     """A server's `Retry-After` takes precedence over a requested poll."""
     feed = place.follow(place.server.url("/f"))
     refused = reply(b"", "Retry-After: 600", status="429 Too Many Requests")
-    place.server.says("/f", requesting(place, feed, by_a_person, refused))
+    place.server.says("/f", requesting(place, feed, FeedRepository.request_poll, refused))
     place.wait(5 * MINUTE)
     assert place.server.count("/f") == 1
 

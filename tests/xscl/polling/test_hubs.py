@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -44,131 +44,129 @@ def place(shared: Place) -> Iterator[Place]:
         store.fetch("DELETE FROM state.feed_item")
 
 
-@pytest.fixture
-def callbacks() -> HubCallbacks:
-    kept = Credentials()
-    return HubCallbacks("https://push.example/", lambda: kept)
+@dataclass
+class Followed:
+    """A feed that was polled and names a hub, with the callbacks of the service."""
+
+    place: Place
+    callbacks: HubCallbacks
+    key: str
+
+    @property
+    def feed(self) -> Feed:
+        return self.place.feeds[self.key]
+
+    @property
+    def lease(self) -> HubLease:
+        (found,) = self.place.feeds.leases().values()
+        return found
+
+    def asked(self, callbacks: HubCallbacks | None = None) -> list[HubLease]:
+        """Ask the hubs that are to be asked now."""
+        feeds, now = self.place.feeds, self.place.clock.now
+        hubs.end_leases(feeds, now)
+        return hubs.begin(feeds, callbacks or self.callbacks, now, hubs.AT_ONCE)
+
+    def confirm(self, seconds: int = hubs.LEASE) -> None:
+        self.asked()
+        self.place.clock.now += MINUTE
+        hubs.confirm(self.place.feeds, self.lease, seconds, self.place.clock.now)
+
+    def delivered(self) -> None:
+        hubs.delivered(self.place.feeds, self.lease, self.place.clock.now)
 
 
 @pytest.fixture
-def feed(place: Place, server: Server) -> Feed:
-    """A feed that was polled and names a hub."""
+def followed(place: Place, server: Server) -> Followed:
     server.says("/feed", reply(rss("one"), *NAMED))
-    followed = place.follow(server.url("/feed"))
-    place.poll(followed)
-    return place.feeds[followed.key]
+    feed = place.follow(server.url("/feed"))
+    place.poll(feed)
+    kept = Credentials()
+    return Followed(place, HubCallbacks("https://push.example/", lambda: kept), feed.key)
 
 
-def lease(place: Place) -> HubLease:
-    (found,) = place.feeds.leases().values()
-    return found
-
-
-def asked(place: Place, callbacks: HubCallbacks) -> list[HubLease]:
-    hubs.end_leases(place.feeds, place.clock.now)
-    return hubs.begin(place.feeds, callbacks, place.clock.now, hubs.AT_ONCE)
-
-
-def confirm(place: Place, callbacks: HubCallbacks, seconds: int = hubs.LEASE) -> None:
-    asked(place, callbacks)
-    place.clock.now += MINUTE
-    hubs.confirm(place.feeds, lease(place), seconds, place.clock.now)
-
-
-def test_a_hub_is_asked_once_and_again_before_the_lease_ends(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    assert (feed.hub, feed.topic) == (HUB, TOPIC)
-    (first,) = asked(place, callbacks)
+def test_a_hub_is_asked_once_and_again_before_the_lease_ends(followed: Followed) -> None:
+    assert (followed.feed.hub, followed.feed.topic) == (HUB, TOPIC)
+    (first,) = followed.asked()
     assert (first.hub, first.topic, first.state) == (HUB, TOPIC, "asked")
-    assert asked(place, callbacks) == []
+    assert followed.asked() == []
+    place = followed.place
     hubs.confirm(place.feeds, first, 4 * 86_400, place.clock.now)
-    assert (lease(place).state, lease(place).failures) == ("active", 0)
+    assert (followed.lease.state, followed.lease.failures) == ("active", 0)
     place.clock.now += 3 * DAY - 1
-    assert asked(place, callbacks) == []
+    assert followed.asked() == []
     place.clock.now += 1
-    (again,) = asked(place, callbacks)
+    (again,) = followed.asked()
     assert (again.state, again.callback) == ("active", first.callback)
 
 
 @pytest.mark.parametrize(("said", "held"), [(1, 60), (10**9, hubs.LONGEST)])
-def test_a_lease_has_bounds(
-    place: Place, callbacks: HubCallbacks, feed: Feed, said: int, held: int
-) -> None:
-    confirm(place, callbacks, said)
-    assert lease(place).until == place.clock.now + held * 1_000_000
+def test_a_lease_has_bounds(followed: Followed, said: int, held: int) -> None:
+    followed.confirm(said)
+    assert followed.lease.until == followed.place.clock.now + held * 1_000_000
 
 
-def test_what_a_hub_sends_makes_the_poll_due_but_no_more_than_once_a_minute(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    confirm(place, callbacks)
-    place.poll()
-    polled = place.clock.now
-    assert HOUR <= place.feeds[feed.key].next_poll - polled <= 2 * HOUR
+def test_what_a_hub_sends_makes_the_poll_due_but_once_a_minute(followed: Followed) -> None:
+    followed.confirm()
+    followed.place.poll()
+    polled = followed.place.clock.now
+    assert HOUR <= followed.feed.next_poll - polled <= 2 * HOUR
     for _ in range(2):
-        hubs.delivered(place.feeds, lease(place), place.clock.now)
-        assert place.feeds[feed.key].next_poll == polled + MINUTE
-    assert (lease(place).deliveries, lease(place).delivered) == (2, polled)
-    place.clock.now += HOUR
-    hubs.delivered(place.feeds, lease(place), place.clock.now)
-    assert place.feeds[feed.key].next_poll == polled + MINUTE + 1 < place.clock.now
+        followed.delivered()
+        assert followed.feed.next_poll == polled + MINUTE
+    assert (followed.lease.deliveries, followed.lease.delivered) == (2, polled)
+    followed.place.clock.now += HOUR
+    followed.delivered()
+    assert followed.feed.next_poll == polled + MINUTE + 1 < followed.place.clock.now
 
 
-def test_a_lease_that_is_not_renewed_ends(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    confirm(place, callbacks)
-    place.clock.now = lease(place).until or 0
-    hubs.end_leases(place.feeds, place.clock.now)
-    assert (lease(place).state, lease(place).note) == ("failed", hubs.ENDED)
+def test_a_lease_that_is_not_renewed_ends(followed: Followed) -> None:
+    followed.confirm()
+    hubs.end_leases(followed.place.feeds, followed.lease.until or 0)
+    assert (followed.lease.state, followed.lease.note) == ("failed", hubs.ENDED)
 
 
-def test_a_denial_is_asked_again_after_a_day(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    confirm(place, callbacks)
+def test_a_denial_is_asked_again_after_a_day(followed: Followed) -> None:
+    followed.confirm()
+    place = followed.place
     place.poll()
-    hubs.deny(place.feeds, lease(place), "no \x00 way\n" + "x" * 1_000, place.clock.now)
-    assert lease(place).state == "denied"
-    assert (lease(place).note or "")[:6] == "no way"
-    assert len(lease(place).note or "") == 200
-    assert asked(place, callbacks) == []
+    hubs.deny(place.feeds, followed.lease, "no \x00 way\n" + "x" * 1_000, place.clock.now)
+    assert followed.lease.state == "denied"
+    assert (followed.lease.note or "")[:6] == "no way"
+    assert len(followed.lease.note or "") == 200
+    assert followed.asked() == []
     place.clock.now += DAY
-    assert len(asked(place, callbacks)) == 1
+    assert len(followed.asked()) == 1
 
 
-def test_another_hub_has_another_callback_and_none_ends_the_lease(
-    place: Place, callbacks: HubCallbacks, feed: Feed, server: Server
-) -> None:
-    confirm(place, callbacks)
-    before = lease(place)
-    server.says("/feed", reply(rss("one"), 'Link: <https://b.example/>; rel="hub"'))
+def test_another_hub_has_another_callback_and_none_ends_the_lease(followed: Followed) -> None:
+    followed.confirm()
+    before, place = followed.lease, followed.place
+    place.server.says("/feed", reply(rss("one"), 'Link: <https://b.example/>; rel="hub"'))
     place.poll()
-    (other,) = asked(place, callbacks)
+    (other,) = followed.asked()
     assert (other.hub, other.state) == ("https://b.example/", "asked")
     assert other.callback != before.callback
     assert place.feeds.lease_of(before.callback) is None
-    server.says("/feed", reply(rss("one")))
+    place.server.says("/feed", reply(rss("one")))
     place.poll()
-    assert asked(place, callbacks) == []
+    assert followed.asked() == []
     assert place.feeds.leases() == {}
 
 
-def test_a_start_knows_the_callbacks(place: Place, callbacks: HubCallbacks, feed: Feed) -> None:
-    confirm(place, callbacks)
-    hubs.Hubs(place.feeds, callbacks, place.fetching, place.clock)
-    assert callbacks.known == {lease(place).callback}
+def test_a_start_knows_the_callbacks(followed: Followed) -> None:
+    followed.confirm()
+    place = followed.place
+    hubs.Hubs(place.feeds, followed.callbacks, place.fetching, place.clock)
+    assert followed.callbacks.known == {followed.lease.callback}
 
 
-def test_after_a_restore_without_secrets_hubs_are_asked_anew(
-    place: Place, callbacks: HubCallbacks, feed: Feed
-) -> None:
-    confirm(place, callbacks)
-    other = HubCallbacks("https://push.example/", Credentials)
+def test_after_a_restore_without_secrets_hubs_are_asked_anew(followed: Followed) -> None:
+    followed.confirm()
+    other, place = HubCallbacks("https://push.example/", Credentials), followed.place
     hubs.Hubs(place.feeds, other, place.fetching, place.clock)
     assert place.feeds.leases() == {}
-    assert len(asked(place, other)) == 1
+    assert len(followed.asked(other)) == 1
 
 
 @pytest.mark.parametrize("path", ["/f?token=abc", "/f"])
@@ -180,15 +178,15 @@ def test_no_hub_learns_of_a_feed_with_secrets(place: Place, server: Server, path
 
 
 def test_the_number_of_callbacks_is_bounded(
-    place: Place, callbacks: HubCallbacks, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "CALLBACKS", 1)
-    confirm(place, callbacks)
-    other = place.follow("http://a.example/other")
-    place.feeds.record([replace(other, hub=HUB, topic=TOPIC)])
-    assert asked(place, callbacks) == []
-    place.feeds.remove(feed)
-    assert [one.key for one in asked(place, callbacks)] == [other.key]
+    followed.confirm()
+    other = followed.place.follow("http://a.example/other")
+    followed.place.feeds.record([replace(other, hub=HUB, topic=TOPIC)])
+    assert followed.asked() == []
+    followed.place.feeds.remove(followed.feed)
+    assert [one.key for one in followed.asked()] == [other.key]
 
 
 def test_callbacks_differ_by_feed_hub_and_topic_and_stay(tmp_path: Path) -> None:

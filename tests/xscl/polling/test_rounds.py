@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import time
@@ -18,6 +17,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.simulation.scheduler import Killed
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.polling.scripted import (
     DAY,
@@ -25,10 +25,10 @@ from tests.xscl.polling.scripted import (
     Clock,
     Place,
     Server,
-    Talk,
     placed,
     polling,
     reply,
+    slowly,
 )
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import Consumer
@@ -46,10 +46,6 @@ QUERIES = {
 }
 
 Found = set[tuple[str, tuple[str, ...]]]
-
-
-class Killed(BaseException):
-    """The end of a process, as far as the disk is concerned."""
 
 
 class Mortal(Spool):
@@ -113,18 +109,9 @@ def body(items: Sequence[tuple[str, int]]) -> bytes:
 EARLIEST = START // 1_000_000 - 40 * 24 * 3_600
 
 
-def slowly(seconds: float, answer: bytes) -> Talk:
-    async def talk(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(seconds)
-        writer.write(answer)
-        await writer.drain()
-
-    return talk
-
-
 def follow_all(place: Place, given: Case) -> None:
     for number, (host, items) in enumerate(zip(HOSTS, given.feeds, strict=True)):
-        place.server.says(f"/{number}", slowly(given.slow[number], reply(body(items))))
+        place.server.says(f"/{number}", slowly(reply(body(items)), given.slow[number]))
         place.follow(f"http://{host}:{place.server.port}/{number}", stream=f"f{number}")
     prepare(place.engine)
     for name, query in QUERIES.items():
@@ -183,73 +170,54 @@ def test_feeds_of_one_round_match_as_if_sorted_whatever_their_order_and_kills(
         assert len(found) > 20
 
 
-def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Server) -> None:
-    given = case(1)
-    with placed(tmp_path, server) as place:
-        follow_all(place, Case(given.feeds, given.order, (0.0,) * 4, 0))
-        place.clock.now += DAY
-        with polling(place):
-            eventually(place.spool.latest)
-        times = [document.timestamp for document in place.spool.read(1)]
-        assert times == sorted(times)
-        assert len({document.origin for document in place.spool.read(1)}) >= 2
+def test_what_comes_within_one_look_is_one_segment(place: Place) -> None:
+    follow_all(place, replace(case(1), slow=(0.0,) * 4, dies=0))
+    place.clock.now += DAY
+    with polling(place):
+        eventually(place.spool.latest)
+    times = [document.timestamp for document in place.spool.read(1)]
+    assert times == sorted(times)
+    assert len({document.origin for document in place.spool.read(1)}) >= 2
 
 
 def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is any other of its domain: somebody wants them polled now, so it is asked once more."""
     monkeypatch.setattr("xscl.polling.feed_poller._LOOK", 0.01)
-    asked, looked, answer = threading.Event(), threading.Event(), threading.Event()
+    server, looked, answer = place.server, threading.Event(), threading.Event()
+    for path in ("/f", "/g"):
+        server.says(path, slowly(reply(body([("one word", 1)])), answer))
+    feeds = [place.follow(server.url(path)) for path in ("/f", "/g")]
+    find, looks = place.feeds.next_due, iter(range(5))
 
-    async def talk(writer: asyncio.StreamWriter) -> None:
-        asked.set()
-        while not answer.is_set():
-            await asyncio.sleep(0.01)
-        writer.write(reply(body([("one word", 1)])))
-        await writer.drain()
+    def next_due(now: int, busy: Collection[str], most: int) -> list[Feed]:
+        if server.asked and next(looks, None) is None:
+            looked.set()
+        return find(now, busy, most)
 
-    server.says("/f", talk)
-    server.says("/g", talk)
-    with placed(tmp_path, server) as place:
-        feeds = [place.follow(server.url(path)) for path in ("/f", "/g")]
-        find, looks = place.feeds.next_due, iter(range(5))
-
-        def next_due(now: int, busy: Collection[str], most: int) -> list[Feed]:
-            if asked.is_set() and next(looks, None) is None:
-                looked.set()
-            return find(now, busy, most)
-
-        monkeypatch.setattr(place.feeds, "next_due", next_due)
-        with polling(place):
-            assert asked.wait(PATIENCE)
-            with FeedRepository(place.engine) as others:
-                for feed in feeds:
-                    others.edit(replace(feed, next_poll=0))
-            assert looked.wait(PATIENCE)
-            assert len(server.asked) == 1
-            answer.set()
-            eventually(lambda: sorted(map(server.count, ("/f", "/g"))) == [1, 2])
-            eventually(lambda: place.spool.latest() == 2)
-        assert len(place.documents()) == 2
-        assert server.most_at_once["127.0.0.1"] == 1
+    monkeypatch.setattr(place.feeds, "next_due", next_due)
+    with polling(place):
+        eventually(lambda: server.asked)
+        with FeedRepository(place.engine) as others:
+            for feed in feeds:
+                others.edit(replace(feed, next_poll=0))
+        assert looked.wait(PATIENCE)
+        assert len(server.asked) == 1
+        answer.set()
+        eventually(lambda: sorted(map(server.count, ("/f", "/g"))) == [1, 2])
+        eventually(lambda: place.spool.latest() == 2)
+    assert len(place.documents()) == 2
+    assert server.most_at_once["127.0.0.1"] == 1
 
 
 def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its feed is due until it is recorded, too."""
     monkeypatch.setattr("xscl.polling.feed_poller._LOOK", 0.01)
     recorded, answer = threading.Event(), threading.Event()
-
-    async def later(writer: asyncio.StreamWriter) -> None:
-        while not answer.is_set():
-            await asyncio.sleep(0.01)
-        writer.write(reply(body([("two words", 1)])))
-        await writer.drain()
-
-    server.says("/f", reply(body([("one word", 1)])))
-    server.says("/g", later)
+    flushed = feed_poller._flush
 
     def flush(
         feeds: FeedRepository, spool: Spool, answers: Sequence[PolledFeed], now: int
@@ -262,27 +230,26 @@ def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
             recorded.set()
         return done
 
-    flushed = feed_poller._flush
     monkeypatch.setattr(feed_poller, "_flush", flush)
-    with placed(tmp_path, server) as place:
-        for host, path in (("a.example", "/f"), ("b.example", "/g")):
-            place.follow(server.url(path).replace("127.0.0.1", host))
-        with polling(place):
-            assert recorded.wait(PATIENCE)
-        assert (server.count("/f"), server.count("/g")) == (1, 1)
+    place.server.says("/f", reply(body([("one word", 1)])))
+    place.server.says("/g", slowly(reply(body([("two words", 1)])), answer))
+    for host, path in (("a.example", "/f"), ("b.example", "/g")):
+        place.follow(place.server.url(path).replace("127.0.0.1", host))
+    with polling(place):
+        assert recorded.wait(PATIENCE)
+    assert (place.server.count("/f"), place.server.count("/g")) == (1, 1)
 
 
 def test_large_answers_do_not_wait_for_the_end_of_the_round(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xscl.polling.feed_poller.ROUND", 1_000)
     given = case(2)
-    with placed(tmp_path, server) as place:
-        follow_all(place, given)
-        done = poll_now(place.feeds, place.spool, chosen(place, given), place.fetching)
-        assert [polled.new for polled in done] == [12, 12, 12, 12]
-        assert place.spool.latest() > 1
-        assert len(place.documents()) == 48
+    follow_all(place, given)
+    done = poll_now(place.feeds, place.spool, chosen(place, given), place.fetching)
+    assert [polled.new for polled in done] == [12, 12, 12, 12]
+    assert place.spool.latest() > 1
+    assert len(place.documents()) == 48
 
 
 def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
@@ -290,7 +257,6 @@ def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
 ) -> None:
     """Of five feeds of a domain four have answered when the process is killed."""
     monkeypatch.setattr("xscl.polling.feed_poller.ANSWERS", 2)
-
     asked = []
     with placed(tmp_path, server) as place:
         for number in range(5):
@@ -305,15 +271,13 @@ def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
         assert [feed.key for feed in place.feeds.due(place.clock.now)] == [asked[4].key]
 
 
-def test_a_feed_announced_by_two_pages_is_followed_once(tmp_path: Path, server: Server) -> None:
+def test_a_feed_announced_by_two_pages_is_followed_once(place: Place) -> None:
     link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
-    page = reply(f"<!DOCTYPE html><html><head>{link}</head></html>".encode())
-    server.says("/1", page)
-    server.says("/2", page)
-    server.says("/real.rss", reply(body([("one word", 1)])))
-    with placed(tmp_path, server) as place:
-        feeds = [place.follow(server.url(path)) for path in ("/1", "/2")]
-        place.poll()
-        states = sorted(place.listed(feed)["state"] for feed in feeds)
-        assert states == ["failing", "ok"]
-        assert len(place.documents()) == 1
+    for path in ("/1", "/2"):
+        page = reply(f"<!DOCTYPE html><html><head>{link}</head></html>".encode())
+        place.server.says(path, page)
+    place.server.says("/real.rss", reply(body([("one word", 1)])))
+    feeds = [place.follow(place.server.url(path)) for path in ("/1", "/2")]
+    place.poll()
+    assert sorted(place.listed(feed)["state"] for feed in feeds) == ["failing", "ok"]
+    assert len(place.documents()) == 1

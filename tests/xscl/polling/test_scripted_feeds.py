@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.xscl.polling.scripted import (
     HOUR,
     Answer,
     Place,
-    Server,
     moved,
     placed,
     polling,
@@ -27,13 +25,6 @@ from tests.xscl.polling.scripted import (
 )
 from xscl.polling import feed_repository
 from xscl.polling.lifecycle import MOVES
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: Server) -> Iterator[Place]:
-    with placed(tmp_path, server) as made:
-        yield made
-
 
 # -- Not modified --------------------------------------------------------------------------
 
@@ -100,9 +91,8 @@ def test_f5_a_move_to_a_feed_that_is_followed_is_noted_only(place: Place) -> Non
     place.wait(6 * HOUR)
     listed = place.listed(feed)
     assert listed["url"] == feed.url
-    assert (
-        listed["note"] == f"it has moved to {place.server.url('/there')}, which is followed already"
-    )
+    there = place.server.url("/there")
+    assert listed["note"] == f"it has moved to {there}, which is followed already"
 
 
 # -- Gone, missing, too many ---------------------------------------------------------------

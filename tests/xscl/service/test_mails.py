@@ -10,13 +10,8 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.xscl.delivery.test_files_and_mails import (
-    Post,
-    content,
-    message,
-    post_office,
-    server,
-)
+from tests.xscl.delivery.post_office import Post, content, post_office
+from tests.xscl.delivery.test_files_and_mails import message
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.delivery.channels.mail import CODES, TRIES, mail_sender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
@@ -37,7 +32,7 @@ def post() -> Iterator[Post]:
 def running(tmp_path_factory: pytest.TempPathFactory, post: Post) -> Iterator[Running]:
     """A service that mails."""
     home = DataDirectory(tmp_path_factory.mktemp("service") / "data")
-    with serving(home, mail=server(post), public_url=PUBLIC) as found:
+    with serving(home, mail=post.server, public_url=PUBLIC) as found:
         yield found
 
 
@@ -60,10 +55,6 @@ def send(user: httpx.Client, stream: str, *numbers: int) -> None:
         ok(user.post(f"/v1/documents/{stream}?id={stream}-{number}", content=title))
 
 
-def subjects(post: Post) -> list[str]:
-    return [str(mail["Subject"]) for _, mail in list(post.mails)]
-
-
 def code_in(post: Post) -> str:
     """The code of the last mail."""
     found = re.search(r"^ +(\d{8})\s*$", post.mails[-1][1].get_content(), re.MULTILINE)
@@ -78,7 +69,7 @@ def test_nothing_is_mailed_to_an_address_before_it_is_confirmed(
     made = ok(alice.post(at, json={"kind": "mail", "to": TO}))
     one = f"{at}/{made['id']}"
     assert made["state"] == "unconfirmed"
-    assert subjects(post) == ["Confirm your mail address"]
+    assert post.subjects == ["Confirm your mail address"]
     assert post.mails[0][0] == [TO]
     right = code_in(post)
     assert right not in str(made)
@@ -91,7 +82,7 @@ def test_nothing_is_mailed_to_an_address_before_it_is_confirmed(
     assert len(post.mails) == 1
     confirmed = ok(alice.post(f"{one}:confirm", json={"code": right}))
     assert confirmed["state"] == "active"
-    eventually(lambda: subjects(post)[1:] == ["hers: Item 1"])
+    eventually(lambda: post.subjects[1:] == ["hers: Item 1"])
     # Her other subscriptions may mail there at once; another user's may not.
     assert ok(alice.post(at, json={"kind": "mail", "to": TO}))["state"] == "active"
     his = subscribed(bob, "his")
@@ -159,7 +150,7 @@ def test_a_mail_leads_to_its_end(operator: httpx.Client, running: Running, post:
     at = "/v1/subscriptions/left/endpoints"
     id = ok(operator.post(at, json={"kind": "mail", "to": TO}))["id"]
     send(operator, "left", 1)
-    eventually(lambda: subjects(post) == ["left: Item 1"])
+    eventually(lambda: post.subjects == ["left: Item 1"])
     mail = post.mails[0][1]
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     address = str(mail["List-Unsubscribe"])[1:-1]
@@ -179,7 +170,7 @@ def test_a_mail_leads_to_its_end(operator: httpx.Client, running: Running, post:
     assert (shown["state"], shown["note"]) == ("disabled", "the reader asked for no more mails")
     send(operator, "left", 2)
     ok(operator.patch(f"{at}/{id}", json={"state": "active"}))
-    eventually(lambda: subjects(post) == ["left: Item 1", "left: Item 2"])
+    eventually(lambda: post.subjects == ["left: Item 1", "left: Item 2"])
 
 
 def test_an_address_that_the_server_refuses_leaves_no_endpoint(
@@ -211,13 +202,13 @@ def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) 
         assert code(more) == (403, "quota_exceeded")
         ok(operator.put("/v1/accounts/dora/quota", json={}))
         ok(dora.patch(one, json={"state": "active"}))
-        eventually(lambda: subjects(post)[1:] == [f"many: Item {n}" for n in (1, 2, 3, 4)])
+        eventually(lambda: post.subjects[1:] == [f"many: Item {n}" for n in (1, 2, 3, 4)])
 
 
 def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
     mails = DailyQuota[int](lambda: 80_000.0)
     count, refund = partial(mails.consume, 7, 1), partial(mails.refund, 7)
-    sender = mail_sender(server(post), "nobody@example.org", wait=count, refund=refund)
+    sender = mail_sender(post.server, "nobody@example.org", wait=count, refund=refund)
     post.refused.append("nobody@example.org")
     for _ in range(2):
         assert isinstance(asyncio.run(sender.send([message("one")])), SendFailed)
