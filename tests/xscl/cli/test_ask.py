@@ -11,7 +11,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR
-from tests.xscl.commandline import answered, called, failed
+from tests.xscl.commandline import answered, called, failed, json_rows
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -51,7 +51,7 @@ def place(made: Path, folder: Path) -> DataDirectory:
 
 
 def test_try_a_subscription_on_what_came_before_it_too() -> None:
-    rows = [json.loads(line) for line in answered("try", "pair", "--json").splitlines()]
+    rows = json_rows(answered("try", "pair", "--json"))
     assert [row["documents"] for row in rows] == [["d1", "d3"], ["d2", "d3"]]
     assert {row["subscription"] for row in rows} == {"pair"}
     assert answered("try", "pair", "--since", "1d") == TEXT.format("pair")

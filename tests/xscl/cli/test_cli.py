@@ -35,7 +35,12 @@ def write(name: str, text: str | bytes) -> str:
 
 
 def rows(*arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in answered(*arguments).splitlines()]
+    return json_rows(answered(*arguments, "--json"))
+
+
+def documents_of(*arguments: str) -> list[list[str]]:
+    """Return the documents of the matches of a run."""
+    return [row["documents"] for row in rows("run", *arguments)]
 
 
 # -- run -----------------------------------------------------------------------------------
@@ -49,7 +54,7 @@ def test_run_prints_the_match_of_two_files() -> None:
     )
     asked = ("run", "-q", PAIR, "in", "--at", "2024-05-06")
     assert answered(*asked) == f"q1  2024-05-06T00:00:00Z\n{documents}"
-    (match,) = rows(*asked, "--json")
+    (match,) = rows(*asked)
     assert answered(*asked, "-v") == (
         f"q1  2024-05-06T00:00:00Z\n  match {match['id']}\n{documents}"
         "    b = /book[1]\n    t = Feeds\n    c = /blog[1]\n    u = Feeds\n"
@@ -59,7 +64,8 @@ def test_run_prints_the_match_of_two_files() -> None:
 def test_run_jsonl_has_everything_about_a_match() -> None:
     write("a.xml", BOOK)
     write("b.xml", BLOG)
-    (row,) = rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--format", "jsonl")
+    asked = ("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7")
+    (row,) = json_rows(answered(*asked, "--format", "jsonl"))
     assert row.keys() == Match.model_fields.keys()
     assert (row["id"], row["timestamp"]) == (row["match"], "1970-01-01T00:00:00.000007Z")
     assert [source["title"] for source in row["sources"]] == ["Feeds", "Feeds"]
@@ -69,42 +75,39 @@ def test_run_jsonl_has_everything_about_a_match() -> None:
         {"document": "b.xml", "node": 1, "path": "/blog[1]/title[1]", "value": "Feeds"}
     ]
     assert row["xml"] == f"<result>{BOOK}{BLOG}</result>"
-    assert rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--json") == [row]
+    assert rows(*asked) == [row]
 
 
 def test_run_takes_finite_inputs_in_the_order_of_time_and_id() -> None:
     lines = [{"id": f"d{n}", "timestamp": n, "xml": BOOK} for n in (3, 1, 2)]
     write("d.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     query = "S//book->b[./title->t] FOLLOWED BY{t=u, 1 ms} S//book->c[./title->u]"
-    found = [row["documents"] for row in rows("run", "-q", query, "d.jsonl", "--json")]
-    assert found == [["d1", "d2"], ["d1", "d3"], ["d2", "d3"]]
+    assert documents_of("-q", query, "d.jsonl") == [["d1", "d2"], ["d1", "d3"], ["d2", "d3"]]
 
 
 def test_run_names_queries_in_order_and_reads_them_from_files() -> None:
     write("q.xscl", "-- all books\nS//book->b\n")
     write("a.xml", BOOK)
-    found = rows("run", "-q", "S//blog->b", "-q", "@q.xscl", "a.xml", "--json")
+    found = rows("run", "-q", "S//blog->b", "-q", "@q.xscl", "a.xml")
     assert [row["subscription"] for row in found] == ["q2"]
 
 
 def test_run_maps_streams_to_inputs() -> None:
     write("a.xml", BOOK)
     write("b.xml", BOOK)
-    for query, expected in (("L//book->x", [["a.xml"]]), ("R//book->x", [["b.xml"]])):
-        both = f"{query} FOLLOWED BY{{x=z, 1 s}} T//none->z"
-        given = ("run", "-q", query, "-q", both, "--stream", "L=a.xml", "b.xml", "--json")
-        if query.startswith("L"):
-            assert [row["documents"] for row in rows(*given)] == expected
-        else:
-            assert "no query reads the stream 'L'" in failed(2, *given)
+    other = "FOLLOWED BY{x=z, 1 s} T//none->z"
+    given = ("--stream", "L=a.xml", "b.xml")
+    assert documents_of("-q", "L//book->x", "-q", f"L//book->x {other}", *given) == [["a.xml"]]
+    told = failed(2, "run", "-q", f"R//book->x {other}", *given)
+    assert "no query reads the stream 'L'" in told
 
 
 def test_run_gives_the_rest_to_the_streams_that_nobody_named() -> None:
     write("a.xml", BOOK)
     write("b.xml", BLOG)
     query = "L//*->x[./title->t] JOIN{t=u, 1 d} R//*->y[./title->u]"
-    found = rows("run", "-q", query, "--stream", "L=a.xml", "b.xml", "a.xml", "--json")
-    assert [row["documents"] for row in found] == [["a.xml", "b.xml"]]
+    found = documents_of("-q", query, "--stream", "L=a.xml", "b.xml", "a.xml")
+    assert found == [["a.xml", "b.xml"]]
     told = failed(2, "run", "-q", query, "--stream", "L=a.xml", "--stream", "R=a.xml", "b.xml")
     assert told == (
         "xscl: no stream is left for b.xml: all have inputs of their own\n"
@@ -115,8 +118,7 @@ def test_run_gives_the_rest_to_the_streams_that_nobody_named() -> None:
 def test_run_keeps_files_of_the_same_name_apart() -> None:
     write("old/a.xml", BOOK)
     write("new/a.xml", BLOG)
-    found = rows("run", "-q", PAIR, "old", "new/a.xml", "--json")
-    assert [row["documents"] for row in found] == [["old/a.xml", "new/a.xml"]]
+    assert documents_of("-q", PAIR, "old", "new/a.xml") == [["old/a.xml", "new/a.xml"]]
 
 
 def test_run_reads_archives_and_feeds() -> None:
@@ -127,10 +129,10 @@ def test_run_reads_archives_and_feeds() -> None:
         archive.writestr("f.rss", feed.format(item.format("one") + item.format("two")))
     write("f.zip", packed.getvalue())
     query = "S//item->a[./title->t] JOIN{t=u, 1 d} S//item->b[./title->u]"
-    assert len(rows("run", "-q", query, "f.zip", "--json")) == 2
+    assert len(rows("run", "-q", query, "f.zip")) == 2
     native = "S/rss/channel/item->a[./title->t] JOIN{t=u, 1 d} S/rss/channel/item->b[./title->u]"
-    assert rows("run", "-q", native, "f.zip", "--json") == []
-    assert len(rows("run", "-q", native, "f.zip", "--native", "--json")) == 2
+    assert rows("run", "-q", native, "f.zip") == []
+    assert len(rows("run", "-q", native, "f.zip", "--native")) == 2
 
 
 def test_run_goes_on_without_what_cannot_be_read() -> None:
@@ -204,13 +206,12 @@ def place(made: Path, folder: Path) -> DataDirectory:
 
 
 def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
-    listed = json_rows(answered("subscriptions", "--json"))
-    assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
-    assert answered("subscriptions").splitlines()[0].split() == [
-        *("NAME", "TEMPLATE", "READS", "TAGS", "QUERY"),
-    ]
+    listed = [(one["name"], one["reads"]) for one in rows("subscriptions")]
+    assert listed == [("books", ["S"]), ("pair", ["S"])]
+    head, *_ = answered("subscriptions").splitlines()
+    assert head.split() == ["NAME", "TEMPLATE", "READS", "TAGS", "QUERY"]
     assert answered("unsubscribe", "pair") == "unsubscribed 'pair'\n"
-    assert len(json_rows(answered("subscriptions", "--json"))) == 1
+    assert len(rows("subscriptions")) == 1
     assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
 
 
@@ -233,9 +234,7 @@ def test_sql_in_every_format(place: DataDirectory) -> None:
         'd1  1          ["S"]\nd2  2          ["S"]\nd3  3          ["T"]\n(3 rows)\n'
     )
     assert answered("sql", query, "--format", "csv").splitlines()[1] == 'd1,1,"[""S""]"'
-    assert json_rows(answered("sql", query, "--json"))[2] == {
-        **{"id": "d3", "timestamp": 3, "streams": ["T"]},
-    }
+    assert rows("sql", query)[2] == {"id": "d3", "timestamp": 3, "streams": ["T"]}
     answered("sql", query, "--format", "parquet", "--output", "d.parquet")
     assert pq.read_table("d.parquet").column("id").to_pylist() == ["d1", "d2", "d3"]
 
@@ -245,9 +244,8 @@ def test_sql_values_that_formats_lack(place: DataDirectory) -> None:
         "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d,"
         r" '\xC3\xA9'::BLOB AS b"
     )
-    assert json_rows(answered("sql", query, "--json")) == [
-        {"n": None, "z": None, "f": "=1+1", "d": "2024-05-06", "b": "é"}
-    ]
+    (row,) = rows("sql", query)
+    assert row == {"n": None, "z": None, "f": "=1+1", "d": "2024-05-06", "b": "é"}
     assert answered("sql", query, "--format", "csv").splitlines()[1] == "nan,,'=1+1,2024-05-06,é"
     assert answered("sql", "SELECT 1 AS a WHERE false", "--json") == ""
 
@@ -268,24 +266,15 @@ def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: DataDir
     assert "there is no document 'd4'" in failed(1, "witness", "d4")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["status"],
-        ["subscriptions"],
-        ["unsubscribe", "x"],
-        ["sql", "SELECT 1"],
-        ["witness", "d"],
-        ["feeds", "list"],
-        ["feeds", "remove", "x"],
-        ["feeds", "poll"],
-        ["try", "x"],
-        ["why", "x", "d"],
-        ["backup", "b.xscl"],
-    ],
+READING = (
+    *("status", "subscriptions", "unsubscribe x", "sql FROM_x", "witness d", "feeds list"),
+    *("feeds remove x", "feeds poll", "try x", "why x d", "backup b.xscl"),
 )
-def test_reading_makes_no_data_directory(folder: Path, arguments: list[str]) -> None:
-    assert "there is no data in" in failed(1, *arguments)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_reading_makes_no_data_directory(folder: Path, command: str) -> None:
+    assert "there is no data in" in failed(1, *command.split())
     assert list(folder.iterdir()) == []
 
 
@@ -333,6 +322,4 @@ def test_control_characters_never_reach_a_terminal() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])
 def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
-    done = called("feeds", "poll", "--allow-address", address)
-    assert done.exit_code == 2
-    assert "HOST:PORT" in done.output
+    assert "HOST:PORT" in failed(2, "feeds", "poll", "--allow-address", address)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.xscl.commandline import called, failed
+from tests.xscl.commandline import called, failed, json_rows
 from xscl.cli.event_records import EventRecord, Unreadable, read
 from xscl.cli.run_events import inferred_schema
 
@@ -32,37 +32,45 @@ def write(name: str, text: str) -> str:
     return name
 
 
-def xscl(*arguments: str, given: str | None = None) -> Result:
-    return called("run", *arguments, given=given)
+def eql(*arguments: str, query: str = PAIRS, given: str | None = None) -> Result:
+    return called("run", "--language", "eql", "-q", query, *arguments, given=given)
 
 
-def rows(*arguments: str, given: str | None = None) -> list[dict[str, Any]]:
-    done = xscl(*arguments, "--json", given=given)
+def rows(*arguments: str, given: str | None = None, **asked: str) -> list[dict[str, Any]]:
+    done = eql(*arguments, "--json", given=given, **asked)
     assert done.exit_code == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return json_rows(done.stdout)
+
+
+def values(*arguments: str, given: str | None = None, **asked: str) -> list[dict[str, Any]]:
+    """Return the values of matches."""
+    return [row["values"] for row in rows(*arguments, given=given, **asked)]
+
+
+def eql_fails(code: int, *arguments: str, query: str = PAIRS) -> str:
+    return failed(code, "run", "--language", "eql", "-q", query, *arguments)
 
 
 @pytest.mark.parametrize("text", [CSV, LINES, XML], ids=["csv", "json", "xml"])
 @pytest.mark.parametrize(("language", "query"), [("eql", PAIRS), ("cel", CEL)])
 def test_formats_and_languages(text: str, language: str, query: str) -> None:
     write("t.data", text)
-    (row,) = rows("--language", language, "-q", query, "t.data", "--unit", "s")
+    (row,) = rows("--language", language, "t.data", "--unit", "s", query=query)
     assert (row["query"], row["t0"], row["t1"]) == ("q1", 1_000_000, 3_000_000)
     assert list(row["values"].values()) == ["a", 10, 30.5]
 
 
 def test_matches_as_text() -> None:
     write("t.csv", "time,acc,amount\n2024-05-06T00:00:00,a,1\n2024-05-06T00:01:00,a,2\n")
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    done = eql("t.csv")
     assert done.stdout == "2024-05-06T00:01:00Z  q1  A_acc=a  A_amount=1  B_amount=2\n"
-    runs = xscl("--language", "eql", "-q", "SELECT ALL(A.amount) AS run FROM t A+", "t.csv")
+    runs = eql("t.csv", query="SELECT ALL(A.amount) AS run FROM t A+")
     assert any(line.endswith("run=(1, 2)") for line in runs.stdout.splitlines())
 
 
 def test_standard_input_needs_a_stream() -> None:
-    (row,) = rows("--language", "eql", "-q", PAIRS, "--stream", "t=-", given=LINES)
-    assert row["values"]["B_amount"] == 30.5
-    done = xscl("--language", "eql", "-q", PAIRS, "-", given=LINES)
+    assert [one["B_amount"] for one in values("--stream", "t=-", given=LINES)] == [30.5]
+    done = eql("-", given=LINES)
     assert done.exit_code == 2
     assert done.stderr == (
         "xscl: of which stream are the events of -?\nhint: say it with --stream NAME=-\n"
@@ -72,20 +80,18 @@ def test_standard_input_needs_a_stream() -> None:
 def test_a_schema_gives_types_and_names_the_only_stream() -> None:
     write("all.sdl", "SOURCE t (acc str, amount float) TIME at -- the bank's\n")
     write("x.csv", "at,acc,amount\n1,007,10\n2,007,20\n")
-    (row,) = rows("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "x.csv")
-    assert row["values"] == {"A_acc": "007", "A_amount": 10.0, "B_amount": 20.0}
-    (row,) = rows("--language", "eql", "-q", PAIRS, "--stream", "t=x.csv", "--time", "at")
-    assert row["values"]["A_acc"] == "007"
+    found = values("--schema", "all.sdl", "x.csv")
+    assert found == [{"A_acc": "007", "A_amount": 10.0, "B_amount": 20.0}]
+    assert [one["A_acc"] for one in values("--stream", "t=x.csv", "--time", "at")] == ["007"]
 
 
 def test_a_file_without_a_heading_has_the_columns_of_the_schema() -> None:
     write("t.sdl", "SOURCE t (ms int, acc str, amount float) TIME ms")
     write("t.csv", "1000,a,10\n2000,a,20\n")
-    options = ("--language", "eql", "-q", PAIRS, "--schema", "t.sdl", "--unit", "ms", "t.csv")
-    (row,) = rows(*options)
-    assert row["values"] == {"A_acc": "a", "A_amount": 10.0, "B_amount": 20.0}
+    found = values("--schema", "t.sdl", "--unit", "ms", "t.csv")
+    assert found == [{"A_acc": "a", "A_amount": 10.0, "B_amount": 20.0}]
     write("u.csv", "1000,7,10\n2000,7,20\n")
-    done = xscl("--language", "eql", "-q", PAIRS, "--stream", "t=u.csv")
+    done = eql("--stream", "t=u.csv")
     assert done.stderr.startswith(
         "xscl: not read: u.csv:1: there are values where the heading should be\n"
         "hint: name all its columns, in their order, with --schema\n"
@@ -95,8 +101,8 @@ def test_a_file_without_a_heading_has_the_columns_of_the_schema() -> None:
 def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
     write("all.sdl", "SOURCE t (acc str, amount float)")
     write("t.csv", "time,acc,amount\n1,a,10\n2,a\n3,a,much\nlater,a,5\n4,a,20\n")
-    options = ("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--unit", "s")
-    done = xscl(*options, "--json")
+    options = ("--schema", "all.sdl", "t.csv", "--unit", "s")
+    done = eql(*options, "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["values"]["B_amount"] == 20
     assert done.stderr.splitlines() == [
@@ -105,74 +111,58 @@ def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
         "xscl: not read: t.csv:5: 'later' is no time",
         "xscl: events read: 2, not read: 3",
     ]
-    assert xscl(*options, "--strict").exit_code == 1
+    assert eql(*options, "--strict").exit_code == 1
 
 
 def test_a_bad_line_of_json_and_a_nested_event() -> None:
     write("t.jsonl", LINES + "{nix\n" + '{"time": 4, "acc": ["a"]}\n[1]\n')
-    done = xscl("--language", "eql", "-q", PAIRS, "t.jsonl")
-    assert [line.split(": ")[2] for line in done.stderr.splitlines() if ": not read: " in line] == [
-        *("t.jsonl:4", "t.jsonl:5", "t.jsonl:6")
-    ]
+    done = eql("t.jsonl")
+    wrong = [line.split(": ")[2] for line in done.stderr.splitlines() if ": not read: " in line]
+    assert wrong == ["t.jsonl:4", "t.jsonl:5", "t.jsonl:6"]
     write("t.xml", XML.replace("<amount>10</amount>", "<amount><b/></amount>"))
-    done = xscl("--language", "eql", "-q", PAIRS, "t.xml")
+    done = eql("t.xml")
     assert "xscl: not read: t.xml:1: amount is no single value" in done.stderr
 
 
 def test_a_query_with_a_mistake() -> None:
     write("t.csv", CSV)
-    told = failed(2, "run", "--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
+    told = eql_fails(2, "t.csv", query=PAIRS.replace("B.acc", "B.ac"))
     assert "xscl: line 1, column 70: B has no attribute ac" in told
     assert "hint: did you mean acc?" in told
-    done = xscl("--language", "eql", "-q", "SELECT * FROM tt", "t.csv")
-    assert "there is no stream tt" in done.stderr
+    assert "there is no stream tt" in eql("t.csv", query="SELECT * FROM tt").stderr
 
 
 def test_a_value_that_makes_text_of_numbers_is_named() -> None:
     write("t.csv", "time,acc,amount\n1,a,10\n2,x,\n3,a,n/a\n4,a,none\n")
-    said = failed(
-        2, "run", "--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amount > 4)", "t.csv"
-    )
+    said = eql_fails(2, "t.csv", query="SELECT * FROM t A WHERE FILTER(A.amount > 4)")
     assert "cannot compare str with int" in said
     told = "xscl: the column amount of t is text: t.csv:4 has 'n/a'\n"
     assert said.endswith(told)
-    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amont > 4)", "t.csv")
-    assert told not in done.stderr
+    assert told not in eql("t.csv", query="SELECT * FROM t A WHERE FILTER(A.amont > 4)").stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--language", "eqll"), "there is no language eqll\nhint: did you mean eql?"),
-        (
-            ("--language", "eql", "--unit", "h"),
-            "there is no unit h\nhint: there are ns, us, usec, ms, msec, s, sec",
-        ),
-        (("--language", "eql", "--native"), "--native means nothing with --language"),
-        (("--time", "x"), "--time means nothing with documents"),
-        (
-            ("--language", "eql", "--time", "at"),
-            "t has no column at\nhint: there are acc, amount, time",
-        ),
-        (
-            ("--language", "eql", "--stream", "t"),
-            "--stream 't' is not of the form NAME=PATH",
-        ),
-        (
-            ("--language", "eql", "--schema", "nix.sdl"),
-            "the schema file nix.sdl cannot be read: No such file or directory",
-        ),
-    ],
-)
-def test_calls_that_are_wrong(arguments: tuple[str, ...], message: str) -> None:
+WRONG = {
+    "--language eqll": "there is no language eqll\nhint: did you mean eql?",
+    "--unit h": "there is no unit h\nhint: there are ns, us, usec, ms, msec, s, sec",
+    "--native": "--native means nothing with --language",
+    "--time at": "t has no column at\nhint: there are acc, amount, time",
+    "--stream t": "--stream 't' is not of the form NAME=PATH",
+    "--schema nix.sdl": "the schema file nix.sdl cannot be read: No such file or directory",
+}
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_calls_that_are_wrong(options: str) -> None:
     write("t.csv", CSV)
-    assert failed(2, "run", *arguments, "-q", PAIRS, "t.csv") == f"xscl: {message}\n"
+    assert eql_fails(2, *options.split(), "t.csv") == f"xscl: {WRONG[options]}\n"
+    told = failed(2, "run", "--time", "x", "-q", PAIRS, "t.csv")
+    assert told == "xscl: --time means nothing with documents\n"
 
 
 def test_a_schema_with_a_mistake() -> None:
     write("t.csv", CSV)
     write("all.sdl", "SOURCE t (acc string)")
-    told = failed(2, "run", "--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv")
+    told = eql_fails(2, "--schema", "all.sdl", "t.csv")
     assert told == (
         "xscl: all.sdl: line 1, column 15: there is no type string\n"
         "  SOURCE t (acc string)\n"
@@ -185,13 +175,12 @@ def test_events_of_several_files_come_in_order_of_time() -> None:
     write("a.csv", "time,x\n1,1\n4,2\n")
     write("b.csv", "time,y\n3,5\n2,6\n")
     query = "SELECT * FROM a A ; b B"
-    found = [row["values"] for row in rows("--language", "eql", "-q", query, "a.csv", "b.csv")]
-    assert found == [{"A_x": 1, "B_y": 6}]
+    assert values("a.csv", "b.csv", query=query) == [{"A_x": 1, "B_y": 6}]
 
 
 def test_rows_without_a_time_come_one_a_second() -> None:
     write("t.csv", "acc,amount\na,1\na,2\n")
-    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
+    (row,) = rows("t.csv")
     assert (row["t0"], row["t1"]) == (0, 1_000_000)
 
 
@@ -207,43 +196,29 @@ def test_rows_without_a_time_come_one_a_second() -> None:
 )
 def test_rows_without_a_time_are_warned_of(text: str, hint: str) -> None:
     write("t.csv", text)
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    done = eql("t.csv")
     warned = "xscl: warning: t has no column 'time': its events are taken as a second apart\n"
     assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
     write("t.csv", CSV)
-    assert warned not in xscl("--language", "eql", "-q", PAIRS, "t.csv").stderr
+    assert warned not in eql("t.csv").stderr
 
 
-def kinds(*texts: str) -> tuple[type, ...]:
-    records = [EventRecord({"x": text or None}, "", n) for n, text in enumerate(texts)]
-    return inferred_schema(records, ()).types
+KINDS: dict[type, tuple[tuple[str, ...], ...]] = {
+    int: (("1", "2"), ("9", "10", "100")),
+    float: (("1", "2.5", ""), ("0", "-3", "0.5", "1e3"), ("40", "40.00"), ("1E3", "2")),
+    bool: (("true", "False"),),
+    str: (
+        *(("1", "a"), ("", ""), ("1", "true"), ("nan", "1"), ("007", "7"), ("1_0", "10")),
+        *(("INF", "1"), ("0x10", "1"), ("\u0661", "1"), ("1\u00a0", "1"), ("2026-01-02", "1")),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("texts", "kind"),
-    [
-        (("1", "2"), int),
-        (("1", "2.5", ""), float),
-        (("true", "False"), bool),
-        (("1", "a"), str),
-        (("", ""), str),
-        (("1", "true"), str),
-        (("nan", "1"), str),
-        (("007", "7"), str),
-        (("1_0", "10"), str),
-        (("0", "-3", "0.5", "1e3"), float),
-        (("9", "10", "100"), int),
-        (("40", "40.00"), float),
-        (("1E3", "2"), float),
-        (("INF", "1"), str),
-        (("0x10", "1"), str),
-        (("\u0661", "1"), str),
-        (("1\u00a0", "1"), str),
-        (("2026-01-02", "1"), str),
-    ],
-)
-def test_inferred_types(texts: tuple[str, ...], kind: type) -> None:
-    assert kinds(*texts) == (kind,)
+def test_inferred_types() -> None:
+    for kind, columns in KINDS.items():
+        for texts in columns:
+            records = [EventRecord({"x": text or None}, "", n) for n, text in enumerate(texts)]
+            assert inferred_schema(records, ()).types == (kind,), texts
 
 
 @pytest.mark.parametrize(
@@ -262,23 +237,22 @@ def test_numbers_of_files_have_one_form(name: str, text: str, kind: str) -> None
     write("t.sdl", f"SOURCE t (a {kind}, b float)")
     write(name, text)
     query = "SELECT a, b FROM FILTER{a < b} t"
-    done = xscl("--language", "cel", "-q", query, "--schema", "t.sdl", name, "--json")
-    assert [json.loads(line)["values"] for line in done.stdout.splitlines()] == [{"a": 9, "b": 10}]
+    done = eql("--language", "cel", "--schema", "t.sdl", name, "--json", query=query)
+    assert [row["values"] for row in json_rows(done.stdout)] == [{"a": 9, "b": 10}]
     assert f"a is '1_0', not of type {kind}" in done.stderr
 
 
 def test_signs_that_end_a_line_elsewhere_are_part_of_a_value() -> None:
     write("t.csv", "time,acc,amount\n1,a\x85b,10\n2,a\u2028b,20\n3,a\x85b,30\n")
-    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
-    assert row["values"] == {"A_acc": "a\x85b", "A_amount": 10, "B_amount": 30}
+    assert values("t.csv") == [{"A_acc": "a\x85b", "A_amount": 10, "B_amount": 30}]
     write("u.jsonl", '{"time": 1, "acc": "a\u2028b"}\n{"time": 2, "acc": "a\u2028b"}\n')
     query = "SELECT A.acc FROM u A ; u B WHERE FILTER(A.acc = B.acc)"
-    assert len(rows("--language", "eql", "-q", query, "u.jsonl")) == 1
+    assert len(rows("u.jsonl", query=query)) == 1
 
 
 def test_a_time_that_is_no_number_is_reported() -> None:
     write("t.jsonl", LINES + '{"time": 1e999, "acc": "a"}\n{"time": NaN, "acc": "a"}\n')
-    done = xscl("--language", "eql", "-q", PAIRS, "t.jsonl")
+    done = eql("t.jsonl")
     assert done.exit_code == 0
     assert "xscl: not read: t.jsonl:4: inf is no time" in done.stderr
     assert "xscl: not read: t.jsonl:5: nan is no time" in done.stderr
@@ -305,23 +279,22 @@ def test_headings_become_names_and_faults_of_csv_are_reported() -> None:
 
 def said(*arguments: str) -> list[str]:
     """Return the error of a run, independent of its queries."""
-    done = xscl("--language", "eql", "-q", "SELECT * FROM t", *arguments)
-    return done.stderr.splitlines()
+    return eql(*arguments, query="SELECT * FROM t").stderr.splitlines()
 
 
 def test_strings_of_json_stay_strings() -> None:
     write("t.jsonl", '{"time": 1, "acc": "12", "n": 3}\n{"time": 2, "acc": "12", "n": 4}\n')
     query = "SELECT A.acc, B.n FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
-    options = ("--language", "eql", "-q", query, "t.jsonl")
-    assert rows(*options)[0]["values"] == {"A_acc": "12", "B_n": 4}
+    assert values("t.jsonl", query=query) == [{"A_acc": "12", "B_n": 4}]
     write("all.sdl", "SOURCE t (acc int, n float)")  # somebody says that they are numbers
-    assert rows(*options, "--schema", "all.sdl")[0]["values"] == {"A_acc": 12, "B_n": 4.0}
+    found = values("t.jsonl", "--schema", "all.sdl", query=query)
+    assert found == [{"A_acc": 12, "B_n": 4.0}]
 
 
 def test_an_array_of_json() -> None:
     write("t.json", json.dumps([json.loads(line) for line in LINES.splitlines()], indent=2))
-    (row,) = rows("--language", "eql", "-q", PAIRS, "t.json", "--unit", "s")
-    assert row["values"] == {"A_acc": "a", "A_amount": 10, "B_amount": 30.5}
+    (read_,) = values("t.json", "--unit", "s")
+    assert read_ == {"A_acc": "a", "A_amount": 10, "B_amount": 30.5}
     write("u.json", '[\n  {"a": 1},\n  {"a": oops},\n  {"a": 3}, 4\n')
     assert list(found("u.json")) == [
         "a",
@@ -349,7 +322,7 @@ def test_what_has_a_name_twice_is_not_read(name: str, text: str, message: str) -
 
 def test_a_quote_that_is_not_closed_costs_one_line() -> None:
     write("t.csv", 'time,acc,amount\n1,a,10\n2,"b,20\n3,a,30\n4,"c\nd",1\n5,"x"y,2\n6,a,3\n')
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")
+    done = eql("t.csv", "--unit", "s")
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr.splitlines() == [
         "xscl: not read: t.csv:3: this is no CSV: ',' expected after '\"'",
@@ -357,7 +330,7 @@ def test_a_quote_that_is_not_closed_costs_one_line() -> None:
         "xscl: events read: 4, not read: 2",
     ]
     write("t.csv", 'time,acc,amount\n1,a,10\n2,"b,20\n3,a,30\n')
-    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")
+    done = eql("t.csv", "--unit", "s")
     assert len(done.stdout.splitlines()) == 1
     assert "xscl: not read: t.csv:3: a quote is opened here and never closed" in done.stderr
 
@@ -387,7 +360,7 @@ def test_times_beyond_the_year_9999_are_not_read_and_make_nothing_late() -> None
     """Nanoseconds that are taken for microseconds, or the largest number that there is."""
     rows_ = "".join(f"{time},1\n" for time in (1700000000000000000, (1 << 62) - 1, 0, 9))
     write("t.csv", f"time,x\n{rows_}")
-    done = xscl("--language", "cel", "-q", "SELECT * FROM t NEXT{$1.x = $2.x} t", "t.csv")
+    done = eql("--language", "cel", "t.csv", query="SELECT * FROM t NEXT{$1.x = $2.x} t")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr.count("is out of range: times of events are at most") == 2
     assert "events read: 4, not read: 2" in done.stderr
@@ -395,29 +368,26 @@ def test_times_beyond_the_year_9999_are_not_read_and_make_nothing_late() -> None
 
 def test_a_window_without_a_unit_is_refused() -> None:
     write("t.csv", CSV)
-    told = failed(
-        2, "run", "--language", "sase", "-q", "EVENT SEQ(t a, t b) WITHIN 5", "t.csv", "--unit", "s"
-    )
+    options = ("--language", "sase", "t.csv", "--unit", "s")
+    told = eql_fails(2, *options, query="EVENT SEQ(t a, t b) WITHIN 5")
     assert "line 1, column 28: the window 5 has no unit" in told
     assert "hint: write '5 s' or '5 min'" in told
 
 
 def test_units() -> None:
     write("t.csv", "time,x\n1500,1\n")
-    ticks = [
-        rows("--language", "eql", "-q", "SELECT * FROM t", "t.csv", "--unit", unit)[0]["t1"]
-        for unit in ("ns", "us", "msec", "s")
-    ]
-    assert ticks == [2, 1_500, 1_500_000, 1_500_000_000]
+    for unit, ticks in (("ns", 2), ("us", 1_500), ("msec", 1_500_000), ("s", 1_500_000_000)):
+        (row,) = rows("t.csv", "--unit", unit, query="SELECT * FROM t")
+        assert row["t1"] == ticks
     query = "SELECT * FROM t A ; t B WHERE (A, B) OCCURS WITHIN 10 msec"
     write("t.csv", "time,x\n0,1\n10,2\n21,3\n")
-    assert len(rows("--language", "eql", "-q", query, "t.csv", "--unit", "msec")) == 1
+    assert len(rows("t.csv", "--unit", "msec", query=query)) == 1
 
 
 @pytest.mark.parametrize("sign", [";", "\t", "|"])
 def test_other_signs_between_columns(sign: str) -> None:
     write("t.csv", CSV.replace(",", sign).replace("b", '"b,b"'))
-    assert len(rows("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")) == 1
+    assert len(rows("t.csv", "--unit", "s")) == 1
 
 
 @pytest.mark.parametrize(
@@ -431,11 +401,11 @@ def test_other_signs_between_columns(sign: str) -> None:
 )
 def test_a_file_without_events(text: str, reason: str) -> None:
     write("t.csv", text)
-    told = failed(2, "run", "--language", "eql", "-q", PAIRS, "t.csv")
+    told = eql_fails(2, "t.csv")
     first, *_, last, hint = told.splitlines()
     assert first == f"xscl: not read: {reason}"
     assert last == "xscl: nothing is known of t: no event of it could be read"
     assert hint == "hint: say what it has with --schema: SOURCE t (price float)"
     write("all.sdl", "SOURCE t (acc str, amount float)")
-    told = failed(1, "run", "--language", "eql", "-q", PAIRS, "t.csv", "--schema", "all.sdl")
+    told = eql_fails(1, "t.csv", "--schema", "all.sdl")
     assert told.splitlines()[-1] == "xscl: events read: 0, not read: 1"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.project import ROOT
+from tests.xscl import commandline
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling.scripted import Server, reply, rss
 from xscl.engine.facade import Engine
@@ -37,10 +39,7 @@ def xscl(*arguments: str, given: str | None = None) -> Result:
     return called("feeds", *arguments, given=given)
 
 
-def answered(*arguments: str) -> str:
-    done = xscl(*arguments)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
+answered = partial(commandline.answered, "feeds")
 
 
 def complained(code: int, *arguments: str) -> str:
@@ -51,8 +50,7 @@ def complained(code: int, *arguments: str) -> str:
 
 
 def listed() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json_rows(answered("list", "--json"))
-    return found
+    return json_rows(answered("list", "--json"))
 
 
 # -- Lists ---------------------------------------------------------------------------------
@@ -83,22 +81,16 @@ def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
     assert "2 of 5 outlines" in complained(1, "import", "mine.opml")
     assert listed() == before
     report = json_rows(xscl("import", "mine.opml", "--tag", "new", "--json").stdout)
-    assert [line["outcome"] for line in report] == [
-        "tagged",
-        "tagged",
-        "followed already",
-        "refused",
-        "refused",
-    ]
+    outcomes = ["tagged", "tagged", "followed already", "refused", "refused"]
+    assert [line["outcome"] for line in report] == outcomes
     assert [feed["tags"] for feed in listed()] == [["Tech-Science", "new"], ["daily", "new"]]
 
 
 def test_streams_that_are_read_already_may_miss_older_items() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
     called("subscribe", "q", "daily//item->i")
-    assert (
-        complained(1, "import", "mine.opml").count("subscriptions to 'daily' may miss older") == 1
-    )
+    told = complained(1, "import", "mine.opml")
+    assert told.count("subscriptions to 'daily' may miss older") == 1
     assert "may miss" not in complained(1, "import", "mine.opml")
 
 
@@ -141,8 +133,7 @@ def test_what_is_no_list(body: str, message: str) -> None:
 
 @pytest.mark.parametrize("written", ["X-Key", "X Key: a", "X-Key: a\nb", "X-Key:", "Host: a"])
 def test_headers_that_are_none(written: str) -> None:
-    message = complained(2, "add", "https://a.example/", "--header", written)
-    assert "header" in message
+    assert "header" in complained(2, "add", "https://a.example/", "--header", written)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +158,8 @@ def test_a_feed_is_shown_and_changed(server: Server) -> None:
         f"{server.url('/f')}: 2 new or changed items\n1 feed polled, 0 matches\n"
     )
     shown = answered("show", "news")
-    for line in (
-        "stream         news",
-        "tags           new",
-        "items          2",
-        "quality        strict",
-    ):
-        assert f"{line}\n" in shown
+    for name, value in {"stream": "news", "tags": "new", "items": 2, "quality": "strict"}.items():
+        assert f"{name:15}{value}\n" in shown
     assert complained(1, "poll", "news", *allow).endswith(
         "the server says that the feed is gone (410)\n"
     )

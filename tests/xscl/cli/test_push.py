@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.xscl.commandline import called, failed
+from tests.xscl.commandline import answered, called, failed, json_rows
 
 PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
 
@@ -26,14 +26,17 @@ def lines(path: str, *rows: dict[str, Any]) -> str:
     return path
 
 
-def book(id_: str, title: str, day: int) -> dict[str, Any]:
-    xml = f"<book><t>{title}</t></book>"
-    return {"id": id_, "stream": "books", "timestamp": f"2026-01-{day:02}T00:00:00Z", "xml": xml}
-
-
-def blog(id_: str, title: str, day: int) -> dict[str, Any]:
-    xml = f"<blog><t>{title}</t></blog>"
+def blog(id_: str, title: str, day: int, kind: str = "blog") -> dict[str, Any]:
+    xml = f"<{kind}><t>{title}</t></{kind}>"
     return {"id": id_, "timestamp": f"2026-01-{day:02}T00:00:00Z", "xml": xml}
+
+
+def book(id_: str, title: str, day: int) -> dict[str, Any]:
+    return {**blog(id_, title, day, "book"), "stream": "books"}
+
+
+def sql(query: str) -> list[dict[str, Any]]:
+    return json_rows(answered("sql", query, "--json"))
 
 
 def answer(*arguments: str) -> dict[str, Any]:
@@ -84,10 +87,8 @@ def test_whole_files_directories_and_archives() -> None:
     here = Path.cwd()
     found = pairs(answer("b.zip", "--stream=blogs", "--at=2026-01-03"))
     assert found == [[f"{here}/in/a.xml", f"{here}/b.zip!b.xml"]]
-    listed = called(
-        "sql", "SELECT streams FROM documents WHERE id LIKE '%/a.xml'", "--format", "json"
-    )
-    assert json.loads(listed.stdout) == [{"streams": ["books", "shelf"]}]
+    (row,) = sql("SELECT streams FROM documents WHERE id LIKE '%/a.xml'")
+    assert row["streams"] == ["books", "shelf"]
 
 
 def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
@@ -123,13 +124,10 @@ def test_what_cannot_be_read_is_a_row_of_rejected() -> None:
     lines("long.jsonl", {**book("b8", "X", 1), "xml": "<b>z" + "é" * 1_000})
     for _ in range(2):
         called("push", *texts, "ahead.jsonl", "long.jsonl", "missing.xml", "--stream", "blogs")
-    query = "SELECT * EXCLUDE (timestamp) FROM rejected ORDER BY id"
-    rows = json.loads(called("sql", query, "--format", "json").stdout)
-    here = f"{Path.cwd()}/"
-    assert [
-        (row["stream"], row["id"].removeprefix(here), row["reason"], row["line"], row["column"])
-        for row in rows
-    ] == [
+    rows = sql("SELECT * EXCLUDE (timestamp) FROM rejected ORDER BY id")
+    names = ("stream", "id", "reason", "line", "column")
+    found = [{**row, "id": row["id"].removeprefix(f"{Path.cwd()}/")} for row in rows]
+    assert [tuple(row[name] for name in names) for row in found] == [
         ("blogs", "lines.jsonl:2", "json_value", 2, 1),
         ("blogs", "lines.jsonl:3", "json_syntax", 3, 6),
         ("blogs", "none.xml", "xml_syntax", 1, 1),
@@ -148,11 +146,8 @@ def test_a_file_is_one_document_however_it_is_named(folder: Path) -> None:
     for named in ("in", "in/a.xml", str(folder / "in" / "a.xml"), "other"):
         answer(named, "--stream", "books")
     answer("in/a.xml", "other/a.xml", "--stream", "books")
-    listed = called("sql", "SELECT id FROM documents ORDER BY id", "--format", "json")
-    assert json.loads(listed.stdout) == [
-        {"id": str(folder / "in" / "a.xml")},
-        {"id": str(folder / "other" / "a.xml")},
-    ]
+    rows = sql("SELECT id FROM documents ORDER BY id")
+    assert [row["id"] for row in rows] == [str(folder / one / "a.xml") for one in ("in", "other")]
 
 
 def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
@@ -181,8 +176,7 @@ def test_streams_are_refused_as_a_service_refuses_them(stream: str, reason: str)
     assert done.exit_code == 1
     assert reason in done.stderr
     assert answer(lines("l.jsonl", {**book("b1", "X", 1)}), "--stream", "blogs")["new"] == 1
-    kept = called("sql", "SELECT id FROM documents WHERE NOT published", "--json").stdout
-    assert json.loads(kept) == {"id": "b1"}
+    assert sql("SELECT id FROM documents WHERE NOT published") == [{"id": "b1"}]
 
 
 def test_a_query_in_a_file_may_begin_with_a_byte_order_mark() -> None:

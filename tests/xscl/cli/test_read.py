@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import Result
 
-from tests.xscl.commandline import answered, called
+from tests.xscl.commandline import answered, called, json_rows
 from tests.xscl.polling.scripted import Server, reply, rss, serving
+from xscl import Document
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.queries.tables import LEVELS
 
 ECHO = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
@@ -23,10 +24,6 @@ def failed(code: int, *arguments: str) -> str:
     assert done.exit_code == code, done.output
     assert "Traceback" not in done.output
     return done.stderr
-
-
-def as_json(*arguments: str) -> Any:
-    return json.loads(answered(*arguments, "--json"))
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +58,18 @@ def test_a_poll_says_how_many_matches_are_among_history_and_where(polled: Result
     assert "'xscl matches NAME' lists these" in polled.stderr
 
 
-def test_the_matches_of_a_subscription_are_listed_and_continued(
-    polled: Result, server: Server
-) -> None:
-    lines = [json.loads(line) for line in answered("matches", "echo", "--json").splitlines()]
+@pytest.mark.usefixtures("polled")
+def test_the_matches_of_a_subscription_are_listed_and_continued() -> None:
+    lines = json_rows(answered("matches", "echo", "--json"))
     assert len(lines) == len({line["match"] for line in lines}) == 6
     assert {line["subscription"] for line in lines} == {"echo"}
     text = answered("matches", "echo", "-v").splitlines()
     assert [line for line in text if line.startswith("  match ")] == [
         f"  match {line['match']}" for line in lines
     ]
-    for at, line in enumerate(lines):
-        rest = answered("matches", "echo", "--after", line["match"], "--json").splitlines()
-        assert [json.loads(each) for each in rest] == lines[at + 1 :]
+    for at, line in enumerate(lines, 1):
+        rest = answered("matches", "echo", "--after", line["match"], "--json")
+        assert json_rows(rest) == lines[at:]
     answered("subscribe", "other", ECHO, "--from-now")
     assert answered("matches", "other") == ""
     assert "has no match 'nix'" in failed(1, "matches", "echo", "--after", "nix")
@@ -99,7 +95,7 @@ def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) 
     answered("feeds", "add", server.url("/f"))
     message = failed(1, "feeds", "poll")
     assert f"--allow-address {server.address} allows it" in message
-    feed = as_json("feeds", "list")
+    (feed,) = json_rows(answered("feeds", "list", "--json"))
     assert (feed["state"], feed["failures"]) == ("refused", 0)
 
 
@@ -130,17 +126,13 @@ def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
 
 
 def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> None:
-    from xscl import Document
-    from xscl.ingestion.data_directory import DataDirectory
-
-    place = folder / "xscl-data"
     answered("subscribe", "p", "SELECT <c/> FROM S//a PUBLISH made")
-    with Engine(DataDirectory(place).database) as engine:
+    with Engine(DataDirectory(folder / "xscl-data").database) as engine:
         for id_, time in (("1", 1_700_000_000_000_000), ("2", 1_700_000_001_000_000), ("3", 5)):
             engine.push(Document("S", id_, time, b"<a/>"))
         ranks = engine.sql("SELECT rank FROM state.document WHERE doc % 2 = 1").to_pylist()
         assert all(row["rank"] % LEVELS == 0 for row in ranks)
-    found = as_json("status")
+    found = json.loads(answered("status", "--json"))
     assert (found["documents"], found["published"], found["late"]) == (3, 3, 1)
     assert found["clock"] == "2023-11-14T22:13:21Z"
     said = answered("status")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -17,7 +19,7 @@ from typer.main import get_command
 from typer.testing import Result
 
 from tests.waiting import beside
-from tests.xscl.commandline import called, failed, json_rows
+from tests.xscl.commandline import answered, called, failed, json_rows
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import serving
 from xscl.cli import app
@@ -61,6 +63,19 @@ class Both:
         first, second = (called(*arguments, "--data", str(d)) for d in (self.alone, self.served))
         return first, second
 
+    def say_the_same(self, *arguments: str, code: int = 0) -> Result:
+        """Run a command on both, which end and say the same; return what that is."""
+        alone, served = self.ask(*arguments)
+        assert "Traceback" not in alone.output
+        assert (served.stdout, served.stderr) == (alone.stdout, alone.stderr)
+        assert served.exit_code == alone.exit_code == code, alone.output
+        return alone
+
+    def write(self, name: str, text: str) -> str:
+        """Write a file of documents; return its path."""
+        Path(self.document(name)).write_text(text)
+        return self.document(name)
+
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
@@ -69,6 +84,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     for name, text in (("book.xml", BOOK), ("blog.xml", BLOG), ("list.opml", OPML)):
         (folder / name).write_text(text)
     documents = [str(folder / "book.xml"), str(folder / "blog.xml")]
+    headed = ["--stream", "headed", "--header", "X-Key: nobody"]
     made = [
         ["subscribe", "pair", PAIR],
         ["subscribe", "hit", HIT],
@@ -76,16 +92,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         ["subscribe", "reads", "P//result->r"],
         ["feeds", "add", "https://a.example/f", "--keep", "--stream", "a", "--tag", "daily"],
         ["feeds", "add", "https://b.example/f?token=topsecret", "--keep", "--stream", "b"],
-        [
-            "feeds",
-            "add",
-            "https://h.example/f",
-            "--keep",
-            "--stream",
-            "headed",
-            "--header",
-            "X-Key: nobody",
-        ],
+        ["feeds", "add", "https://h.example/f", "--keep", *headed],
         ["push", "--stream", "S", "--at", "2024-05-06", *documents],
     ]
     with serving(DataDirectory(served)) as running:
@@ -97,65 +104,55 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 SAME = [
-    ["subscriptions"],
-    ["matches", "hit"],
-    ["matches", "reads", "--json"],
-    ["matches", "pair", "--after", "nix"],
-    ["try", HIT, "--json"],
-    ["try", PAIR, "--since", "x d"],
-    ["why", PAIR, "BLOG", "BOOK"],
-    ["explain", PAIR, "--sql", "--json"],
-    ["explain", "hit", "--svg", "hit.svg"],
-    ["witness", "BOOK"],
-    ["sql", "SELECT docid, node1, node2, strVal FROM R_doc NATURAL JOIN R_bin ORDER BY ALL"],
-    ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"],
-    ["stream", "list", "--json"],
-    ["stream", "set", "S", "--lateness", "1h"],
-    ["stream", "set", "S", "--lateness", "3"],
-    ["feeds", "export"],
-    ["subscribe", "pair", PAIR],
-    ["subscribe", "bad", "S//a->x JOIN{x=y, 3} S//b->y"],
-    ["subscribe", "loop", "Q//a PUBLISH Q"],
-    ["unsubscribe", "made"],
-    ["feeds", "edit", "headed", "--header", "X-Other: nobody"],
-    ["unsubscribe", "a/b"],
-    ["token", "revoke", "nope"],
+    (0, ["subscriptions"]),
+    (0, ["matches", "hit"]),
+    (0, ["matches", "reads", "--json"]),
+    (1, ["matches", "pair", "--after", "nix"]),
+    (0, ["try", HIT, "--json"]),
+    (2, ["try", PAIR, "--since", "x d"]),
+    (0, ["why", PAIR, "BLOG", "BOOK"]),
+    (0, ["explain", PAIR, "--sql", "--json"]),
+    (0, ["explain", "hit", "--svg", "hit.svg"]),
+    (0, ["witness", "BOOK"]),
+    (0, ["sql", "SELECT docid, node1, node2, strVal FROM R_doc NATURAL JOIN R_bin ORDER BY ALL"]),
+    (0, ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"]),
+    (0, ["stream", "list", "--json"]),
+    (1, ["stream", "set", "S", "--lateness", "1h"]),
+    (2, ["stream", "set", "S", "--lateness", "3"]),
+    (0, ["feeds", "export"]),
+    (1, ["subscribe", "pair", PAIR]),
+    (2, ["subscribe", "bad", "S//a->x JOIN{x=y, 3} S//b->y"]),
+    (2, ["subscribe", "loop", "Q//a PUBLISH Q"]),
+    (1, ["unsubscribe", "made"]),
+    (2, ["feeds", "edit", "headed", "--header", "X-Other: nobody"]),
+    (1, ["unsubscribe", "a/b"]),
+    (1, ["token", "revoke", "nope"]),
 ]
+"""Exit codes and commands."""
 
 
-@pytest.mark.parametrize("arguments", SAME, ids=lambda one: " ".join(one)[:60])
+@pytest.mark.parametrize(("code", "arguments"), SAME, ids=[" ".join(one)[:60] for _, one in SAME])
 def test_it_is_the_same_with_a_service_and_without(
-    both: Both, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    both: Both, folder: Path, code: int, arguments: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     names = {"BOOK": both.document("book.xml"), "BLOG": both.document("blog.xml")}
-    alone, served = both.ask(*(names.get(one, one) for one in arguments))
-    assert "Traceback" not in alone.output
-    assert served.stdout == alone.stdout
-    assert served.stderr == alone.stderr
-    assert served.exit_code == alone.exit_code
-    assert alone.stdout or alone.stderr
+    told = both.say_the_same(*(names.get(one, one) for one in arguments), code=code)
+    assert told.stdout or told.stderr
 
 
 def test_tags_are_set_listed_and_imported(both: Both) -> None:
-    for arguments in (["tag", "hit", "sea", "daily"], ["tag", "hit", "daily", "--remove"]):
-        alone, served = both.ask(*arguments)
-        assert served.stdout == alone.stdout
-    assert alone.stdout == "tags of 'hit': sea\n"
-    alone, served = both.ask("subscriptions", "--tag", "sea", "--rows")
-    assert served.stdout == alone.stdout
-    (row,) = json_rows(alone.stdout)
+    both.say_the_same("tag", "hit", "sea", "daily")
+    assert both.say_the_same("tag", "hit", "daily", "--remove").stdout == "tags of 'hit': sea\n"
+    (row,) = json_rows(both.say_the_same("subscriptions", "--tag", "sea", "--rows").stdout)
     assert row == {"name": "hit", "query": HIT, "updates": False, "stories": False, "tags": ["sea"]}
-    Path(both.document("rows.jsonl")).write_text(json.dumps(row | {"name": "copy"}))
-    for done in both.ask("import", both.document("rows.jsonl")):
-        assert done.stdout == "1 new subscription, 0 there already\n"
-    for done in both.ask("subscriptions", "--tag", "sea", "--json"):
-        assert [one["name"] for one in json_rows(done.stdout)] == ["copy", "hit"]
-    alone, served = both.ask("tag", "hit", "two words")
-    assert (served.exit_code, served.stderr) == (alone.exit_code, alone.stderr)
-    assert alone.exit_code == 1
-    for done in (*both.ask("unsubscribe", "copy"), *both.ask("tag", "hit", "sea", "--remove")):
-        assert done.exit_code == 0, done.output
+    copy = both.write("rows.jsonl", json.dumps(row | {"name": "copy"}))
+    told = both.say_the_same("import", copy)
+    assert told.stdout == "1 new subscription, 0 there already\n"
+    listed = both.say_the_same("subscriptions", "--tag", "sea", "--json")
+    assert [one["name"] for one in json_rows(listed.stdout)] == ["copy", "hit"]
+    both.say_the_same("tag", "hit", "two words", code=1)
+    both.say_the_same("unsubscribe", "copy")
+    both.say_the_same("tag", "hit", "sea", "--remove")
 
 
 def test_feeds_are_the_same_but_for_when_they_are_polled(both: Both) -> None:
@@ -183,19 +180,12 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
         (endpoint,) = client.get("/v1/subscriptions/hooked/endpoints").json()
         assert endpoint["id"] == made["webhook"]["id"]
         assert "topsecret" not in json.dumps(endpoint)
-    with (
-        Engine(DataDirectory(both.alone).database) as engine,
-        closing(engine.connect()) as store,
-    ):
-        found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
-        assert [one.state for one in found] == ["active"]
-    for done in both.ask("unsubscribe", "hooked"):
-        assert done.exit_code == 0
-    with (
-        Engine(DataDirectory(both.alone).database) as engine,
-        closing(engine.connect()) as store,
-    ):
-        assert store.fetch("SELECT id FROM state.endpoint") == []
+    for states in (["active"], []):
+        with Engine(DataDirectory(both.alone).database) as engine, closing(engine.connect()) as s:
+            found = Endpoints(s, secrets_in(both.alone / NAME)).all()
+            assert [one.state for one in found] == states
+        if states:
+            both.say_the_same("unsubscribe", "hooked")
     refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")
     assert "127.0.0.1" in refused
     assert "no subscription named 'h'" in both.served_fails(1, "unsubscribe", "h")
@@ -206,12 +196,10 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
 def test_many_are_imported(both: Both) -> None:
     rows = [{"name": f"n{i}", "query": f"S//a[. = '{i}']->x"} for i in range(30)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    Path(both.document("many.jsonl")).write_text(lines)
     table = "name,query\n" + "".join(f'{row["name"]},"{row["query"]}"\n' for row in rows)
-    Path(both.document("many.csv")).write_text(table)
-    for name, new in (("many.jsonl", 30), ("many.csv", 0)):
-        for done in both.ask("import", both.document(name), "--json"):
-            assert json.loads(done.stdout) == {"new": new, "unchanged": 30 - new}
+    for name, text, new in (("many.jsonl", lines, 30), ("many.csv", table, 0)):
+        told = both.say_the_same("import", both.write(name, text), "--json")
+        assert json.loads(told.stdout) == {"new": new, "unchanged": 30 - new}
     wrong = {
         "S//a[": (2, "row 31: "),
         "S//a JOIN{x=y, 3} S//b": (2, "the window 3 has no unit"),
@@ -221,18 +209,14 @@ def test_many_are_imported(both: Both) -> None:
         name = "n0" if code == 1 else "extra"
         more = lines if code == 2 else ""
         row = json.dumps({"name": name, "query": query}) + "\n"
-        Path(both.document("wrong.jsonl")).write_text(more + row)
-        alone, served = both.ask("import", both.document("wrong.jsonl"))
-        assert message in alone.stderr
-        assert served.stderr == alone.stderr
-        assert (served.exit_code, alone.exit_code) == (code, code)
+        told = both.say_the_same("import", both.write("wrong.jsonl", more + row), code=code)
+        assert message in told.stderr
 
 
 def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None:
     query = "N//*[./title->t] JOIN{t=u, 1 d} N//*[./title->u]"
     texts = [both.document("book.xml"), both.document("blog.xml"), both.document("none.xml")]
-    for done in both.ask("subscribe", "near", query):
-        assert done.exit_code == 0
+    both.say_the_same("subscribe", "near", query)
     alone, served = both.ask("push", "--stream", "N", "--at", "2024-05-07", "--json", *texts)
     one, other = json.loads(alone.stdout), json.loads(served.stdout)
     assert list(one) == list(other)
@@ -248,15 +232,12 @@ def test_times_of_every_size_are_sent(both: Both) -> None:
     """`push` warns of Unix seconds and sends the document; the service would reject the number."""
     times = (1, 2024, 1_715_000_001, 1_715_000_000_001, 1_715_000_000_000_001)
     rows = [{"id": f"sized-{time}", "timestamp": time, "xml": BOOK} for time in times]
-    path = Path(both.document("sizes.jsonl"))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    alone, served = both.ask("push", "--stream", "Sizes", str(path), "--json")
+    path = both.write("sizes.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    alone, served = both.ask("push", "--stream", "Sizes", path, "--json")
     assert served.stderr == alone.stderr != ""
     assert alone.exit_code == served.exit_code == 0
     query = "SELECT id, timestamp FROM documents WHERE id LIKE 'sized-%' ORDER BY id"
-    one, other = both.ask("sql", query, "--json")
-    assert one.stdout == other.stdout
-    assert one.stdout.count("sized-") == len(times), one.output
+    assert both.say_the_same("sql", query, "--json").stdout.count("sized-") == len(times)
 
 
 def test_streams_are_set_and_what_is_left_out_stays(both: Both) -> None:
@@ -266,23 +247,22 @@ def test_streams_are_set_and_what_is_left_out_stays(both: Both) -> None:
         (["--lateness", "7 ms"], "lateness 7 ms, live"),
         (["--not-live"], "lateness 7 ms, not live"),
     ):
-        for done in both.ask("stream", "set", "orders", *options):
-            assert (done.stdout, done.stderr) == (f"orders: {told}\n", "")
-    for done in both.ask("stream", "list", "--json"):
-        assert {"name": "orders", "lateness": 0.007, "live": False, "documents": 0} in json_rows(
-            done.stdout
-        )
-    for done in both.ask("subscribe", "absent", "orders//a NOT FOLLOWED BY{1 h} orders//b"):
-        assert "'orders' is not live; if documents arrive as they happen," in done.stderr
-        assert "'xscl stream set orders --live'" in done.stderr
-    for done in both.ask("stream", "set", "orders", "--lateness", "1 d", "--live"):
-        assert (done.exit_code, done.stdout) == (1, "")
-        assert "the lateness of 'orders' cannot change while subscriptions read it" in done.stderr
-        assert "hint: set it before the first subscription" in done.stderr
-    for done in both.ask("stream", "set", "orders", "--live", "--json"):
-        assert json.loads(done.stdout) == {"name": "orders", "lateness": 0.007, "live": True}
-    for done in both.ask("unsubscribe", "absent"):
-        assert done.exit_code == 0
+        done = both.say_the_same("stream", "set", "orders", *options)
+        assert (done.stdout, done.stderr) == (f"orders: {told}\n", "")
+    stream = {"name": "orders", "lateness": 0.007, "live": False}
+    assert {**stream, "documents": 0} in json_rows(
+        both.say_the_same("stream", "list", "--json").stdout
+    )
+    query = "orders//a NOT FOLLOWED BY{1 h} orders//b"
+    told = both.say_the_same("subscribe", "absent", query).stderr
+    assert "'orders' is not live; if documents arrive as they happen," in told
+    assert "'xscl stream set orders --live'" in told
+    refused = both.say_the_same("stream", "set", "orders", "--lateness", "1 d", "--live", code=1)
+    assert "the lateness of 'orders' cannot change while subscriptions read it" in refused.stderr
+    assert "hint: set it before the first subscription" in refused.stderr
+    changed = both.say_the_same("stream", "set", "orders", "--live", "--json")
+    assert json.loads(changed.stdout) == {**stream, "live": True}
+    both.say_the_same("unsubscribe", "absent")
 
 
 def test_late_documents_are_counted(both: Both) -> None:
@@ -291,22 +271,17 @@ def test_late_documents_are_counted(both: Both) -> None:
         ("silence", "Y//a NOT FOLLOWED BY{1 h} Y//b"),
         ("soon", "Y//a->x JOIN{x=y, 1 h} Y//a->y"),
     ):
-        for done in both.ask("subscribe", name, query, "--from-now"):
-            assert done.exit_code == 0, done.output
-    path = Path(both.document("late.jsonl"))
-    counts = []
-    for name, day in (("y1", 10), ("y2", 2), ("y2", 2), ("y3", 1), ("y4", 20)):
+        both.say_the_same("subscribe", name, query, "--from-now")
+
+    def push(name: str, day: int, *options: str) -> tuple[Result, Result]:
         row = {"id": name, "timestamp": f"2025-03-{day:02}", "xml": f"<a>{name}</a>"}
-        path.write_text(json.dumps(row) + "\n")
-        alone, served = both.ask("push", "--stream", "Y", str(path), "--json")
-        assert served.stderr == alone.stderr
-        late = [json.loads(done.stdout)["late"] for done in (alone, served)]
-        assert late[0] == late[1]
-        assert ("1 came too late" in served.stderr) is False
-        counts.append(late[0])
-    assert counts == [0, 1, 0, 1, 0]
-    path.write_text(json.dumps({**row, "id": "y5", "timestamp": "2025-03-03"}) + "\n")
-    for done in both.ask("push", "--stream", "Y", str(path)):
+        return both.ask("push", "--stream", "Y", both.write("y.jsonl", json.dumps(row)), *options)
+
+    for name, day, late in (("y1", 10, 0), ("y2", 2, 1), ("y2", 2, 0), ("y3", 1, 1), ("y4", 20, 0)):
+        for done in push(name, day, "--json"):
+            assert json.loads(done.stdout)["late"] == late
+            assert "1 came too late" not in done.stderr
+    for done in push("y5", 3):
         assert done.stderr.startswith("xscl: 1 came too late for some subscription: xscl sql")
     with httpx.Client(base_url=both.address, trust_env=False) as client:
         arrived = [one["id"] for one in client.get("/v1/late").json()]
@@ -318,28 +293,22 @@ def test_late_documents_are_counted(both: Both) -> None:
 
 def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
     """The command or the service may detect the malformed document."""
-    for name, text in (
-        ("broken.xml", "<a><b></a>"),
-        ("lines.jsonl", '{"xml": "<a/>", "id": "fine"}\n{"xml": "<a", "id": "half"}\n{"xml": 7\n'),
-    ):
-        Path(both.document(name)).write_text(text)
-    paths = [both.document(name) for name in ("broken.xml", "lines.jsonl")]
+    lines = '{"xml": "<a/>", "id": "fine"}\n{"xml": "<a", "id": "half"}\n{"xml": 7\n'
+    paths = [both.write("broken.xml", "<a><b></a>"), both.write("lines.jsonl", lines)]
     shown = "SELECT id, reason, message, beginning FROM rejected WHERE stream = 'R' ORDER BY ALL"
     for _ in range(2):
         alone, served = both.ask("push", "--stream", "R", *paths)
         assert (alone.exit_code, served.exit_code) == (1, 1), served.output
         assert served.stderr == alone.stderr
         assert "1 document, sent; 3 not read" in served.stdout
-        alone, served = both.ask("sql", shown, "--json")
-        assert served.stdout == alone.stdout
-    rows = json_rows(alone.stdout)
+        rows = json_rows(both.say_the_same("sql", shown, "--json").stdout)
     assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
 
 
 def test_a_malformed_document_may_be_refused_for_another_reason(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path(both.document("broken.xml")).write_text("<a><b></a>")
+    broken = both.write("broken.xml", "<a><b></a>")
     ask = OpenedService.ask
 
     def refuse(service: OpenedService, method: str, path: str, **request: Any) -> httpx.Response:
@@ -348,19 +317,16 @@ def test_a_malformed_document_may_be_refused_for_another_reason(
         return ask(service, method, path, **request)
 
     monkeypatch.setattr(OpenedService, "ask", refuse)
-    said = both.served_fails(1, "push", "--stream", "R", both.document("broken.xml"))
+    said = both.served_fails(1, "push", "--stream", "R", broken)
     assert "not read" in said
     assert "too many documents wait" in said
 
 
 def test_registrations_are_exported_while_the_service_runs(both: Both, tmp_path: Path) -> None:
-    done = called("export", str(tmp_path / "alone.json"), "--data", str(both.alone))
-    assert done.exit_code == 0, done.output
-    both.served_says("export", str(tmp_path / "served.json"))
-    alone, served = (
-        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("alone", "served")
-    )
-    for exported in (alone, served):  # other tests add to both
+    for home in (both.alone, both.served):  # other tests add to both
+        file = tmp_path / f"{home.name}.json"
+        answered("export", str(file), "--data", str(home))
+        exported = json.loads(file.read_text())
         assert {PAIR, HIT} <= {row["query"] for row in exported["subscription"]}
         urls = {row["url"] for row in exported["feed"]}
         assert urls >= {"https://a.example/f", "https://b.example/f?token=topsecret"}
@@ -401,16 +367,13 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     exported = json_rows(both.served_says("user", "export", "ann"))
     assert {"account", "token"} <= {one["kind"] for one in exported}
     for command in (("token", "create", "--user", "ann"), ("user", "export", "ann")):
-        alone = called(*command, "--json", "--data", str(both.alone))
-        assert alone.exit_code == 0, alone.output
-    assert {one["kind"] for one in json_rows(alone.stdout)} == {one["kind"] for one in exported}
+        alone = answered(*command, "--json", "--data", str(both.alone))
+    assert {one["kind"] for one in json_rows(alone)} == {one["kind"] for one in exported}
     told = failed(2, "subscribe", "s", "nowhere//a", *asked)
     assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in told
     assert "for its operator" in called("status", *asked).stderr
-    assert called("token", "revoke", made["id"], "--data", str(both.served)).exit_code == 0
-    gone = called("subscriptions", *asked)
-    assert gone.exit_code == 1
-    assert gone.stderr == (
+    both.served_says("token", "revoke", made["id"])
+    assert failed(1, "subscriptions", *asked) == (
         "xscl: the token is wrong, revoked or expired\n"
         "hint: give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one\n"
     )
@@ -435,9 +398,7 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
         ((), {"XSCL_TOKEN_FILE": str(tmp_path / "token")}),
         ((), {"XDG_CONFIG_HOME": str(tmp_path)}),
     ):
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in environment.items():
-                patch.setenv(name, value)
+        with patch.dict(os.environ, environment):
             done = called(*asked, *arguments)
         assert (done.exit_code, done.stderr) == (0, "")
 
@@ -465,11 +426,8 @@ def test_a_token_of_the_environment_is_warned_of_where_no_service_reads_it(
 ) -> None:
     monkeypatch.setenv(variable, "nonsense")
     alone, served = both.ask("subscriptions")
-    assert (alone.exit_code, alone.stderr) == (
-        0,
-        f"xscl: warning: no service runs on {both.alone}, so a token has no effect:"
-        " this is done as the operator\n",
-    )
+    told = f"xscl: warning: no service runs on {both.alone}, so a token has no effect:"
+    assert (alone.exit_code, alone.stderr) == (0, f"{told} this is done as the operator\n")
     assert served.exit_code in (1, 2)
 
 
@@ -494,20 +452,19 @@ def test_a_service_that_accepts_and_does_not_answer_is_busy(
         async_client, "settings", lambda address, token, _: settings(address, token, 0.2)
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "sent no answer within" in done.stderr
-    assert "it is busy, not stopped" in done.stderr
-    assert "running" not in done.stderr
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        told = failed(1, "subscriptions", "--url", address)
+    assert "sent no answer within" in told
+    assert "it is busy, not stopped" in told
+    assert "running" not in told
 
 
 def test_a_service_that_closes_the_connection_has_stopped() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with beside(lambda: listening.accept()[0].close()):
-            done = called("subscriptions", "--url", address)
-    assert done.exit_code == 1
-    assert "closed the connection" in done.stderr
+            told = failed(1, "subscriptions", "--url", address)
+    assert "closed the connection" in told
 
 
 def test_an_empty_list_is_said_to_be_empty(tmp_path: Path) -> None:

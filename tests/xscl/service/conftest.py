@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,16 +37,26 @@ class Running:
     address: str
     first_tokens: Sequence[str]
 
-    def client(self, token: str | None = None) -> httpx.Client:
-        """Return a client; without a token it is the operator's."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(
-            base_url=self.address,
-            headers=headers,
-            timeout=PATIENCE,
-            trust_env=False,
-            verify=NO_CERTIFICATES,
-        )
+    def client(
+        self, token: str | None = None, source: str = "127.0.0.1", **headers: str
+    ) -> httpx.Client:
+        """Return a client that connects from an address; without a token it is the operator's."""
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        transport = httpx.HTTPTransport(local_address=source, verify=NO_CERTIFICATES)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        options = {"timeout": PATIENCE, "transport": transport, "trust_env": False}
+        return httpx.Client(base_url=self.address, headers=named, **options)  # type: ignore[arg-type]
+
+    def user(self, name: str) -> httpx.Client:
+        """Return a client of a user, who is made with his first."""
+        with self.client() as operator:
+            return self.client(token_of(operator, name))
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        """Return a connection from an address."""
+        host, _, port = self.address.removeprefix("http://").partition(":")
+        return socket.create_connection((host, int(port)), PATIENCE, (source, 0))
 
 
 @contextmanager
@@ -136,16 +147,16 @@ def token_of(operator: httpx.Client, user: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def alice(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
+def alice(running: Running) -> Iterator[httpx.Client]:
     """A user."""
-    with running.client(token_of(operator, "alice")) as client:
+    with running.user("alice") as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def bob(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
+def bob(running: Running) -> Iterator[httpx.Client]:
     """Another user."""
-    with running.client(token_of(operator, "bob")) as client:
+    with running.user("bob") as client:
         yield client
 
 

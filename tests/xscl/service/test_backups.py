@@ -7,7 +7,7 @@ import os
 import resource
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ import pytest
 from feeds.spool import Spool
 from feeds.spool_files import Extract
 from tests.waiting import PATIENCE, beside
-from tests.xscl.commandline import called
+from tests.xscl.commandline import answered, called, json_rows
 from tests.xscl.delivery.receiver import Receiver, is_signed
-from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving
 from xscl.delivery.endpoint import NO_ADDRESS, NO_SECRET, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import NO_CODE, Endpoints
 from xscl.engine.backup import Backup, back_up, read_backup, receive
@@ -43,12 +43,6 @@ PAIR = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 TOGETHER = 5
 
 
-def send(client: httpx.Client, number: int) -> None:
-    """Send documents that are pushed in whichever batches; `number` is in their text."""
-    sent = client.post(f"/v1/documents/S?id=d{number}", content=f"<a>{number % TOGETHER}</a>")
-    assert sent.status_code == 202, sent.text
-
-
 def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     running: Running, operator: httpx.Client, tmp_path: Path
 ) -> None:
@@ -59,7 +53,8 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     def keep_sending() -> None:
         with running.client() as client:
             while not stop.is_set():
-                send(client, sent[0])
+                text = f"<a>{sent[0] % TOGETHER}</a>"
+                ok(client.post(f"/v1/documents/S?id=d{sent[0]}", content=text))
                 sent[0] += 1
 
     with beside(keep_sending, until=stop):
@@ -67,10 +62,8 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
         for number in range(2):
             eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]  # mypy infers no type for the default
             target, acknowledged = tmp_path / f"{number}.xscl", sent[0]
-            given = ("backup", str(target), "--data", str(running.home.path))
-            done = called(*given)
-            assert (done.exit_code, done.stderr) == (0, ""), done.output
-            assert done.stdout.startswith(f"wrote {target}: ")
+            told = answered("backup", str(target), "--data", str(running.home.path))
+            assert told.startswith(f"wrote {target}: ")
             made.append((target, acknowledged))
     assert not running.home.backups.exists()
     for target, acknowledged in made:
@@ -104,26 +97,22 @@ def is_whole(engine: Engine, documents: int) -> None:
 def test_backups_are_the_operators_and_one_at_a_time(
     running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running.client(token_of(operator, "carol")) as carol:
+    with running.user("carol") as carol:
         assert code(carol.post("/v1/backup")) == (403, "operator_only")
-    entered, leave, answers = threading.Event(), threading.Event(), list[int]()
+    entered, leave = threading.Event(), threading.Event()
 
     def slowly(store: Store, target: Path, spool: Path | None = None) -> Backup:
         entered.set()
         assert leave.wait(PATIENCE)
         return back_up(store, target, spool)
 
-    def ask() -> None:
-        with running.client() as client:
-            answers.append(client.post("/v1/backup").status_code)
-
     monkeypatch.setattr(backups, "back_up", slowly)
-    with beside(ask, until=leave):
+    with beside(lambda: operator.post("/v1/backup"), until=leave) as (asked,):
         assert entered.wait(PATIENCE)
         busy = operator.post("/v1/backup")
     assert code(busy) == (429, "busy")
     assert "retry-after" in busy.headers
-    assert answers == [200]
+    assert asked.result().status_code == 200
 
 
 def test_a_backup_needs_room(
@@ -209,9 +198,6 @@ def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*new*")) == []
 
 
-# -- A process that fails in the midst of one ----------------------------------------------
-
-
 # -- What `xscl restore` says of secrets that no backup has, and what waits until the ------
 
 
@@ -253,18 +239,17 @@ def backup(place: DataDirectory, hook: str) -> Path:
             tokens = Tokens(store, accounts)
             for user in ("alice", "alice", "bob"):
                 tokens.create(accounts.make(user), "laptop")
-    assert called("backup", str(target), "--data", str(place.path)).exit_code == 0
+    answered("backup", str(target), "--data", str(place.path))
     return target
 
 
 def restored(backup: Path, name: str) -> tuple[DataDirectory, str, dict[str, Any]]:
     """Restore twice, and return the last directory with what was printed, as text and as JSON."""
     told = called("restore", str(backup), "--data", str(backup.with_name(name)))
-    assert told.exit_code == 0, told.stderr
-    assert told.stderr == ""
+    assert (told.exit_code, told.stderr) == (0, "")
     home = DataDirectory(backup.with_name(f"{name} 2"))
-    value = called("restore", str(backup), "--json", "--data", str(home.path))
-    return home, told.stdout, json.loads(value.stdout)["lacking"]
+    value = answered("restore", str(backup), "--json", "--data", str(home.path))
+    return home, told.stdout, json.loads(value)["lacking"]
 
 
 def test_a_restore_says_what_is_not_there(backup: Path, hook: str) -> None:
@@ -293,29 +278,19 @@ def test_a_restore_says_what_is_not_there(backup: Path, hook: str) -> None:
     ):
         assert line in told
     assert "token=secret" not in told
-    status = called("status", "--data", str(home.path))
-    assert "secrets        5 secrets of endpoints and feeds missing" in status.stdout
-    doctor = called("doctor", "--data", str(home.path))
-    assert (
-        "3 webhooks without a secret, which no backup has: _1.mine, keyed, plain" in doctor.stdout
-    )
-    assert "2 feeds without a secret, which no backup has: a.example-" in doctor.stdout
-    listed = called("feeds", "list", "--json", "--data", str(home.path)).stdout.splitlines()
-    rows = [json.loads(line) for line in listed]
+    data = ("--data", str(home.path))
+    missing = "secrets        5 secrets of endpoints and feeds missing"
+    assert missing in answered("status", *data)
+    doctor, lost = called("doctor", *data).stdout, "without a secret, which no backup has:"
+    assert f"3 webhooks {lost} _1.mine, keyed, plain" in doctor
+    assert f"2 feeds {lost} a.example-" in doctor
+    rows = json_rows(answered("feeds", "list", "--json", *data))
     states = {one["key"][:9]: (one["state"], one["headers"]) for one in rows}
     assert states == {
         "a.example": ("failing", ["Authorization"]),
         "b.example": ("failing", []),
         "c.example": ("new", []),
     }
-
-
-def states(home: DataDirectory) -> dict[str, int]:
-    with filling(home) as engine:
-        with closing(Endpoints(engine.connect(), secrets_in(home.path / NAME))) as endpoints:
-            found = [one.state for one in endpoints.all()]
-        assert isinstance(engine, Engine)
-    return {state: found.count(state) for state in sorted(set(found))}
 
 
 @pytest.fixture
@@ -346,8 +321,7 @@ def test_messages_wait_for_a_secret_and_are_delivered(
     assert "rotate it" in page
     assert "Without secrets" in client.get("/status").text
     for number in range(3):
-        sent = client.post(f"/v1/documents/S?id=d{number}", content="<a/>")
-        assert sent.status_code == 202
+        ok(client.post(f"/v1/documents/S?id=d{number}", content="<a/>"))
     eventually(lambda: len(ok(client.get("/v1/subscriptions/plain/matches"))["matches"]) == 3)
     eventually(lambda: endpoint(client, "plain")["position"] == 0)
     one = endpoint(client, "plain")
@@ -363,10 +337,8 @@ def test_messages_wait_for_a_secret_and_are_delivered(
 
     keyed = f"/v1/subscriptions/keyed/endpoints/{endpoint(client, 'keyed')['id']}"
     ok(client.post(f"{keyed}:rotate"))
-    assert (endpoint(client, "keyed")["state"], endpoint(client, "keyed")["note"]) == (
-        "incomplete",
-        NO_ADDRESS,
-    )
+    found = endpoint(client, "keyed")
+    assert (found["state"], found["note"]) == ("incomplete", NO_ADDRESS)
     ok(client.patch(keyed, json={"url": f"{hook}?token=new"}))
     eventually(lambda: len(receiver.at(f"{path}?token=new")) == 3)
     assert endpoint(client, "keyed")["state"] == "active"
@@ -378,14 +350,14 @@ def test_the_command_that_rotates(
 ) -> None:
     home, _, _ = restored(backup, "elsewhere")
     data = ("--data", str(home.path))
-
-    def rotating() -> None:
+    fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
+    with serving(home, fetching=fetching) if served else nullcontext():
         done = called("rotate", "keyed", *data)
         assert done.exit_code == 0
         assert done.stdout.startswith("whsec_")
         assert f"the webhook waits: {NO_ADDRESS} (--webhook URL)" in done.stderr
-        done = called("rotate", "keyed", "--webhook", f"{hook}?token=new", "--json", *data)
-        told = json.loads(done.stdout)
+        url = ("--webhook", f"{hook}?token=new", "--json")
+        told = json.loads(answered("rotate", "keyed", *url, *data))
         assert (told["rotated"], told["state"], told["note"]) == ("keyed", "active", "")
         assert told["secret"].startswith("whsec_")
         for wrong, said in (
@@ -397,10 +369,3 @@ def test_the_command_that_rotates(
             done = called("rotate", *wrong, *data)
             assert done.exit_code != 0
             assert said in done.stderr
-
-    if served:
-        fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
-        with serving(home, fetching=fetching):
-            rotating()
-    else:
-        rotating()

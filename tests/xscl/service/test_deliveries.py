@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -16,7 +15,7 @@ import pytest
 from tests.project import ROOT
 from tests.waiting import PATIENCE, beside
 from tests.xscl.delivery.receiver import Receiver, is_signed, status
-from tests.xscl.service.conftest import Running, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.endpoint import CHANNELS, Kind
@@ -36,10 +35,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
 
 
 def made(client: httpx.Client, at: str, **wanted: Any) -> dict[str, Any]:
-    answer = client.post(f"{at}/endpoints", json=wanted)
-    assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.post(f"{at}/endpoints", json=wanted)))
 
 
 def test_a_webhook_from_its_making_to_its_end(operator: httpx.Client, receiver: Receiver) -> None:
@@ -85,8 +81,7 @@ def test_dead_letters_are_listed_and_tried_again(
     send(operator, 10)
     eventually(lambda: operator.get(one).json()["state"] == "disabled")
     assert "410" in operator.get(one).json()["note"]
-    refused = operator.post(f"{one}:replay", json={})
-    assert (refused.status_code, refused.json()["code"]) == (409, "endpoint_not_active")
+    assert code(operator.post(f"{one}:replay", json={})) == (409, "endpoint_not_active")
     assert operator.get(f"{one}/letters").json() == []
     receiver.does("/gone", status(204))
     operator.patch(one, json={"state": "active"})
@@ -97,7 +92,7 @@ def test_dead_letters_are_listed_and_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code"),
+    ("wanted", "reason"),
     [
         ({"kind": "webhook", "url": "http://10.0.0.1/"}, "url_private"),
         ({"kind": "webhook", "url": "http://example.org:6379/"}, "url_port"),
@@ -115,11 +110,10 @@ def test_dead_letters_are_listed_and_tried_again(
     ],
 )
 def test_w1_w5_what_cannot_be_delivered_to_is_refused(
-    operator: httpx.Client, wanted: dict[str, Any], code: str
+    operator: httpx.Client, wanted: dict[str, Any], reason: str
 ) -> None:
     at = subscribed(operator, "refusing")
-    refused = operator.post(f"{at}/endpoints", json=wanted)
-    assert (refused.status_code, refused.json()["code"]) == (422, code)
+    assert code(operator.post(f"{at}/endpoints", json=wanted)) == (422, reason)
     assert operator.get(f"{at}/endpoints").json() == []
 
 
@@ -128,7 +122,7 @@ def test_a_webhook_does_not_begin_after_what_is_yet_to_come(operator: httpx.Clie
     newest = made(operator, at, kind="file", name="newest.jsonl")["position"]
     ahead = {"kind": "file", "name": "ahead.jsonl", "after": newest + 1_000}
     refused = operator.post(f"{at}/endpoints", json=ahead)
-    assert (refused.status_code, refused.json()["code"]) == (422, "position_ahead")
+    assert code(refused) == (422, "position_ahead")
     assert "leave `after` out" in refused.json()["hint"]
     assert made(operator, at, **ahead | {"after": newest})["position"] == newest
 
@@ -161,8 +155,7 @@ def test_w19_secrets_are_shown_once(
 )
 def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
     at = subscribed(operator, "limited")
-    refused = operator.get(f"{at}/matches?{query}")
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert code(operator.get(f"{at}/matches?{query}")) == (422, "invalid_request")
 
 
 def test_c4_what_is_cut_at_the_end_is_told_so(
@@ -170,32 +163,23 @@ def test_c4_what_is_cut_at_the_end_is_told_so(
 ) -> None:
     monkeypatch.setattr("xscl.service.server.GRACE", 0.2)
     began, over = threading.Event(), threading.Event()
-    found: list[httpx.Response] = []
 
     def hang(*_: object) -> None:
         began.set()
         over.wait(PATIENCE)
 
     monkeypatch.setattr(EngineQueries, "trial", hang)
-    with running_to_be_cut(place, found):
-        assert began.wait(PATIENCE)
-    over.set()
-    (answer,) = found
-    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
-    assert "Traceback" not in caplog.text
-
-
-@contextmanager
-def running_to_be_cut(place: DataDirectory, found: list[httpx.Response]) -> Iterator[None]:
-    """A service that ends while it is asked something; what it answers is found afterwards."""
     asked = {"query": "feeds//a->x"}
     with (
         serving(place) as running,
         running.client() as client,
-        beside(lambda: found.append(client.post("/v1/try", json=asked))),
+        beside(lambda: client.post("/v1/try", json=asked), until=over) as (asking,),
     ):
-        yield
+        assert began.wait(PATIENCE)
         running.service.stop()
+        answer = asking.result(PATIENCE)
+    assert code(answer) == (503, "stopping")
+    assert "Traceback" not in caplog.text
 
 
 def test_c4_the_service_ends_while_a_webhook_does_not_answer(
@@ -218,22 +202,21 @@ def test_c4_the_service_ends_while_a_webhook_does_not_answer(
 
 def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -> None:
     async def resolve(host: str, port: int) -> tuple[str, ...]:
-        match host:
-            case "public.example":
-                return ("192.0.1.1",)
-            case "inner.example":
-                return ("10.0.0.1",)
-            case "metadata.example":
-                return ("8.8.8.8", "fd00:ec2::254")
-            case _:
-                raise OSError("no such name")
+        if host not in known:
+            raise OSError("no such name")
+        return known[host]
 
+    known = {
+        "public.example": ("192.0.1.1",),
+        "inner.example": ("10.0.0.1",),
+        "metadata.example": ("8.8.8.8", "fd00:ec2::254"),
+    }
     hosts = ("inner.example", "metadata.example", "unknown.example")
     with (
         serving(place, fetching=PollSettings(resolve=resolve)) as running,
         running.client() as root,
     ):
-        with running.client(token_of(root, "erin")) as erin:
+        with running.user("erin") as erin:
             assert erin.put("/v1/streams/S", json={}).status_code == 201
             at = subscribed(erin, "q")
             answers, polls = [], []

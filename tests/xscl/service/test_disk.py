@@ -82,12 +82,8 @@ def known(client: httpx.Client) -> set[str]:
     return {name for (name,) in answer.get("rows", ())}
 
 
-def documents(running: Running) -> int:
-    return int((running.home.read_status() or {}).get("documents", 0))
-
-
-def paused(running: Running) -> Any:
-    return (running.home.read_status() or {}).get("paused")
+def status(running: Running, name: str) -> Any:
+    return (running.home.read_status() or {}).get(name)
 
 
 def refused(answer: httpx.Response) -> bool:
@@ -102,12 +98,12 @@ def refused(answer: httpx.Response) -> bool:
 def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None:
     """Below what is to be left, documents are refused and reads go on; then all goes on."""
     assert post(operator, "before", 1).status_code == 202
-    eventually(lambda: documents(running) >= 1)
+    eventually(lambda: (status(running, "documents") or 0) >= 1)
     running.service.disk.least = PLENTY
     try:
         eventually(lambda: refused(post(operator, "early", 2)))
         assert refused(post(operator, "refused", 2))
-        eventually(lambda: bool(paused(running)))
+        eventually(lambda: bool(status(running, "paused")))
         assert operator.get("/v1/subscriptions/echo").status_code == 200
         assert operator.get("/v1/status").json()["service"]["paused"].startswith("the disk is full")
         assert "before" in known(operator)
@@ -116,7 +112,7 @@ def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None
         running.service.disk.least = 0
     eventually(lambda: not refused(post(operator, "after", 3)))
     eventually(lambda: {"before", "after"} <= known(operator))
-    eventually(lambda: paused(running) is None)
+    eventually(lambda: status(running, "paused") is None)
     assert "refused" not in known(operator)
 
 
@@ -217,9 +213,9 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
             assert int(answer.headers["retry-after"]) > 0
         assert client.get("/v1/subscriptions").status_code == 200
         held.set()
-        eventually(lambda: documents(running) == 5)
+        eventually(lambda: status(running, "documents") == 5)
         eventually(lambda: post(client, "burst-last", 32).status_code == 202)
-        eventually(lambda: documents(running) == 6)
+        eventually(lambda: status(running, "documents") == 6)
 
 
 # -- The parts -----------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import subprocess
 from collections.abc import Callable, Iterable
@@ -15,8 +14,8 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.commandline import called
-from tests.xscl.service.conftest import eventually, ok, serving
+from tests.xscl.commandline import answered, json_rows
+from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
 from tests.xscl.stored_tables import stored_tables
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
@@ -32,16 +31,11 @@ from xscl.store.store import Store
 
 def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
     with serving(place) as running, running.client() as operator:
-        token = ok(operator.post("/v1/tokens", json={"user": "alice", "label": "laptop"}))["token"]
-        with running.client(token) as alice:
+        with running.user("alice") as alice:
             ok(alice.put("/v1/streams/orders", json={"live": True}))
+            body = {"query": "orders//a->x", "tags": ["alice"]}
             for name in ("kept", "gone"):
-                ok(
-                    alice.put(
-                        f"/v1/subscriptions/{name}",
-                        json={"query": "orders//a->x", "tags": ["alice"]},
-                    )
-                )
+                ok(alice.put(f"/v1/subscriptions/{name}", json=body))
             hook = {"kind": "file", "name": "alice"}
             alice.post("/v1/subscriptions/kept/endpoints", json=hook)
             made = ok(alice.post("/v1/addresses", json={}))
@@ -53,18 +47,14 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             ok(alice.put("/v1/sql/saved/alice", json={"query": "SELECT 'private'"}))
             assert alice.delete("/v1/subscriptions/gone").status_code == 204
             exported = alice.get("/v1/me/data")
-            rows = [json.loads(line) for line in exported.text.splitlines()]
-            kinds = {row["kind"] for row in rows}
-            assert kinds >= {
+            rows = json_rows(exported.text)
+            assert {row["kind"] for row in rows} >= {
                 *("account", "token", "owned_stream", "stream", "subscription", "retired"),
                 *("subscription_tag", "secret_address", "star", "saved_statement"),
-                *("read_mark", "preference"),
-                *("document", "match"),
+                *("read_mark", "preference", "document", "match"),
             }
-            assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
-                "kept",
-                "gone",
-            ]
+            matches = [row["subscription"] for row in rows if row["kind"] == "match"]
+            assert matches == ["kept", "gone"]
             assert "_1." not in exported.text
             assert operator.get("/v1/accounts/alice/data").text == exported.text
             assert alice.delete("/v1/accounts/alice").status_code == 403
@@ -126,13 +116,10 @@ NOT_HAD = {
 """Relations that `has_all` may leave empty: of feeds, of events, of edits, and of faults."""
 
 
-def has_all(operator: httpx.Client, own: Own) -> None:
+def has_all(running: Running, operator: httpx.Client, own: Own) -> None:
     """Give a user all that a user may have."""
     made = ok(operator.post("/v1/tokens", json={"user": own.user, "label": own.label}))
-    headers = {"Authorization": f"Bearer {made['token']}"}
-    with httpx.Client(
-        base_url=operator.base_url, headers=headers, timeout=operator.timeout
-    ) as user:
+    with running.client(made["token"]) as user:
         ok(user.put(f"/v1/streams/{own.stream}", json={"live": True}))
         queries = {
             own.subscription: f"{own.stream}//a->x FOLLOWED BY{{x=y, 9 d}} {own.stream}//a->y",
@@ -164,11 +151,8 @@ def has_all(operator: httpx.Client, own: Own) -> None:
 
 def found_in(place: DataDirectory, texts: Iterable[str]) -> set[tuple[str, str]]:
     """Return which of some texts stand where: in a raw file, a table or a document that waits."""
-    places = {
-        str(path.relative_to(place.path)): path.read_bytes()
-        for path in place.path.rglob("*")
-        if path.is_file()
-    }
+    files = [path for path in place.path.rglob("*") if path.is_file()]
+    places = {str(path.relative_to(place.path)): path.read_bytes() for path in files}
     spool = Spool(place.spool, read_only=True)
     for number in spool.numbers(0):
         places[f"segment {number}"] = repr(list(spool.read(number))).encode()
@@ -186,7 +170,7 @@ def test_no_byte_of_an_erased_user_is_left(place: DataDirectory) -> None:
     fetching = PollSettings(("127.0.0.1:9",))  # where nobody listens
     with serving(place, fetching=fetching) as running, running.client() as operator:
         ok(operator.put("/v1/subscriptions/mine", json={"query": "S//a->x"}))
-        has_all(operator, own)
+        has_all(running, operator, own)
     with Spool(place.spool) as spool:
         name = f"_1.{own.stream}"
         spool.append([Document(name, "x", 1, f"<a>{own.waiting}</a>".encode())], 1)
@@ -235,7 +219,7 @@ def test_executors_keep_nothing_of_an_erased_user(place: DataDirectory) -> None:
     fetching = PollSettings(("127.0.0.1:9",))  # where nobody listens
     with serving(place, fetching=fetching, spark=True) as running, running.client() as operator:
         ok(operator.put("/v1/subscriptions/mine", json={"query": MINE}))
-        has_all(operator, own)
+        has_all(running, operator, own)
         before = files_of_executors(place)
         assert {path.name for path in before} >= {"offer", "newest", "metadata"}
         assert operator.delete(f"/v1/accounts/{own.user}").status_code == 204
@@ -253,20 +237,22 @@ def files_of_executors(place: DataDirectory) -> set[Path]:
     return {path for path in every if path.relative_to(place.spark).parts[0] not in lasting}
 
 
+def make_alice(place: DataDirectory) -> None:
+    with filling(place) as engine, closing(engine.connect()) as store:
+        Accounts(store).make("alice")
+
+
 def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDirectory) -> None:
     """Without a service, nobody consumes them until then."""
-    place.create()
-    with Engine(place.database) as engine, closing(engine.connect()) as store:
-        Accounts(store).make("alice")
+    make_alice(place)
     waiting = [
         Document("_1.orders", "secret-order", 1, b"<a>private</a>"),
         Document("S", "public", 2, b"<a>known</a>"),
     ]
     with Spool(place.spool) as spool:
         spool.append(waiting, 3)
-    data = ("--data", str(place.path))
-    assert called("user", "erase", "alice", "--yes", *data).exit_code == 0
-    assert called("serve", "--once", "--no-spark", *data).exit_code == 0
+    for command in ("user erase alice --yes", "serve --once --no-spark"):
+        answered(*command.split(), "--data", str(place.path))
     assert not [path for path in place.spool.iterdir() if b"private" in path.read_bytes()]
     with Engine(place.database) as engine:
         assert engine.sql("SELECT id FROM documents").to_pylist() == [{"id": "public"}]
@@ -278,15 +264,13 @@ def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDire
 def test_files_of_executors_that_were_killed_are_deleted(
     place: DataDirectory, command: str
 ) -> None:
-    place.create()
-    with Engine(place.database) as engine, closing(engine.connect()) as store:
-        Accounts(store).make("alice")
+    make_alice(place)
     for name in ("plan-1/current", "checkpoint/metadata", "local/blockmgr-1/0c/shuffle_0_0_0.data"):
         (place.spark / name).parent.mkdir(parents=True)
         (place.spark / name).touch()
     for name in ("documents.arrow", "offer", "offer.tmp", "spark.log"):
         (place.spark / name).touch()
-    assert called(*command.split(), "--data", str(place.path)).exit_code == 0
+    answered(*command.split(), "--data", str(place.path))
     assert [path.name for path in place.spark.iterdir()] == ["spark.log"]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -22,7 +24,6 @@ from tests.xscl.service.conftest import (
     eventually,
     ok,
     serving,
-    token_of,
 )
 from tests.xscl.web.shown import parsed
 from xscl.ingestion.data_directory import DataDirectory
@@ -30,6 +31,40 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import publishing
 
 SECRET = "hunter2"
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A service that may fetch from a scripted server of feeds, and its operator."""
+
+    running: Running
+    server: scripted.Server
+    operator: httpx.Client
+
+    def listed(self, text: str = "") -> list[dict[str, Any]]:
+        """Return the operator's feeds whose addresses or titles have a text."""
+        return list(ok(self.operator.get("/v1/feeds", params={"text": text}))["items"])
+
+    def shown(self, key: str) -> dict[str, Any]:
+        return dict(ok(self.operator.get(f"/v1/feeds/{key}")))
+
+    def page(self, path: str) -> Any:
+        return parsed(self.operator.get(path).text)
+
+    def said(self, answer: httpx.Response) -> str:
+        """Return what the page says to which an answer leads."""
+        page = self.page(answer.headers["location"])
+        return " ".join(str(page.xpath("string(//p[@role='status'])")).split())
+
+
+@contextmanager
+def feeding(home: DataDirectory) -> Iterator[Fed]:
+    with (
+        scripted.serving() as server,
+        serving(home, fetching=PollSettings((server.address,))) as running,
+        running.client() as operator,
+    ):
+        yield Fed(running, server, operator)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +108,7 @@ def test_a_feed_from_adding_to_removing(samples: tuple[Running, str]) -> None:
 def test_two_users_follow_one_address_apart(samples: tuple[Running, str]) -> None:
     running, server = samples
     url = f"http://{server}/harbour.rss"
-    with running.client() as operator:
-        alice, bob = (running.client(token_of(operator, name)) for name in ("alice", "bob"))
-    with alice, bob:
+    with running.user("alice") as alice, running.user("bob") as bob:
         keys = {
             ok(one.post("/v1/feeds", json={"url": url, "keep": True}))["key"]
             for one in (alice, bob)
@@ -92,7 +125,7 @@ def test_two_users_follow_one_address_apart(samples: tuple[Running, str]) -> Non
         eventually(lambda: ok(attempt())["total"] > 0)
         tried = ok(attempt())
         assert all(key in name for match in tried["matches"] for name in match["documents"])
-        with running.client() as operator, running.client(token_of(operator, "carol")) as carol:
+        with running.client() as operator, running.user("carol") as carol:
             seen = ok(carol.post("/v1/try", json={"query": "feeds//item->i"}))["matches"]
             public = ok(operator.post("/v1/try", json={"query": "feeds//item->i"}))["matches"]
             assert len(seen) == len(public)
@@ -139,110 +172,92 @@ PAIR = (
 PATHS = ("/post", "/times")
 
 
-@contextmanager
-def following(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]:
-    """Run a service that follows two feeds of one host and one title, with one headline."""
-    with scripted.serving() as server:
-        for path in PATHS:
-            server.says(path, scripted.reply(scripted.rss("Ferry stops")))
-        fetching = PollSettings((server.address,))
-        with serving(place, fetching=fetching) as running, running.client() as operator:
-            for path in PATHS:
-                new = {"url": server.url(path), "stream": path[1:], "tags": ["daily"]}
-                assert operator.post("/v1/feeds", json=new).status_code == 201
-            ok(operator.put("/v1/subscriptions/same", json={"query": PAIR}))
-            eventually(lambda: ok(operator.get("/v1/subscriptions/same/matches"))["matches"])
-            yield running, server
-
-
 @pytest.fixture
-def fed(place: DataDirectory) -> Iterator[tuple[Running, scripted.Server]]:
-    with following(place) as found:
-        yield found
+def fed(place: DataDirectory) -> Iterator[Fed]:
+    """It follows two feeds of one host and one title, with one headline."""
+    with feeding(place) as fed:
+        for path in PATHS:
+            fed.server.says(path, scripted.reply(scripted.rss("Ferry stops")))
+            new = {"url": fed.server.url(path), "stream": path[1:], "tags": ["daily"]}
+            ok(fed.operator.post("/v1/feeds", json=new))
+        ok(fed.operator.put("/v1/subscriptions/same", json={"query": PAIR}))
+        eventually(lambda: ok(fed.operator.get("/v1/subscriptions/same/matches"))["matches"])
+        yield fed
 
 
-def origins(client: httpx.Client) -> set[str]:
+def origins(fed: Fed) -> set[str]:
     """Return the sources of items on the cards of the newest match."""
-    page = parsed(client.get("/").text)
-    cards = page.xpath("//article[1]//p[@class='item-from']/mark")
+    cards = fed.page("/").xpath("//article[1]//p[@class='item-from']/mark")
     return {" ".join(str(one.text_content()).split("value 2: ")[-1].split()) for one in cards}
 
 
-def test_each_surface_has_the_name_of_the_feed(fed: tuple[Running, scripted.Server]) -> None:
-    running, _ = fed
-    with running.client() as operator:
-        assert origins(operator) == {"Sample (post)", "Sample (times)"}, "they differ"
-        key = ok(operator.get("/v1/feeds", params={"text": "times"}))["items"][0]["key"]
-        named = ok(operator.patch(f"/v1/feeds/{key}", json={"title": " My <b>times\x01"}))
-        assert (named["title"], named["published_title"]) == ("My <b>times", "Sample")
-        assert origins(operator) == {"Sample", "My <b>times"}
-        match = ok(operator.get("/v1/subscriptions/same/matches"))["matches"][0]
-        shown = {one["stream"]: one["feed_title"] for one in match["sources"]}
-        assert shown == {"post": "Sample", "times": "My <b>times"}
-        entry = operator.get("/v1/subscriptions/same/feed.atom").text
-        assert "My &amp;lt;b&amp;gt;times" in entry
-        statement = "SELECT DISTINCT stream, feed_title FROM documents ORDER BY stream"
-        rows = ok(operator.post("/v1/sql", json={"query": statement}))["rows"]
-        assert rows == [["post", "Sample"], ["times", "My <b>times"]]
-        assert "My <b>times" in parsed(operator.get("/items").text).text_content()
-        (times,) = (one["document"] for one in match["sources"] if one["stream"] == "times")
-        document = operator.get("/document", params={"id": times})
-        assert "My <b>times" in parsed(document.text).text_content()
-        item = operator.get("/v1/documents", params={"stream": "times"}).json()["items"][0]
-        assert item["feed_title"] == "My <b>times"
-        form = {"feed": key, "title": "", "tags": "daily", "every": "1 h"}
-        assert operator.post("/feeds/edit", data=form).status_code == 303
-        assert ok(operator.get(f"/v1/feeds/{key}"))["title"] == "Sample", "its own again"
+def test_each_surface_has_the_name_of_the_feed(fed: Fed) -> None:
+    operator = fed.operator
+    assert origins(fed) == {"Sample (post)", "Sample (times)"}, "they differ"
+    key = fed.listed("times")[0]["key"]
+    named = ok(operator.patch(f"/v1/feeds/{key}", json={"title": " My <b>times\x01"}))
+    assert (named["title"], named["published_title"]) == ("My <b>times", "Sample")
+    assert origins(fed) == {"Sample", "My <b>times"}
+    match = ok(operator.get("/v1/subscriptions/same/matches"))["matches"][0]
+    shown = {one["stream"]: one["feed_title"] for one in match["sources"]}
+    assert shown == {"post": "Sample", "times": "My <b>times"}
+    entry = operator.get("/v1/subscriptions/same/feed.atom").text
+    assert "My &amp;lt;b&amp;gt;times" in entry
+    statement = "SELECT DISTINCT stream, feed_title FROM documents ORDER BY stream"
+    rows = ok(operator.post("/v1/sql", json={"query": statement}))["rows"]
+    assert rows == [["post", "Sample"], ["times", "My <b>times"]]
+    (times,) = (one["document"] for one in match["sources"] if one["stream"] == "times")
+    for path in ("/items", f"/document?id={quote(times)}"):
+        assert "My <b>times" in fed.page(path).text_content()
+    item = operator.get("/v1/documents", params={"stream": "times"}).json()["items"][0]
+    assert item["feed_title"] == "My <b>times"
+    form = {"feed": key, "title": "", "tags": "daily", "every": "1 h"}
+    assert operator.post("/feeds/edit", data=form).status_code == 303
+    assert fed.shown(key)["title"] == "Sample", "its own again"
 
 
-def test_items_do_not_change_with_the_title_of_their_feed(
-    fed: tuple[Running, scripted.Server],
-) -> None:
-    running, server = fed
+def test_items_do_not_change_with_the_title_of_their_feed(fed: Fed) -> None:
     body = scripted.rss("Ferry stops").replace(b"<title>Sample", b"<title>Renamed")
-    server.says("/post", scripted.reply(body))
-    with running.client() as operator:
-        (feed,) = ok(operator.get("/v1/feeds", params={"text": "/post"}))["items"]
-        operator.post(f"/v1/feeds/{feed['key']}:poll")
-        eventually(lambda: ok(operator.get(f"/v1/feeds/{feed['key']}"))["title"] == "Renamed")
-        assert ok(operator.get(f"/v1/feeds/{feed['key']}"))["versions"] == feed["versions"] == 1
+    fed.server.says("/post", scripted.reply(body))
+    (feed,) = fed.listed("/post")
+    fed.operator.post(f"/v1/feeds/{feed['key']}:poll")
+    eventually(lambda: fed.shown(feed["key"])["title"] == "Renamed")
+    assert fed.shown(feed["key"])["versions"] == feed["versions"] == 1
 
 
 def test_feeds_are_listed_by_name_state_and_newest_item(place: DataDirectory) -> None:
-    with scripted.serving() as server:
+    with feeding(place) as fed:
         for number, (title, day) in enumerate((("beta", 3), ("Alpha", 5), ("gamma", 1))):
             item = f"<item><title>t</title><pubDate>0{day} Nov 2026 00:00:00 GMT</pubDate></item>"
             feed = f'<rss version="2.0"><channel><title>{title}</title>{item}</channel></rss>'
-            server.says(f"/{number}", scripted.reply(feed.encode()))
-        server.says("/3", scripted.reply(b"", status="404 Not Found"))
-        fetching = PollSettings((server.address,))
-        with serving(place, fetching=fetching) as running, running.client() as operator:
-            for number in range(4):
-                new = {"url": server.url(f"/{number}"), "tags": ["odd"] if number % 2 else []}
-                ok(operator.post("/v1/feeds", json={**new, "keep": True}))
+            fed.server.says(f"/{number}", scripted.reply(feed.encode()))
+        fed.server.says("/3", scripted.reply(b"", status="404 Not Found"))
+        for number in range(4):
+            new = {"url": fed.server.url(f"/{number}"), "tags": ["odd"] if number % 2 else []}
+            ok(fed.operator.post("/v1/feeds", json={**new, "keep": True}))
 
-            def listed(**asked: str) -> list[str]:
-                found, after = list[str](), dict[str, str]()
-                while True:
-                    page = ok(operator.get("/v1/feeds", params={"limit": 1, **asked, **after}))
-                    found += [one["title"] for one in page["items"]]
-                    if page["next"] is None:
-                        return found
-                    after = {"after": page["next"]}
+        def listed(**asked: str) -> list[str]:
+            found, after = list[str](), dict[str, str]()
+            while True:
+                page = ok(fed.operator.get("/v1/feeds", params={"limit": 1, **asked, **after}))
+                found += [one["title"] for one in page["items"]]
+                if page["next"] is None:
+                    return found
+                after = {"after": page["next"]}
 
-            assert listed(sort="name") == ["Alpha", "beta", "gamma", ""]
-            assert listed(sort="state")[0] == ""
-            assert listed(sort="item") == ["Alpha", "beta", "gamma", ""]
-            assert sorted(listed()) == ["", "Alpha", "beta", "gamma"]
-            assert listed(text="ALPH") == ["Alpha"]
-            assert sorted(listed(tag="odd")) == ["", "Alpha"]
-            for sort, after in ("name", "none"), ("item", "a b"), ("state", "a 9" + "9" * 30):
-                wrong = operator.get("/v1/feeds", params={"sort": sort, "after": after})
-                assert code(wrong) == (422, "invalid_request")
-            page = parsed(operator.get("/feeds?tag=odd&sort=state").text)
-            names = page.xpath("//li[contains(@class, 'feed-row')]//h2/a/text()")
-            assert names == [server.url("/3"), "Alpha"]
-            assert page.xpath("//select[@id='tag']/option/text()") == ["all", "odd"]
+        assert listed(sort="name") == ["Alpha", "beta", "gamma", ""]
+        assert listed(sort="state")[0] == ""
+        assert listed(sort="item") == ["Alpha", "beta", "gamma", ""]
+        assert sorted(listed()) == ["", "Alpha", "beta", "gamma"]
+        assert listed(text="ALPH") == ["Alpha"]
+        assert sorted(listed(tag="odd")) == ["", "Alpha"]
+        for sort, after in ("name", "none"), ("item", "a b"), ("state", "a 9" + "9" * 30):
+            wrong = fed.operator.get("/v1/feeds", params={"sort": sort, "after": after})
+            assert code(wrong) == (422, "invalid_request")
+        page = fed.page("/feeds?tag=odd&sort=state")
+        names = page.xpath("//li[contains(@class, 'feed-row')]//h2/a/text()")
+        assert names == [fed.server.url("/3"), "Alpha"]
+        assert page.xpath("//select[@id='tag']/option/text()") == ["all", "odd"]
 
 
 def test_a_list_goes_on_behind_a_feed_that_is_removed(place: DataDirectory) -> None:
@@ -260,52 +275,39 @@ def test_a_list_goes_on_behind_a_feed_that_is_removed(place: DataDirectory) -> N
             assert rest["next"] is None
 
 
-def test_all_feeds_of_one_user_are_polled(fed: tuple[Running, scripted.Server]) -> None:
-    running, server = fed
-    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+def test_all_feeds_of_one_user_are_polled(fed: Fed) -> None:
+    with fed.running.user("ann") as ann:
         assert ok(ann.post("/v1/feeds:poll")) == {"feeds": 0}
-        before = [server.count(path) for path in PATHS]
-        assert ok(operator.post("/v1/feeds:poll")) == {"feeds": 2}
-        eventually(lambda: all(server.count(p) > n for p, n in zip(PATHS, before, strict=True)))
-        answer = operator.post("/feeds/poll-all")
-        page = parsed(operator.get(answer.headers["location"]).text)
-        said = page.xpath("string(//p[@role='status'])")
-        assert said == "2 of 2 feeds have been polled: 0 new items."
-        server.says(PATHS[0], scripted.reply(scripted.rss("new", "newer")))
-        answer = operator.post("/feeds/poll-all")
-        page = parsed(operator.get(answer.headers["location"]).text)
-        assert "polled: 2 new items." in page.xpath("string(//p[@role='status'])")
+    before = [fed.server.count(path) for path in PATHS]
+    assert ok(fed.operator.post("/v1/feeds:poll")) == {"feeds": 2}
+    eventually(lambda: all(fed.server.count(p) > n for p, n in zip(PATHS, before, strict=True)))
+    said = fed.said(fed.operator.post("/feeds/poll-all"))
+    assert said == "2 of 2 feeds have been polled: 0 new items."
+    fed.server.says(PATHS[0], scripted.reply(scripted.rss("new", "newer")))
+    assert "polled: 2 new items." in fed.said(fed.operator.post("/feeds/poll-all"))
 
 
 def test_feeds_that_were_just_polled_are_not_waited_for(
-    fed: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+    fed: Fed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, server = fed
-    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
-        ok(ann.post("/v1/feeds", json={"url": server.url(PATHS[0]), "stream": "hers"}))
+    with fed.running.user("ann") as ann:
+        ok(ann.post("/v1/feeds", json={"url": fed.server.url(PATHS[0]), "stream": "hers"}))
         monkeypatch.setattr("xscl.service.routes.feeds.LOOK", PATIENCE)  # the second look
-        answer = ann.post("/feeds/poll-all")
-        page = parsed(ann.get(answer.headers["location"]).text)
-        said = page.xpath("string(//p[@role='status'])")
-        assert said.startswith("0 of 1 feed have been polled: 0 new items. The others follow")
+        said = fed.said(ann.post("/feeds/poll-all"))
+    assert said.startswith("0 of 1 feed have been polled: 0 new items. The others follow")
 
 
-def test_the_page_says_what_following_a_feed_has_brought(
-    fed: tuple[Running, scripted.Server],
-) -> None:
-    running, server = fed
-    server.says("/new", scripted.reply(scripted.rss("a", "b")))
-    with running.client() as operator:
-        answer = operator.post("/feeds/add", data={"url": server.url("/new")})
-        page = parsed(operator.get(answer.headers["location"]).text)
-        said = " ".join(str(page.xpath("string(//p[@role='status'])")).split())
-        assert said.startswith("You follow Sample: it has 2 items. Its stream is")
-        refused = operator.post("/feeds/add", data={"url": server.url("/none"), "tags": "a, b"})
-        assert refused.status_code == 422
-        page = parsed(refused.text)
-        assert page.xpath("//input[@name='keep']")
-        assert page.xpath("//input[@id='tags']/@value") == ["a, b"], "what was typed stays"
-        assert etree.tostring(page).count(b"is not followed") == 1
+def test_the_page_says_what_following_a_feed_has_brought(fed: Fed) -> None:
+    fed.server.says("/new", scripted.reply(scripted.rss("a", "b")))
+    said = fed.said(fed.operator.post("/feeds/add", data={"url": fed.server.url("/new")}))
+    assert said.startswith("You follow Sample: it has 2 items. Its stream is")
+    form = {"url": fed.server.url("/none"), "tags": "a, b"}
+    refused = fed.operator.post("/feeds/add", data=form)
+    assert refused.status_code == 422
+    page = parsed(refused.text)
+    assert page.xpath("//input[@name='keep']")
+    assert page.xpath("//input[@id='tags']/@value") == ["a, b"], "what was typed stays"
+    assert etree.tostring(page).count(b"is not followed") == 1
 
 
 # -- The first answer of a feed ------------------------------------------------------------
@@ -325,51 +327,45 @@ ANSWERS = {
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, scripted.Server]]:
-    """A service that may fetch from a scripted server."""
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fed]:
+    """Its server has what is no feed."""
     home = DataDirectory(tmp_path_factory.mktemp("asked") / "data")
-    with scripted.serving() as server:
+    with feeding(home) as fed, pytest.MonkeyPatch.context() as patch:
         for path, (answer, _) in ANSWERS.items():
-            server.says(path, answer)
-        fetching = PollSettings((server.address,))
-        with serving(home, fetching=fetching) as running, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", PATIENCE)
-            yield running, server
+            fed.server.says(path, answer)
+        patch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", PATIENCE)
+        yield fed
 
 
 @pytest.mark.parametrize("path", ANSWERS)
-def test_what_is_no_feed_is_refused_unless_it_is_wanted(
-    asked: tuple[Running, scripted.Server], path: str
-) -> None:
-    running, server = asked
-    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+def test_what_is_no_feed_is_refused_unless_it_is_wanted(refusing: Fed, path: str) -> None:
+    url, data = refusing.server.url(path), ("--data", str(refusing.running.home.path))
+    reason, operator = ANSWERS[path][1], refusing.operator
+    with refusing.running.user("ann") as ann:
         for client in (operator, ann):
-            asking = {"url": server.url(path), "stream": "unheard"}
-            refused = client.post("/v1/feeds", json=asking)
+            refused = client.post("/v1/feeds", json={"url": url, "stream": "unheard"})
             assert code(refused) == (400, "feeds")
-            assert ANSWERS[path][1] in refused.json()["detail"]
+            assert reason in refused.json()["detail"]
             assert "is not followed" in refused.json()["detail"]
             assert ok(client.get("/v1/feeds"))["items"] == []
             assert client.get("/v1/streams/unheard").status_code == 404
         used = ok(ann.get("/v1/me"))["used"]
-        assert (used["feeds"], used["streams"]) == (0, 0)
-        page = operator.post("/feeds/add", data={"url": server.url(path)})
-        assert page.status_code == 422
-        assert ANSWERS[path][1] in page.text
-    told = failed(1, "feeds", "add", server.url(path), "--data", str(running.home.path))
-    assert ANSWERS[path][1] in told
+    assert (used["feeds"], used["streams"]) == (0, 0)
+    page = operator.post("/feeds/add", data={"url": url})
+    assert page.status_code == 422
+    assert reason in page.text
+    told = failed(1, "feeds", "add", url, *data)
+    assert reason in told
     assert "is not followed" in told
-    kept = called("feeds", "add", server.url(path), "--keep", "--data", str(running.home.path))
+    kept = called("feeds", "add", url, "--keep", *data)
     assert kept.exit_code == 0
-    assert ANSWERS[path][1] in kept.stderr
-    with running.client() as operator:
-        (feed,) = ok(operator.get("/v1/feeds"))["items"]
-        operator.delete(f"/v1/feeds/{feed['key']}")
-        page = operator.post("/feeds/add", data={"url": server.url(path), "keep": "true"})
-        assert page.status_code == 303
-        (feed,) = ok(operator.get("/v1/feeds"))["items"]
-        assert ANSWERS[path][1] in feed["error"]
-        operator.delete(f"/v1/feeds/{feed['key']}")
+    assert reason in kept.stderr
+    operator.delete(f"/v1/feeds/{refusing.listed()[0]['key']}")
+    page = operator.post("/feeds/add", data={"url": url, "keep": "true"})
+    assert page.status_code == 303
+    (feed,) = refusing.listed()
+    assert reason in feed["error"]
+    operator.delete(f"/v1/feeds/{feed['key']}")
 
 
 USES: dict[str, Callable[[httpx.Client], httpx.Response]] = {
@@ -384,59 +380,44 @@ USES: dict[str, Callable[[httpx.Client], httpx.Response]] = {
 
 
 @contextmanager
-def refused_later(
-    asked: tuple[Running, scripted.Server], client: httpx.Client, name: str
-) -> Iterator[None]:
+def refused_later(fed: Fed, client: httpx.Client, name: str) -> Iterator[None]:
     """Ask for a feed that answers after the block, and is no feed; its stream is `heard`."""
     answer = threading.Event()
-
-    async def later(writer: asyncio.StreamWriter) -> None:
-        while not answer.is_set():
-            await asyncio.sleep(0.01)
-        writer.write(ANSWERS["/404"][0])
-        await writer.drain()
-
-    _, server = asked
-    server.says(f"/{name}", later)
-    new = {"url": server.url(f"/{name}"), "stream": "heard"}
+    fed.server.says(f"/{name}", scripted.slowly(scripted.reply(PAGE), answer))
+    new = {"url": fed.server.url(f"/{name}"), "stream": "heard"}
     with beside(lambda: client.post("/v1/feeds", json=new), until=answer) as (asking,):
-        eventually(lambda: server.count(f"/{name}"))
+        eventually(lambda: fed.server.count(f"/{name}"))
         yield
     assert code(asking.result()) == (400, "feeds")
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_stream_that_is_used_while_a_feed_is_refused_stays(
-    asked: tuple[Running, scripted.Server], use: str
-) -> None:
+def test_a_stream_that_is_used_while_a_feed_is_refused_stays(refusing: Fed, use: str) -> None:
     name = f"u-{use.replace(' ', '-')}"
-    with asked[0].client() as operator, asked[0].client(token_of(operator, name)) as client:
-        with refused_later(asked, client, name):
+    with refusing.running.user(name) as client:
+        with refused_later(refusing, client, name):
             used = USES[use](client)
             assert used.status_code < 300, used.text
             if use == "written":
                 listed = partial(client.get, "/v1/streams", params={"after": "hear", "limit": 1})
                 eventually(lambda: ok(listed())["items"][0]["documents"])
-        stream = ok(client.get("/v1/streams/heard"))
-        assert stream["own"]
+        assert ok(client.get("/v1/streams/heard"))["own"]
         assert ok(client.get("/v1/me"))["used"]["streams"] == 1
         for feed in ok(client.get("/v1/feeds"))["items"]:
             client.delete(f"/v1/feeds/{feed['key']}")
 
 
-def test_a_refused_feed_leaves_no_stream_though_a_change_has_failed_meanwhile(
-    asked: tuple[Running, scripted.Server],
-) -> None:
-    with asked[0].client() as operator, asked[0].client(token_of(operator, "zoe")) as client:
-        with refused_later(asked, client, "failed"), failing_commit():
+def test_a_refused_feed_leaves_no_stream_though_a_change_has_failed(refusing: Fed) -> None:
+    with refusing.running.user("zoe") as client:
+        with refused_later(refusing, client, "failed"), failing_commit():
             failed = client.put("/v1/subscriptions/q", json={"query": "heard//a"})
             assert failed.status_code == 500, failed.text
         assert client.get("/v1/streams/heard").status_code == 404
         assert ok(client.get("/v1/me"))["used"]["streams"] == 0
 
 
-def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
-    running, server = asked
+def test_a_feed_is_followed_with_its_first_items(refusing: Fed) -> None:
+    server = refusing.server
     server.says("/good", scripted.reply(scripted.rss("a", "b")))
     announcing = PAGE.replace(
         b"</head>", b'<link rel="alternate" type="application/json" href="/feed.json"></head>'
@@ -444,40 +425,28 @@ def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.
     feed = b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "1"}]}'
     server.says("/announcing", scripted.reply(announcing))
     server.says("/feed.json", scripted.reply(feed))
-    with running.client() as operator:
-        for path, items in (("/good", 2), ("/announcing", 1)):
-            added = operator.post("/v1/feeds", json={"url": server.url(path)})
-            assert added.status_code == 201
-            assert (added.json()["state"], added.json()["items"]) == ("ok", items)
-            assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
+    for path, items in (("/good", 2), ("/announcing", 1)):
+        added = ok(refusing.operator.post("/v1/feeds", json={"url": server.url(path)}))
+        assert (added["state"], added["items"]) == ("ok", items)
+        assert refusing.operator.delete(f"/v1/feeds/{added['key']}").status_code == 204
 
 
-def test_an_address_without_a_server_is_refused_and_kept_in_a_list(
-    asked: tuple[Running, scripted.Server],
-) -> None:
-    running, server = asked
-    with running.client() as operator:
-        refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
-        assert code(refused) == (400, "feeds")
-        assert "cannot be reached" in refused.json()["detail"]
-        (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
-        assert line["outcome"] == "added"
-        for feed in ok(operator.get("/v1/feeds"))["items"]:
-            operator.delete(f"/v1/feeds/{feed['key']}")
+def test_an_address_without_a_server_is_refused_and_kept_in_a_list(refusing: Fed) -> None:
+    operator = refusing.operator
+    refused = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
+    assert code(refused) == (400, "feeds")
+    assert "cannot be reached" in refused.json()["detail"]
+    content = refusing.server.url("/404").encode()
+    (line,) = ok(operator.post("/v1/feeds:import", content=content))
+    assert line["outcome"] == "added"
+    operator.delete(f"/v1/feeds/{refusing.listed()[0]['key']}")
 
 
 def test_a_feed_that_does_not_answer_in_time_is_followed(
-    asked: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+    refusing: Fed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, server = asked
     monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
-    ending = asyncio.Event()
-
-    async def silent(writer: asyncio.StreamWriter) -> None:
-        await ending.wait()
-
-    server.says("/silent", silent)
-    with running.client() as operator:
-        added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
-        assert (added.status_code, added.json()["state"]) == (201, "new")
-        operator.delete(f"/v1/feeds/{added.json()['key']}")
+    refusing.server.says("/silent", scripted.slowly(b"", PATIENCE))
+    added = ok(refusing.operator.post("/v1/feeds", json={"url": refusing.server.url("/silent")}))
+    assert added["state"] == "new"
+    refusing.operator.delete(f"/v1/feeds/{added['key']}")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import re
-import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import unquote
 
 import httpx
 import pytest
 
-from tests.xscl.commandline import called
+from tests.waiting import beside
+from tests.xscl.commandline import answered
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.app import ServiceSettings
@@ -29,23 +28,31 @@ from xscl.store.store_errors import StoreUnavailable
 GUESSES = 5
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """A service that listens on all addresses, and a token of its operator."""
+
+    running: Running
+    token: str
+
+    def operator(self) -> httpx.Client:
+        return self.running.client(self.token)
+
+
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
-    """A service that listens on all addresses, and a token of the operator."""
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
     home = DataDirectory(tmp_path_factory.mktemp("elsewhere") / "data")
-    done = called("token", "create", "--data", str(home.path), "--json")
-    assert done.exit_code == 0, done.output
-    settings = replace(ANY_PORT, host="0.0.0.0", guesses=GUESSES)
-    with serving(home, settings) as running:
-        yield running, json.loads(done.stdout)["token"]
+    token = json.loads(answered("token", "create", "--data", str(home.path), "--json"))["token"]
+    with serving(home, replace(ANY_PORT, host="0.0.0.0", guesses=GUESSES)) as running:
+        yield Elsewhere(running, token)
 
 
-def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: tuple[Running, str]) -> None:
-    running, right = elsewhere
-    with running.client(right) as operator:
+def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: Elsewhere) -> None:
+    right = elsewhere.token
+    with elsewhere.operator() as operator:
         assert ok(operator.get("/v1/me"))["name"] == "operator"
         theirs = token_of(operator, "alice")
-        with running.client(theirs) as alice:
+        with elsewhere.running.client(theirs) as alice:
             assert ok(alice.get("/v1/me"))["name"] == "alice"
             assert code(alice.get("/v1/accounts")) == (403, "operator_only")
             made = alice.post("/v1/tokens", json={"user": "operator"})
@@ -57,7 +64,7 @@ def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: tuple[Running, str]) 
                 assert code(revoked) == (404, "unknown_token")
             assert operator.delete(f"/v1/tokens/{one['id']}").status_code == 204
             assert code(alice.get("/v1/me")) == (401, "unauthorized")
-    with running.client() as nobody:
+    with elsewhere.running.client() as nobody:
         refused = nobody.get("/v1/subscriptions")
         assert code(refused) == (401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
@@ -65,20 +72,16 @@ def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: tuple[Running, str]) 
         basic = {"Authorization": "Basic eHNjbDp4c2Ns"}
         assert code(nobody.get("/v1/me", headers=basic)) == (401, "unauthorized")
     for wrong in (right[:-1], right.swapcase(), right[:-1] + "~"):
-        with running.client(wrong) as stranger:
+        with elsewhere.running.client(wrong) as stranger:
             assert stranger.get("/v1/me").status_code in (401, 429)
 
 
 def test_while_tokens_cannot_be_read_requests_are_refused_for_now(
-    elsewhere: tuple[Running, str], monkeypatch: pytest.MonkeyPatch
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, right = elsewhere
-
-    def unread(*_: object, **__: object) -> None:
-        raise StoreUnavailable(Path("secret/state.sqlite"), "Input/output error")
-
-    monkeypatch.setattr("xscl.service.tokens.rows_of", unread)
-    with running.client(right) as operator:
+    unread = StoreUnavailable(Path("secret/state.sqlite"), "Input/output error")
+    monkeypatch.setattr("xscl.service.tokens.rows_of", Mock(side_effect=unread))
+    with elsewhere.operator() as operator:
         for way, path in (("GET", "/v1/me"), ("GET", "/v1/me?x=1"), ("POST", "/v1/documents/s")):
             answer = operator.request(way, path, content=b"<a/>")
             assert code(answer) == (503, "store_unavailable")
@@ -86,46 +89,42 @@ def test_while_tokens_cannot_be_read_requests_are_refused_for_now(
             assert int(answer.headers["Retry-After"])
 
 
-def test_w7_a_token_in_an_address_is_refused(elsewhere: tuple[Running, str]) -> None:
-    running, right = elsewhere
-    with running.client(right) as operator:
-        for address in (f"/v1/me?access_token={right}", f"/v1/subscriptions/{right}"):
-            refused = operator.get(address)
+def test_w7_a_token_in_an_address_is_refused(elsewhere: Elsewhere) -> None:
+    with elsewhere.operator() as operator:
+        for path in ("me?access_token=", "subscriptions/"):
+            refused = operator.get(f"/v1/{path}{elsewhere.token}")
             assert code(refused) == (400, "token_in_address")
-            assert right not in refused.text
+            assert elsewhere.token not in refused.text
 
 
-def test_w7_guessing_is_slowed_and_harms_nobody(elsewhere: tuple[Running, str]) -> None:
-    running, right = elsewhere
-    answers = set()
-    with running.client() as stranger:
+def test_w7_guessing_is_slowed_and_harms_nobody(elsewhere: Elsewhere) -> None:
+    answers = []
+    with elsewhere.running.client() as stranger:
         for number in range(GUESSES + 5):
             guess = f"xscl_{number:08x}_{'a' * 43}"
-            answers.add(stranger.get("/v1/me", headers={"Authorization": f"Bearer {guess}"}))
+            answers.append(stranger.get("/v1/me", headers={"Authorization": f"Bearer {guess}"}))
     assert {answer.status_code for answer in answers} <= {401, 429}
-    last = next(answer for answer in answers if answer.status_code == 429)
-    assert code(last) == (429, "too_many_guesses")
-    assert int(last.headers["retry-after"]) > 0
-    with running.client(right) as operator:
+    assert code(answers[-1]) == (429, "too_many_guesses")
+    assert int(answers[-1].headers["retry-after"]) > 0
+    with elsewhere.operator() as operator:
         assert ok(operator.get("/v1/me"))["name"] == "operator"
 
 
 def test_w7_tokens_are_hashed_at_rest_and_in_no_log(
-    elsewhere: tuple[Running, str], caplog: pytest.LogCaptureFixture
+    elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running, right = elsewhere
-    with caplog.at_level(logging.DEBUG), running.client(right) as operator:
+    with caplog.at_level(logging.DEBUG), elsewhere.operator() as operator:
         made = token_of(operator, "carol")
-        with running.client(made) as carol:
+        with elsewhere.running.client(made) as carol:
             carol.put("/v1/subscriptions/bad", json={"query": "feeds//a["})
             carol.get("/v1/subscriptions/nothing")
-    secrets = [text.split("_", 2)[2].encode() for text in (right, made)]
     ours = [r.getMessage() for r in caplog.records if not r.name.startswith(("httpx", "httpcore"))]
-    written = [path.read_bytes() for path in running.home.path.rglob("*") if path.is_file()]
+    files = [path for path in elsewhere.running.home.path.rglob("*") if path.is_file()]
+    written = [path.read_bytes() for path in files]
     assert len(written) > 2
-    for secret in secrets:
-        assert not any(secret in content for content in written)
-        assert not any(secret.decode() in message for message in ours)
+    for secret in (text.split("_", 2)[2] for text in (elsewhere.token, made)):
+        assert not any(secret.encode() in content for content in written)
+        assert not any(secret in message for message in ours)
 
 
 # -- Other sites ---------------------------------------------------------------------------
@@ -161,9 +160,8 @@ def test_w11_a_name_that_was_rebound_is_refused(operator: httpx.Client, host: st
 
 @pytest.mark.parametrize("hosts", [("127.0.0.1", "evil.example"), ("localhost", "localhost")])
 def test_w11_two_hosts_are_refused(running: Running, hosts: tuple[str, ...]) -> None:
-    host, _, port = running.address.removeprefix("http://").partition(":")
     for first, second in (hosts, hosts[::-1]):
-        with closing(socket.create_connection((host, int(port)), 20)) as peer:
+        with running.connect() as peer:
             peer.sendall(
                 f"GET /v1/subscriptions HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\n"
                 "Connection: close\r\n\r\n".encode()
@@ -288,13 +286,12 @@ def test_an_unknown_parameter_or_field_is_refused(
 
 
 def test_parameters_that_others_add_are_left_alone(
-    elsewhere: tuple[Running, str], operator: httpx.Client
+    elsewhere: Elsewhere, operator: httpx.Client
 ) -> None:
-    other, right = elsewhere
-    with other.client() as nobody:
+    with elsewhere.running.client() as nobody:
         assert code(nobody.get("/v1/me?befor=6")) == (401, "unauthorized")
         assert nobody.get("/v1/health?now=1").status_code == 200
-    with other.client(right) as known:
+    with elsewhere.operator() as known:
         assert code(known.get("/v1/me?befor=6")) == (422, "invalid_request")
     for path in ("/?utm_source=mail", "/v1/openapi.json?now=1", "/docs?now=1"):
         assert operator.get(path).status_code == 200, path
@@ -305,39 +302,29 @@ def test_parameters_that_others_add_are_left_alone(
 
 
 def test_bodies_have_a_limit(place: DataDirectory) -> None:
+    """A client that sends too much may send on: it gets the whole answer."""
     with serving(place, replace(ANY_PORT, body=1_000, bulk=2_000, patience=0.3)) as running:
         with running.client() as operator:
-            large = b"<a>" + b"x" * 1_000 + b"</a>"
-            assert code(operator.post("/v1/documents/s", content=large)) == (413, "body_too_large")
-            chunks = iter([b"<a>", b"x" * 1_000, b"</a>"])
-            assert code(operator.post("/v1/documents/s", content=chunks)) == (
-                *(413, "body_too_large"),
-            )
+            large = [b"<a>", b"x" * 1_000, b"</a>"]
+            for body in (b"".join(large), iter(large)):
+                answer = operator.post("/v1/documents/s", content=body)
+                assert code(answer) == (413, "body_too_large")
             rows = b'{"name": "a", "query": "S//a"}' + b" " * 1_000
             assert ok(operator.post("/v1/subscriptions:import", content=rows))["new"] == 1
-            assert code(operator.post("/v1/subscriptions:import", content=rows * 2)) == (
-                *(413, "body_too_large"),
-            )
+            refused = operator.post("/v1/subscriptions:import", content=rows * 2)
+            assert code(refused) == (413, "body_too_large")
             long = operator.get("/v1/subscriptions?after=" + "x" * LONGEST)
             assert code(long) == (414, "address_too_long")
-        host, _, port = running.address.removeprefix("http://").partition(":")
-        with closing(socket.create_connection((host, int(port)), 20)) as slow:
-            head = f"POST /v1/documents/s HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n<a"
-            slow.sendall(head.encode())
+        post = b"POST /v1/documents/s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        with running.connect() as slow:
+            slow.sendall(post + b"Content-Length: 9\r\n\r\n<a")
             assert slow.recv(1_000).startswith(b"HTTP/1.1 408 ")
-
-
-def test_a_client_that_sends_too_much_gets_the_whole_answer(place: DataDirectory) -> None:
-    """It may send its body late: the connection is not reset before it has read the answer."""
-    with serving(place, replace(ANY_PORT, body=1_000)) as running:
-        host, _, port = running.address.removeprefix("http://").partition(":")
-        for head, begin, end in (
-            ("Content-Length: 4000000", b"", b""),
-            ("Transfer-Encoding: chunked", b"3d0900\r\n", b"\r\n0\r\n\r\n"),
+        for head, end in (
+            (b"Content-Length: 4000000\r\n\r\n", b""),
+            (b"Transfer-Encoding: chunked\r\n\r\n3d0900\r\n", b"\r\n0\r\n\r\n"),
         ):
-            with closing(socket.create_connection((host, int(port)), 20)) as peer:
-                address = f"POST /v1/documents/s HTTP/1.1\r\nHost: {host}\r\n{head}\r\n\r\n"
-                peer.sendall(address.encode() + begin + b"x" * 2_000_000)
+            with running.connect() as peer:
+                peer.sendall(post + head + b"x" * 2_000_000)
                 time.sleep(0.2)  # in which a server that does not read on would have closed it
                 peer.sendall(b"x" * 2_000_000 + end)
                 with peer.makefile("rb") as answered:
@@ -345,33 +332,18 @@ def test_a_client_that_sends_too_much_gets_the_whole_answer(place: DataDirectory
 
 
 def test_settings_know_what_is_loopback() -> None:
-    assert all(
-        ServiceSettings(host=h).is_open for h in ("127.0.0.1", "127.8.8.8", "::1", "localhost")
-    )
-    assert not any(
-        ServiceSettings(host=h).is_open for h in ("0.0.0.0", "::", "10.0.0.1", "example.org")
-    )
+    ours, others = ("127.0.0.1", "127.8.8.8", "::1", "localhost"), ("0.0.0.0", "::", "10.0.0.1")
+    assert all(ServiceSettings(host=host).is_open for host in ours)
+    assert not any(ServiceSettings(host=host).is_open for host in (*others, "example.org"))
     assert not ServiceSettings(names=("feeds.example",)).is_open
 
 
 # -- Those who have no token, or no longer one ---------------------------------------------
 
 
-def closed(peer: socket.socket) -> bool:
-    """Return True if the other side has closed a connection."""
-    peer.settimeout(0.01)
-    try:
-        return peer.recv(1) == b""
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
-
-
-def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
-    settings = ServiceSettings(host="0.0.0.0")
-    with serving(DataDirectory(tmp_path / "data"), settings) as running:
-        large = b"[" * (STRANGER + 1)
+def test_without_a_token_hardly_any_body_is_read(place: DataDirectory) -> None:
+    large = b"[" * (STRANGER + 1)
+    with serving(place, ServiceSettings(host="0.0.0.0")) as running:
         for token in (None, "xscl_00000000_" + "x" * 43):
             with running.client(token) as stranger:
                 for path in ("/v1/subscriptions:import", "/v1/documents/s", "/v1/sql"):
@@ -382,29 +354,22 @@ def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
 def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
     running: Running, operator: httpx.Client
 ) -> None:
-    made = ok(operator.post("/v1/tokens", json={"user": "carol", "label": "page"}))
-    token, name = made["token"], made["id"]
-    with running.client() as browser:
+    token = token_of(operator, "carol")
+    with running.client() as browser, running.client(token) as listener:
         answer = browser.post("/sign-in", data={"token": token, "next": "/"})
         assert answer.status_code == 303
-        session = answer.cookies[COOKIE]
-        browser.cookies.clear()
-        browser.cookies.set(COOKIE, session)
+        assert browser.cookies[COOKIE]
         assert ok(browser.get("/v1/subscriptions"))["next"] is None
         heard: list[str] = []
-        with running.client(token) as listener:
 
-            def listen() -> None:
-                with listener.stream("GET", "/v1/events") as events:
-                    heard.extend(events.iter_lines())
+        def listen() -> None:
+            with listener.stream("GET", "/v1/events") as events:
+                heard.extend(events.iter_lines())
 
-            thread = threading.Thread(target=listen)
-            thread.start()
+        with beside(listen):
             eventually(lambda: bool(heard))
-            ok(operator.delete(f"/v1/tokens/{name}"))
+            ok(operator.delete(f"/v1/tokens/{token.split('_')[1]}"))
             assert browser.get("/v1/subscriptions").status_code == 401
             assert running.service.app is not None
             running.service.app.delivery.notifier.notify()
-            thread.join(30)
-            assert not thread.is_alive()
     assert any("unauthorized" in line for line in heard)

@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from tests.feeds.test_xmlparse import bomb
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
-from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from tests.xscl.service.test_metrics import figures
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
@@ -49,47 +51,54 @@ ACCEPTED = {
     "x17-version": "<?xml version='1.1'?><a><k>v</k></a>",
     "x17-default": "<!DOCTYPE a [<!ATTLIST k d CDATA 'x'>]><a><k>v</k></a>",
 }
+Sent: TypeAlias = dict[str, tuple[bytes, httpx.Response]]
+"""The bodies of attacks and their answers."""
+
 DEEPEST = b"<a>" * 255 + b"<leaf>bottom</leaf>" + b"</a>" * 255
 
 
+@dataclass(frozen=True)
+class Canary:
+    """A text in a file and on a server; a request for it means that a document opened a file."""
+
+    server: Server
+    file: Path
+
+    def named_in(self, text: bytes) -> bytes:
+        """Return a text with the addresses of the canary."""
+        http = self.server.url("/canary.dtd")
+        return text.replace(b"{file}", self.file.as_uri().encode()).replace(
+            b"{http}", http.encode()
+        )
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """A server of the canary; a request for it means that a document opened a file."""
-    with scripted() as made:
-        made.says("/canary.dtd", reply(f'<!ENTITY c "{CANARY}">'.encode()))
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
+    text = f'<!ENTITY c "{CANARY}">'
+    with scripted() as server:
+        server.says("/canary.dtd", reply(text.encode()))
+        made = Canary(server, tmp_path_factory.mktemp("canary") / "canary.dtd")
+        made.file.write_text(text)
         yield made
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Running]:
     home = DataDirectory(tmp_path_factory.mktemp("hostile") / "data")
-    with serving(home, ANY_PORT, fetching=PollSettings((server.address,), quick=True)) as made:
+    fetching = PollSettings((canary.server.address,), quick=True)
+    with serving(home, fetching=fetching) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def places(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the canary as a file and on the server."""
-    file = tmp_path_factory.mktemp("canary") / "canary.dtd"
-    file.write_text(f'<!ENTITY c "{CANARY}">')
-    return {"file": file.as_uri(), "http": server.url("/canary.dtd")}
-
-
-def filled(text: bytes, places: dict[str, str]) -> bytes:
-    for name, place in places.items():
-        text = text.replace(b"{%s}" % name.encode(), place.encode())
-    return text
-
-
-@pytest.fixture(scope="module")
-def sent(operator: httpx.Client, places: dict[str, str]) -> dict[str, tuple[bytes, httpx.Response]]:
+def sent(operator: httpx.Client, canary: Canary) -> Sent:
     """Send every attack, each between documents that are well; return what was answered."""
     found = {}
     ok(operator.put("/v1/streams/X", json={}))
     before = reset_peak()
     for number, (name, (text, _)) in enumerate(ATTACKS.items()):
         ok(operator.post(f"/v1/documents/X?id=well-{number}", content=b"<a><k>v</k></a>"))
-        body = filled(text, places)
+        body = canary.named_in(text)
         found[name] = body, operator.post("/v1/documents/X", params={"id": name}, content=body)
     eventually(lambda: len(rejected(operator)) == len(ATTACKS))
     assert peak() - before < MEGABYTES << 20
@@ -114,7 +123,7 @@ def peak() -> int:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_x1_x2_x3_x4_x7_x8_x9_x13_x14_x15_the_service_refuses_with_a_code(
-    sent: dict[str, tuple[bytes, httpx.Response]], name: str
+    sent: Sent, name: str
 ) -> None:
     answer = sent[name][1]
     assert code(answer) == (422, ATTACKS[name][1])
@@ -131,7 +140,7 @@ def test_x1_x2_x3_x4_x7_x8_x9_x13_x14_x15_the_service_refuses_with_a_code(
 
 
 def test_x1_x3_x8_x9_x13_what_is_refused_is_kept_with_its_beginning_and_counted(
-    sent: dict[str, tuple[bytes, httpx.Response]], operator: httpx.Client
+    sent: Sent, operator: httpx.Client
 ) -> None:
     kept = {row["id"]: row for row in rejected(operator)}
     for name, (body, _) in sent.items():
@@ -160,12 +169,12 @@ def test_x8_a_body_beyond_the_limit_of_requests_is_not_read(operator: httpx.Clie
 
 
 def test_x3_x4_x6_x17_what_names_other_files_is_plain_data(
-    operator: httpx.Client, places: dict[str, str], server: Server, caplog: pytest.LogCaptureFixture
+    operator: httpx.Client, canary: Canary, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All of them join as if they named nothing, and nobody opens what they name."""
     ok(operator.put("/v1/subscriptions/plain", json={"query": "plain//a[./k->x]"}))
     for name, text in ACCEPTED.items():
-        body = filled(text.encode(), places)
+        body = canary.named_in(text.encode())
         ok(operator.post("/v1/documents/plain", params={"id": name}, content=body))
     at = "/v1/subscriptions/plain"
 
@@ -181,7 +190,7 @@ def test_x3_x4_x6_x17_what_names_other_files_is_plain_data(
         assert "root:" not in answer.text
     tried = ok(operator.post("/v1/try", json={"query": "plain//k[./@d->x]"}))
     assert tried["total"] == 0, "a declaration gives no attribute"
-    assert server.count("/canary.dtd") == 0
+    assert canary.server.count("/canary.dtd") == 0
     assert CANARY not in caplog.text
 
 
@@ -203,26 +212,21 @@ def test_x7_a_document_as_deep_as_it_may_be_goes_all_the_way(operator: httpx.Cli
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("path", "body", "reason"),
     [
-        (b"<!DOCTYPE rss [<!ENTITY b SYSTEM '{http}'>]>" + rss("x &b;"), "xml_entities"),
-        (b"<!DOCTYPE rss SYSTEM '{http}'>" + rss("x &c;"), None),
-        (b"<x>" * 10_000, "xml_depth"),
-        (rss("x" * 11_000_000), "fetch_too_large"),
-        (rss("x").replace(b"<item>", b"<i/>" * 200_000 + b"<item>"), "xml_elements"),
+        ("/entity", b"<!DOCTYPE rss [<!ENTITY b SYSTEM '{http}'>]>" + rss("x &b;"), "xml_entities"),
+        ("/dtd", b"<!DOCTYPE rss SYSTEM '{http}'>" + rss("x &c;"), None),
+        ("/deep", b"<x>" * 10_000, "xml_depth"),
+        ("/long", rss("x" * 11_000_000), "fetch_too_large"),
+        ("/items", rss("x").replace(b"<item>", b"<i/>" * 200_000 + b"<item>"), "xml_elements"),
     ],
     ids=["entity", "dtd", "deep", "long", "elements"],
 )
 def test_x3_x4_x6_x7_x9_a_feed_does_no_more_than_a_document(
-    operator: httpx.Client,
-    server: Server,
-    places: dict[str, str],
-    body: bytes,
-    reason: str | None,
-    request: pytest.FixtureRequest,
+    operator: httpx.Client, canary: Canary, path: str, body: bytes, reason: str | None
 ) -> None:
-    path = f"/{request.node.callspec.id}"
-    server.says(path, reply(filled(body, places)))
+    server = canary.server
+    server.says(path, reply(canary.named_in(body)))
     ok(operator.post("/v1/feeds:import", content=server.url(path)))  # which keeps what it is told
     (added,) = (f for f in ok(operator.get("/v1/feeds"))["items"] if f["url"] == server.url(path))
     at = f"/v1/feeds/{added['key']}"

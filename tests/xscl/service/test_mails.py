@@ -12,7 +12,7 @@ import pytest
 
 from tests.xscl.delivery.post_office import Post, content, post_office
 from tests.xscl.delivery.test_files_and_mails import message
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from xscl.delivery.channels.mail import CODES, TRIES, mail_sender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
 from xscl.ingestion.data_directory import DataDirectory
@@ -94,10 +94,9 @@ def test_a_code_cannot_be_guessed(alice: httpx.Client, post: Post) -> None:
     made = ok(alice.post(at, json={"kind": "mail", "to": "other@example.org"}))
     one = f"{at}/{made['id']}:confirm"
     right = code_in(post)
-    for number in range(TRIES):
-        wrong = f"{(int(right) + 1 + number) % 10**8:08d}"
-        assert code(alice.post(one, json={"code": wrong})) == (403, "wrong_code")
-    assert code(alice.post(one, json={"code": right})) == (403, "wrong_code")
+    wrong = [f"{(int(right) + 1 + number) % 10**8:08d}" for number in range(TRIES)]
+    for given in (*wrong, right):
+        assert code(alice.post(one, json={"code": given})) == (403, "wrong_code")
     assert ok(alice.post(one, json={}))["state"] == "unconfirmed"
     assert len(post.mails) == 2
     assert ok(alice.post(one, json={"code": code_in(post)}))["state"] == "active"
@@ -185,7 +184,7 @@ def test_an_address_that_the_server_refuses_leaves_no_endpoint(
 
 def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) -> None:
     """Mails over the limit wait for the next day; none is lost, and none counts as failed."""
-    with running.client(token_of(operator, "dora")) as dora:
+    with running.user("dora") as dora:
         ok(operator.put("/v1/accounts/dora/quota", json={"mails_a_day": 3}))
         at = subscribed(dora, "many")
         made = ok(dora.post(at, json={"kind": "mail", "to": "dora@example.org"}))
@@ -233,7 +232,7 @@ def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: DataDire
         assert "--allow-address" in refused.json()["hint"]
         feed = operator.post("/v1/feeds", json={"url": "http://10.0.0.1/feed"})
         assert "--allow-address" in feed.json()["hint"]
-        with running.client(token_of(operator, "erin")) as erin:
+        with running.user("erin") as erin:
             ok(erin.put("/v1/streams/S", json={}))
             ok(erin.put("/v1/subscriptions/q", json={"query": "S//item->i"}))
             refused = erin.post("/v1/subscriptions/q/endpoints", json=wanted)

@@ -29,8 +29,8 @@ def test_a_page_of_matches_ends_when_its_bytes_are_used_up(
         body = f"<r><k>{'k' * (9_000 if number == 2 else 1_000)}</k></r>".encode()
         ok(operator.post(f"/v1/documents/S?id=d{number}", content=body))
     eventually(lambda: len(pages(operator, "/v1/matches", "limit=100")[0]) == 10)
-    all_of_them = pages(operator, "/v1/matches", "limit=100")[0]
-    one = pages(operator, "/v1/subscriptions/one/matches", "limit=100")[0]
+    (all_of_them,) = pages(operator, "/v1/matches", "limit=100")
+    (one,) = pages(operator, "/v1/subscriptions/one/matches", "limit=100")
     monkeypatch.setattr(showing, "PAGE_BYTES", 5_000)
     found = pages(operator, "/v1/matches", "limit=100")
     assert [len(page) for page in found] == [2, 2, 1, 1, 2, 2]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from threading import Barrier
-from typing import NamedTuple
 from unittest.mock import Mock
 
 import httpx
@@ -17,7 +17,7 @@ import pytest
 
 from tests.xscl.failing_commits import POINTS
 from tests.xscl.polling.scripted import Clock
-from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
@@ -27,13 +27,12 @@ from xscl.service import tokens
 from xscl.service.accounts import Account, Accounts, Quota, QuotaExceeded, Usage
 from xscl.service.tokens import SESSION, AccessToken, Tokens
 from xscl.store.queries.rows import rows_of
+from xscl.store.store import Store
 
 
-def test_a_user_has_so_many_tokens(
-    running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_has_so_many_tokens(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.service.routes.tokens.MOST", 3)
-    with running.client(token_of(operator, "alice")) as alice:
+    with running.user("alice") as alice:
         made = [ok(alice.post("/v1/tokens", json={"label": str(n)})) for n in range(2)]
         assert code(alice.post("/v1/tokens", json={})) == (403, "quota_exceeded")
         assert alice.delete(f"/v1/tokens/{made[0]['id']}").status_code == 204
@@ -42,7 +41,7 @@ def test_a_user_has_so_many_tokens(
 
 def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) -> None:
     """A count of one is singular."""
-    with running.client(token_of(operator, "frank")) as frank:
+    with running.user("frank") as frank:
         limits = {"streams": 1, "subscriptions": 1, "documents_a_day": 1}
         ok(operator.put("/v1/accounts/frank/quota", json=limits))
         ok(frank.post("/v1/documents/one", content=b"<a/>"))
@@ -64,46 +63,39 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
         assert ok(frank.get("/v1/me"))["used"]["streams"] == 1
 
 
-class Quoted(NamedTuple):
-    """A thing that a quota bounds: its name in `used`, a request for one more, its address then."""
-
-    used: str
-    ask: Callable[[httpx.Client, int], httpx.Response]
-    address: str = ""
-
-
-QUOTAS = {
-    "subscriptions": Quoted(
+ENDPOINTS = "/v1/subscriptions/few/endpoints"
+QUOTAS: dict[str, tuple[str, Callable[[httpx.Client, int], httpx.Response], str]] = {
+    "subscriptions": (
         "subscriptions",
         lambda user, n: user.put(f"/v1/subscriptions/s{n}", json={"query": f"own//a{n}"}),
         "/v1/subscriptions/{name}",
     ),
-    "feeds": Quoted(
+    "feeds": (
         "feeds",
-        lambda user, n: user.post(
-            "/v1/feeds", json={"url": f"https://h{n}.example/", "keep": True}
-        ),
+        lambda user, n: user.post("/v1/feeds", json={"url": f"https://h{n}.ex/", "keep": True}),
         "/v1/feeds/{key}",
     ),
-    "endpoints": Quoted(
+    "endpoints": (
         "endpoints",
         lambda user, n: user.post(
-            "/v1/subscriptions/few/endpoints",
-            json={"kind": "webhook", "url": f"http://8.8.8.8/{n}"},
+            ENDPOINTS, json={"kind": "webhook", "url": f"http://8.8.8.8/{n}"}
         ),
-        "/v1/subscriptions/few/endpoints/{id}",
+        f"{ENDPOINTS}/{{id}}",
     ),
-    "documents_a_day": Quoted(
-        "documents_today", lambda user, n: user.post("/v1/documents/own", content=f"<a>{n}</a>")
+    "documents_a_day": (
+        "documents_today",
+        lambda user, n: user.post("/v1/documents/own", content=f"<a>{n}</a>"),
+        "",
     ),
 }
+"""What a quota bounds: its name in `used`, a request for one more, and its address then."""
 
 
 @pytest.mark.parametrize("quota", QUOTAS)
 def test_q9_a_quota(quota: str, running: Running, operator: httpx.Client) -> None:
     used, ask, address = QUOTAS[quota]
     path = f"/v1/accounts/user-{quota}/quota"
-    with running.client(token_of(operator, f"user-{quota}")) as user:
+    with running.user(f"user-{quota}") as user:
         ok(user.put("/v1/streams/own", json={}))
         ok(user.put("/v1/subscriptions/few", json={"query": "own//few"}))
         most = ok(user.get("/v1/me"))["used"][used] + 2
@@ -119,10 +111,10 @@ def test_q9_a_quota(quota: str, running: Running, operator: httpx.Client) -> Non
         ok(ask(user, 3))
 
 
-def test_no_query_of_a_list_is_read_that_is_too_long_for_a_quota(
+def test_no_query_of_a_list_is_read_that_is_too_long(
     running: Running, operator: httpx.Client
 ) -> None:
-    with running.client(token_of(operator, "grace")) as grace:
+    with running.user("grace") as grace:
         ok(operator.put("/v1/accounts/grace/quota", json={"subscriptions": 1}))
         ok(grace.put("/v1/subscriptions/one", json={"query": "feeds//a"}))
         ok(grace.put("/v1/subscriptions/one", json={"query": "feeds//a"}))
@@ -132,25 +124,37 @@ def test_no_query_of_a_list_is_read_that_is_too_long_for_a_quota(
         assert code(wrong) == (422, "query")
 
 
-def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fails(point: str) -> None:
-        if point == "after_commit":
-            raise StoreError("the store failed")
+def failing_after_commit(point: str) -> None:
+    if point == "after_commit":
+        raise StoreError("planted")
 
+
+@dataclass(frozen=True)
+class Kept:
+    """The accounts and tokens of an engine, at a time that a test sets."""
+
+    store: Store
+    accounts: Accounts
+    tokens: Tokens
+    clock: Clock
+
+    def rows(self) -> int:
+        """Return how many tokens and sessions are stored."""
+        return len(list(rows_of(self.store, "token")))
+
+    def begin(self, token: str) -> str:
+        session = self.tokens.begin_session(token, "a browser")
+        assert session is not None
+        return session
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    clock = Clock(0)
+    monkeypatch.setattr(tokens, "ticks", clock)
     with Engine() as engine, closing(engine.connect()) as store:
         accounts = Accounts(store)
-        with monkeypatch.context() as patch:
-            patch.setattr(POINTS, fails)
-            with pytest.raises(StoreError):
-                accounts.make("alice")
-        assert accounts.make("bob").number == 2
-        assert accounts.make("alice").number == 1
-        assert {row["name"]: row["number"] for row in rows_of(store, "account")} == {
-            "alice": 1,
-            "bob": 2,
-        }
+        yield Kept(store, accounts, Tokens(store, accounts), clock)
 
 
 def granted(work: Callable[[], object]) -> int:
@@ -168,12 +172,22 @@ def granted(work: Callable[[], object]) -> int:
         return sum(pool.map(attempt, range(12)))
 
 
-def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:
-    with Engine() as engine, closing(engine.connect()) as store:
-        accounts = Accounts(store)
-        kept = Tokens(store, accounts)
-        alice = accounts.make("alice")
-        assert granted(lambda: kept.create(alice, most=3)) == len(kept.of(alice)) == 3
+def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(POINTS, failing_after_commit)
+        with pytest.raises(StoreError):
+            kept.accounts.make("alice")
+    assert kept.accounts.make("bob").number == 2
+    assert kept.accounts.make("alice").number == 1
+    numbers = {row["name"]: row["number"] for row in rows_of(kept.store, "account")}
+    assert numbers == {"alice": 1, "bob": 2}
+
+
+def test_tokens_made_at_the_same_time_do_not_exceed_the_bound(kept: Kept) -> None:
+    alice = kept.accounts.make("alice")
+    assert granted(lambda: kept.tokens.create(alice, most=3)) == len(kept.tokens.of(alice)) == 3
 
 
 def test_what_is_counted_at_the_same_time_does_not_exceed_a_quota(
@@ -207,106 +221,80 @@ def test_what_is_counted_at_the_same_time_does_not_exceed_a_quota(
     assert granted(send) == sent.used(1) == 3
 
 
-def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_has_so_many_sessions_and_the_oldest_ends(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokens, "SESSIONS", 3)
-    clock = Clock(0)
-    monkeypatch.setattr(tokens, "ticks", clock)
-    with Engine() as engine, closing(engine.connect()) as store:
-        accounts = Accounts(store)
-        kept = Tokens(store, accounts)
-
-        def begin(token: str) -> str:
-            session = kept.begin_session(token, "a browser")
-            assert session is not None
-            return session
-
-        alice, bob = (accounts.make(name) for name in ("alice", "bob"))
-        _, signed = kept.create(alice)
-        _, bobs = kept.create(bob)
-        his = begin(bobs)
-        sessions = []
-        for _ in range(5):
-            clock.now += 1
-            sessions.append(begin(signed))
-        assert [kept.owner(one) for one in sessions] == [None, None, alice, alice, alice]
-        assert kept.owner(signed) == alice
-        assert kept.owner(his) == bob
-        clock.now = SESSION + 4
-        assert [kept.owner(one) for one in sessions[2:]] == [None, alice, alice]
-        last = begin(bobs)
-        again = Tokens(store, accounts)
-        for text in (his, *sessions[:3]):
-            assert kept.owner(text) is again.owner(text) is None
-        for text in (signed, bobs, last, *sessions[3:]):
-            assert kept.owner(text) == again.owner(text) is not None
-        assert store.fetch("SELECT count(*) FROM state.token") == [(5,)]
+    owner = kept.tokens.owner
+    alice, bob = (kept.accounts.make(name) for name in ("alice", "bob"))
+    (_, signed), (_, bobs) = kept.tokens.create(alice), kept.tokens.create(bob)
+    his = kept.begin(bobs)
+    sessions = []
+    for _ in range(5):
+        kept.clock.now += 1
+        sessions.append(kept.begin(signed))
+    assert [owner(one) for one in sessions] == [None, None, alice, alice, alice]
+    assert (owner(signed), owner(his)) == (alice, bob)
+    kept.clock.now = SESSION + 4
+    assert [owner(one) for one in sessions[2:]] == [None, alice, alice]
+    last = kept.begin(bobs)
+    again = Tokens(kept.store, kept.accounts)
+    for text in (his, *sessions[:3]):
+        assert owner(text) is again.owner(text) is None
+    for text in (signed, bobs, last, *sessions[3:]):
+        assert owner(text) == again.owner(text) is not None
+    assert kept.rows() == 5
 
 
 @pytest.mark.parametrize("way", ["revoke", "revoke_all"])
-def test_a_token_that_is_revoked_during_a_sign_in_leaves_no_session(way: str) -> None:
-    with Engine() as engine, closing(engine.connect()) as store:
-        accounts = Accounts(store)
-        kept = Tokens(store, accounts)
-        alice = accounts.make("alice")
-        token, text = kept.create(alice)
+def test_a_token_that_is_revoked_during_a_sign_in_leaves_no_session(kept: Kept, way: str) -> None:
+    alice = kept.accounts.make("alice")
+    token, text = kept.tokens.create(alice)
 
-        class Slow(Tokens):
-            """The token is revoked as soon as it was found."""
+    class Slow(Tokens):
+        """The token is revoked as soon as it was found."""
 
-            def owner(self, given: str) -> Account | None:
-                account = super().owner(given)
-                if kept.of(alice):
-                    kept.revoke(token.id) if way == "revoke" else kept.revoke_all(alice)
-                return account
+        def owner(self, given: str) -> Account | None:
+            account = super().owner(given)
+            if kept.tokens.of(alice):
+                ENDS[way](kept.tokens, token, "")
+            return account
 
-        assert Slow(store, accounts).begin_session(text, "a browser") is None
-        assert store.fetch("SELECT count(*) FROM state.token") == [(0,)]
-
-
-def failing_after_commit(point: str) -> None:
-    if point == "after_commit":
-        raise OSError("planted")
+    assert Slow(kept.store, kept.accounts).begin_session(text, "a browser") is None
+    assert kept.rows() == 0
 
 
 ENDS: dict[str, Callable[[Tokens, AccessToken, str], object]] = {
-    "revoked": lambda kept, token, _: kept.revoke(token.id),
-    "all revoked": lambda kept, token, _: kept.revoke_all(Account(token.account, "alice")),
-    "signed out": lambda kept, _, session: kept.end_session(session),
+    "revoke": lambda tokens, token, _: tokens.revoke(token.id),
+    "revoke_all": lambda tokens, token, _: tokens.revoke_all(Account(token.account, "alice")),
+    "sign out": lambda tokens, _, session: tokens.end_session(session),
 }
 
 
 @pytest.mark.parametrize("commit", ["usual", "takes effect and raises"])
 @pytest.mark.parametrize("end", ENDS)
 def test_a_connection_sees_at_once_that_its_token_is_over(
-    monkeypatch: pytest.MonkeyPatch, end: str, commit: str
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, end: str, commit: str
 ) -> None:
-    clock = Clock(0)
-    monkeypatch.setattr(tokens, "ticks", clock)
     reading = Mock(wraps=rows_of)
     monkeypatch.setattr(tokens, "rows_of", reading)
-    with Engine() as engine, closing(engine.connect()) as store:
-        accounts = Accounts(store)
-        kept = Tokens(store, accounts)
-        alice, bob = accounts.make("alice"), accounts.make("bob")
-        token, text = kept.create(alice)
-        session = kept.begin_session(text, "a browser")
-        assert session is not None
-        is_valid = kept.watched(session)
-        assert is_valid()
-        reading.reset_mock()
-        clock.now = SESSION
-        assert is_valid()
-        clock.now += 1
-        assert not is_valid()
-        clock.now = 0
-        assert not reading.called, "nothing has changed"
-        kept.revoke(kept.create(bob)[0].id)
-        assert is_valid(), "another one was revoked"
-        if commit != "usual":
-            monkeypatch.setattr(POINTS, failing_after_commit)
-        with suppress(OSError):
-            ENDS[end](kept, token, session)
-        assert not is_valid()
+    alice, bob = kept.accounts.make("alice"), kept.accounts.make("bob")
+    token, text = kept.tokens.create(alice)
+    session = kept.begin(text)
+    is_valid = kept.tokens.watched(session)
+    assert is_valid()
+    reading.reset_mock()
+    for now, valid in ((SESSION, True), (SESSION + 1, False), (0, True)):
+        kept.clock.now = now
+        assert is_valid() is valid
+    assert not reading.called, "nothing has changed"
+    kept.tokens.revoke(kept.tokens.create(bob)[0].id)
+    assert is_valid(), "another one was revoked"
+    if commit != "usual":
+        monkeypatch.setattr(POINTS, failing_after_commit)
+    with suppress(StoreError):
+        ENDS[end](kept.tokens, token, session)
+    assert not is_valid()
 
 
 def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
@@ -315,12 +303,10 @@ def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
     monkeypatch.setattr("xscl.delivery.outbox.endpoints.MOST", 2)
     monkeypatch.setattr("xscl.delivery.syndication.secret_addresses.MOST", 2)
     at = subscribed(operator, "few")
-    for number in range(2):
-        ok(operator.post(f"{at}/endpoints", json={"kind": "file", "name": f"{number}.jsonl"}))
-        ok(operator.post(f"{at}/addresses", json={}))
-    more = operator.post(f"{at}/endpoints", json={"kind": "file", "name": "more.jsonl"})
-    assert code(more) == (400, "too_many_endpoints")
-    assert code(operator.post(f"{at}/addresses", json={})) == (400, "too_many_addresses")
+    for what, new in (("endpoints", {"kind": "file", "name": "f"}), ("addresses", {})):
+        for _ in range(2):
+            ok(operator.post(f"{at}/{what}", json=new))
+        assert code(operator.post(f"{at}/{what}", json=new)) == (400, f"too_many_{what}")
 
 
 def test_an_import_has_so_many_rows_or_is_refused_whole(
@@ -335,9 +321,9 @@ def test_an_import_has_so_many_rows_or_is_refused_whole(
 
 
 def test_who_asks_all_the_time_is_told_to_wait_and_holds_up_nobody(
-    running: Running, operator: httpx.Client, alice: httpx.Client
+    running: Running, operator: httpx.Client
 ) -> None:
-    with running.client(token_of(operator, "carol")) as carol:
+    with running.user("carol") as carol:
         ok(carol.put("/v1/streams/own", json={}))
         ok(carol.put("/v1/subscriptions/own", json={"query": "own//a->x"}))
         made = ok(carol.post("/v1/subscriptions/own/addresses", json={}))
@@ -352,11 +338,11 @@ def test_who_asks_all_the_time_is_told_to_wait_and_holds_up_nobody(
             path = made["atom"].removeprefix(running.address)
             assert code(reader.get(path)) == (429, "too_many_requests")
         assert carol.get("/v1/health").status_code == 200
-        ok(alice.get("/v1/me"))
+        ok(operator.get("/v1/me"))
 
 
 def test_a_quota_of_listeners(running: Running, operator: httpx.Client) -> None:
-    with running.client(token_of(operator, "dora")) as dora, ExitStack() as stack:
+    with running.user("dora") as dora, ExitStack() as stack:
         ok(operator.put("/v1/accounts/dora/quota", json={"listeners": 2}))
         with listening(dora, "/v1/events"):
             stack.enter_context(listening(dora, "/v1/events"))

@@ -8,7 +8,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving
 from tests.xscl.web.shown import parsed
 from xscl import Document, Engine, Retention
 from xscl.ingestion.data_directory import DataDirectory
@@ -73,7 +73,7 @@ def test_items_are_listed_by_arrival_or_by_their_own_dates(
     other = parsed(operator.get("/items?before=3").text).xpath("//li[@data-key]")
     assert len(other) == len(DAYS), "a link of the other order leads to the first items"
     assert ok(operator.get("/v1/reading")) == {"order": "date"}
-    with running.client(token_of(operator, "ann")) as ann:
+    with running.user("ann") as ann:
         assert ok(ann.get("/v1/reading")) == {"order": "date"}
         ok(ann.put("/v1/reading", json={"order": "arrival"}))
     assert ok(operator.get("/v1/reading")) == {"order": "date"}, "another user's is his own"
@@ -85,9 +85,8 @@ def test_marks_are_of_each_user_and_outlive_the_service(place: DataDirectory) ->
     with serving(place) as running, running.client() as operator:
         fill(operator)
         name = next(iter(shown(operator)))
-        token = token_of(operator, "ann")
         assert operator.post("/read", data={"item": name}).status_code == 204
-        with running.client(token) as ann:
+        with running.user("ann") as ann:
             assert marked(ann) == []
             mine = {"items": ["a", "b"], "read": True}
             assert ann.post("/v1/reading/marks", json=mine).status_code == 204
@@ -97,14 +96,11 @@ def test_marks_are_of_each_user_and_outlive_the_service(place: DataDirectory) ->
     with serving(place) as running, running.client() as operator:
         assert shown(operator)[name]
         assert marked(operator) == [name]
-        assert [one["id"] for one in documents(operator) if one["read"]] == [name[-2:]]
+        assert [one["id"] for one in ok(operator.get("/v1/documents"))["items"] if one["read"]] == [
+            name[-2:]
+        ]
         first = ok(operator.get("/v1/reading/marks", params={"limit": 1}))
         assert (first["items"][0]["item"], first["next"]) == (name, None)
-
-
-def documents(client: httpx.Client) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = ok(client.get("/v1/documents"))["items"]
-    return found
 
 
 def test_a_match_is_marked_as_read(operator: httpx.Client) -> None:
@@ -147,9 +143,7 @@ def store() -> Iterator[Store]:
                 Document(("news", "_7.own"), "both", 2, "<i>Äpfel</i>".encode()),
                 Document("_7.own", "_7.mine", 3, b"<i>hers</i>"),
                 Document("_8.own", "_8.his", 4, b"<i>his</i>"),
-                Document(
-                    "news", "latin", 5, b"<?xml version='1.0' encoding='iso-8859-1'?><i>\xe9</i>"
-                ),
+                Document("news", "latin", 5, b"<?xml version='1.0' encoding='latin1'?><i>\xe9</i>"),
             ]
         )
         yield engine.state.store

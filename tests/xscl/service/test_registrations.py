@@ -13,16 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.xscl.commandline import called, failed
+from tests.xscl.commandline import answered, called, failed
 from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service.registrations import (
-    RegistrationsError,
-    export,
-    read_export,
-    register,
-)
+from xscl.service.registrations import RegistrationsError, export, read_export, register
 from xscl.store.queries.owned_rows import StoredRow
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import named
@@ -59,6 +54,19 @@ def exported(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def new(tmp_path: Path) -> DataDirectory:
+    """A data directory that has nothing yet."""
+    return DataDirectory(tmp_path / "new")
+
+
+def imported(file: Path, home: DataDirectory) -> str:
+    """Import a file without a complaint; return what is said."""
+    done = called("import", str(file), "--data", str(home.path))
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> DataDirectory:
     """A data directory with what the export has."""
     made = DataDirectory(tmp_path / "the data")
@@ -84,13 +92,10 @@ def secrets(home: DataDirectory) -> dict[str, Any]:
 
 
 def test_c18_an_export_of_0_2_has_all_that_users_have_set_up(
-    exported: Path, tmp_path: Path
+    exported: Path, new: DataDirectory
 ) -> None:
-    home = DataDirectory(tmp_path / "new")
-    done = called("import", str(exported), "--data", str(home.path))
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.endswith("4 feeds, 13 subscriptions, 3 endpoints\n")
-    wanted, found = read_export(exported.read_bytes()).rows, registered(home)
+    assert imported(exported, new).endswith("4 feeds, 13 subscriptions, 3 endpoints\n")
+    wanted, found = read_export(exported.read_bytes()).rows, registered(new)
     for table, rows in found.items():
         names = [name for name in COMPARED[table] if name in wanted[table][0]]
         expected = [{name: row[name] for name in names} for row in wanted[table]]
@@ -99,10 +104,10 @@ def test_c18_an_export_of_0_2_has_all_that_users_have_set_up(
             for row in expected
         ]
     hidden = {row["key"]: row["headers"] for row in wanted["feed"] if row["headers"]}
-    kept = secrets(home)
+    kept = secrets(new)
     assert {key: one["headers"] for key, one in kept.items() if "headers" in one} == hidden
     assert {one["url"] for one in kept.values() if "url" in one} >= set(SHOWN)
-    is_served(home)
+    is_served(new)
 
 
 SHOWN = {
@@ -118,11 +123,8 @@ def is_served(home: DataDirectory) -> None:
         assert [one["name"] for one in listed] == ["again", "dear", "out"]
         assert "_1." not in str(listed)
         (feed,) = ok(alice.get("/v1/feeds"))["items"]
-        assert (feed["stream"], feed["tags"], feed["headers"]) == (
-            "own",
-            ["mine"],
-            ["Authorization"],
-        )
+        given = [feed[name] for name in ("stream", "tags", "headers")]
+        assert given == ["own", ["mine"], ["Authorization"]]
         for text in ("<o>k</o>", "<p>k</p>"):
             ok(alice.post("/v1/documents/orders", content=text))
         for price in (9, 11, 12):
@@ -150,30 +152,26 @@ def test_an_export_has_what_was_imported(home: DataDirectory, tmp_path: Path) ->
     assert (tmp_path / "again.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_backup_is_exported(home: DataDirectory, tmp_path: Path) -> None:
+def test_a_backup_is_exported(home: DataDirectory, new: DataDirectory, tmp_path: Path) -> None:
     """Secrets are in no backup; those of a data directory complete it."""
     backup, file = tmp_path / "backup.xscl", tmp_path / "exported.json"
-    assert called("backup", str(backup), "--data", str(home.path)).exit_code == 0
-    done = called("export", str(file), "--backup", str(backup), "--data", str(tmp_path / "none"))
+    answered("backup", str(backup), "--data", str(home.path))
+    exporting = ("export", str(file), "--backup", str(backup), "--data")
+    done = called(*exporting, str(tmp_path / "none"))
     assert done.exit_code == 0
     assert done.stderr.count("is left out: its address is secret") == 1
-    lost = [f"http://127.0.0.1:8931/{name}.rss" for name in ("alice", "news", "paid")]
-    assert (
-        sorted(
-            line.split()[1] for line in done.stderr.splitlines() if "has lost its headers" in line
-        )
-        == lost
-    )
-    new = DataDirectory(tmp_path / "new")
-    assert called("import", str(file), "--data", str(new.path)).exit_code == 0
+    lost = [line.split()[1] for line in done.stderr.splitlines() if "has lost its headers" in line]
+    names = ("alice", "news", "paid")
+    assert sorted(lost) == [f"http://127.0.0.1:8931/{name}.rss" for name in names]
+    answered("import", str(file), "--data", str(new.path))
     expected = registered(home)
     expected["feed"] = [row for row in expected["feed"] if "***" not in row["url"]]
     assert registered(new) == expected
     file.unlink()
-    done = called("export", str(file), "--backup", str(backup), "--data", str(home.path))
+    done = called(*exporting, str(home.path))
     assert (done.exit_code, done.stderr) == (0, "")
     whole = DataDirectory(tmp_path / "whole")
-    assert called("import", str(file), "--data", str(whole.path)).exit_code == 0
+    imported(file, whole)
     assert registered(whole) == registered(home)
     assert secrets(whole) == secrets(home)
     assert not list(tmp_path.glob(".*"))
@@ -186,14 +184,10 @@ def test_an_export_replaces_no_file_and_takes_no_service(
     monkeypatch.setattr("xscl.cli.connection.STARTING", 0.1)
     given = ("export", "exported.json", "--data", str(home.path))
     with home.hold("serve"):
-        done = called(*given)
-        assert (done.exit_code, "is in use by process" in done.stderr) == (1, True)
-    assert called(*given).exit_code == 0
-    done = called(*given)
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "xscl: exported.json is there already\nhint: name another file\n",
-    )
+        assert "is in use by process" in failed(1, *given)
+    answered(*given)
+    told = "xscl: exported.json is there already\nhint: name another file\n"
+    assert failed(2, *given) == told
     told = failed(2, "import", "exported.json", "--url", "http://127.0.0.1:9")
     assert "is imported into a data directory" in told
 
@@ -201,47 +195,37 @@ def test_an_export_replaces_no_file_and_takes_no_service(
 # -- Imports -------------------------------------------------------------------------------
 
 
-def test_an_import_adds_what_is_not_there(exported: Path, tmp_path: Path) -> None:
-    new = DataDirectory(tmp_path / "new")
-    assert called("subscribe", "mine", "S//a->x", "--data", str(new.path)).exit_code == 0
+def test_an_import_adds_what_is_not_there(exported: Path, new: DataDirectory) -> None:
+    answered("subscribe", "mine", "S//a->x", "--data", str(new.path))
     for answer in ("13 subscriptions, 3 endpoints", "0 subscriptions, 0 endpoints"):
-        done = called("import", str(exported), "--data", str(new.path))
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout.startswith("new: ")
-        assert done.stdout.endswith(f"{answer}\n")
+        told = imported(exported, new)
+        assert told.startswith("new: ")
+        assert told.endswith(f"{answer}\n")
     with Engine(new.database) as engine:
         assert len(engine.subscriptions) == 14
 
 
-def test_titles_of_feeds_are_made_printable(exported: Path, tmp_path: Path) -> None:
+def test_titles_of_feeds_are_made_printable(exported: Path, new: DataDirectory) -> None:
     read = json.loads(exported.read_bytes())
     title, site = "\n  All\tPosts\u202e\n", "https://a.test/\n"
     read["feed"][0] |= {"title": title, "site_url": site}
     exported.write_text(json.dumps(read))
-    new = DataDirectory(tmp_path / "new")
-    done = called("import", str(exported), "--data", str(new.path))
-    assert (done.exit_code, done.stderr) == (0, "")
+    imported(exported, new)
     feed = next(row for row in registered(new)["feed"] if row["key"] == read["feed"][0]["key"])
     assert (feed["title"], feed["site_url"]) == ("AllPosts", "https://a.test/")
 
 
 def test_a_subscription_that_is_refused_does_not_stop_the_others(
-    exported: Path, tmp_path: Path
+    exported: Path, new: DataDirectory
 ) -> None:
-    new = DataDirectory(tmp_path / "new")
-    assert called("subscribe", "made", "S//other->x", "--data", str(new.path)).exit_code == 0
-    content = exported.read_text().replace("EVENT SEQ(", "EVENT SEK(")
-    exported.write_text(content)
+    answered("subscribe", "made", "S//other->x", "--data", str(new.path))
+    exported.write_text(exported.read_text().replace("EVENT SEQ(", "EVENT SEK("))
     done = called("import", str(exported), "--json", "--data", str(new.path))
     assert done.exit_code == 1
     answer = json.loads(done.stdout)
     assert set(answer["refused"]) == {"made", "climb"}
     assert "subscription 'climb': " in done.stderr
     assert answer["subscriptions"] == 11
-
-
-def _with_values(table: str, values: dict[str, Any], read: dict[str, Any]) -> None:
-    read[table][0].update(values)
 
 
 def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
@@ -253,8 +237,9 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], byt
     return changed
 
 
-def _with_value(table: str, column: str, value: object, read: dict[str, Any]) -> None:
-    read[table][0][column] = value
+def with_values(table: str, **values: object) -> Callable[[bytes], bytes]:
+    """Give the first row of a table other values."""
+    return damaged(lambda read: read[table][0].update(values))
 
 
 WRONG: tuple[tuple[list[tuple[str, str]], list[object]], ...] = (
@@ -285,25 +270,25 @@ DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda content: content[: len(content) // 2],
     damaged(lambda read: read.pop("feed")),
     damaged(lambda read: read["token"][0].pop("hash")),
-    damaged(lambda read: read["token"][0].update(hash="no hexadecimal digits")),
+    with_values("token", hash="no hexadecimal digits"),
     damaged(lambda read: read.update(endpoint=[1])),
     lambda whole: whole[:-1] + b', "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     *(
-        damaged(partial(_with_value, table, column, value))
+        with_values(table, **{column: value})
         for columns, values in WRONG
         for table, column in columns
         for value in values
     ),
     damaged(lambda read: read.update(format="xscl registrations 2")),
-    *(damaged(partial(_with_values, "endpoint", values)) for values in FOREIGN),
+    *(with_values("endpoint", **values) for values in FOREIGN),
 ]
 
 
-def test_a_damaged_export_changes_nothing(exported: Path, tmp_path: Path) -> None:
+def test_a_damaged_export_changes_nothing(exported: Path, new: DataDirectory) -> None:
     whole = exported.read_bytes()
     for spoil in DAMAGE:
         exported.write_bytes(spoil(whole))
-        assert "the file " in failed(1, "import", str(exported), "--data", str(tmp_path / "new"))
+        assert "the file " in failed(1, "import", str(exported), "--data", str(new.path))
         with pytest.raises(RegistrationsError):
             read_export(exported.read_bytes())
-    assert not (tmp_path / "new").exists()
+    assert not new.path.exists()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.xscl.commandline import called, failed
-from tests.xscl.service.conftest import Running, eventually, filling, ok, serving, token_of
+from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
 from tests.xscl.service.test_metrics import figures
 from xscl.errors import XsclError
 from xscl.ingestion import pipeline
@@ -151,7 +151,7 @@ def test_all_surfaces_say_where_joins_are(running: Running) -> None:
         assert "executors, by the equality k1 = k2" in client.get("/subscriptions/equal").text
         other = ok(client.get("/v1/subscriptions/unequal/explain"))["text"]
         assert "  not on executors: it has no equality between two nodes" in other.splitlines()
-        with running.client(token_of(client, "alice")) as alice:
+        with running.user("alice") as alice:
             assert ok(alice.get("/v1/status"))["service"] is None
             asked = alice.post("/v1/explain", json={"query": EQUAL})
             assert "executors" not in ok(asked)["text"], "it is not registered"
