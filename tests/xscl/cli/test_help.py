@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from inspect import signature
 from typing import Annotated
-from unittest.mock import Mock
 
 import pytest
 import typer
@@ -151,39 +151,39 @@ def test_the_options_of_groups_follow_those_of_the_command() -> None:
 # -- Progress ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """The standard error of a terminal, which shows progress at once; `isatty` may say another."""
-    made = Mock(wraps=io.StringIO())
-    made.isatty.return_value = True
-    monkeypatch.setattr(progress, "DELAY", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", made)
-    return made
+@contextmanager
+def standard_error(is_terminal: bool, delay: float = 0.0) -> Iterator[io.StringIO]:
+    """Give the process a standard error in the block, where progress is shown after a delay."""
+    made = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made, "isatty", lambda: is_terminal)
+        patch.setattr(sys, "stderr", made)
+        patch.setattr(progress, "DELAY", delay)
+        patch.setenv("TERM", "xterm")
+        yield made
 
 
-def test_a_terminal_shows_what_is_done_and_how_far(terminal: Mock) -> None:
-    with working("joining", 40) as advance:
-        advance(7)
-        eventually(lambda: "joining" in terminal.getvalue() and "7/40" in terminal.getvalue())
-    with working("trying"):
-        eventually(lambda: "trying" in terminal.getvalue())
+def test_a_terminal_shows_what_is_done_and_how_far() -> None:
+    with standard_error(is_terminal=True) as shown:
+        with working("joining", 40) as advance:
+            advance(7)
+            eventually(lambda: "joining" in shown.getvalue() and "7/40" in shown.getvalue())
+        with working("trying"):
+            eventually(lambda: "trying" in shown.getvalue())
 
 
-def test_there_is_none_without_a_terminal(terminal: Mock) -> None:
-    terminal.isatty.return_value = False
-    assert list(progress.progress("ab", "reading", 2)) == ["a", "b"]
-    assert terminal.getvalue() == ""
+def test_there_is_none_without_a_terminal() -> None:
+    with standard_error(is_terminal=False) as shown:
+        assert list(progress.progress("ab", "reading", 2)) == ["a", "b"]
+    assert shown.getvalue() == ""
 
 
-def test_short_work_shows_nothing(terminal: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY", 600.0)
-    with working("joining"):
+def test_short_work_shows_nothing() -> None:
+    with standard_error(is_terminal=True, delay=600.0) as shown, working("joining"):
         pass
-    assert "joining" not in terminal.getvalue()
+    assert "joining" not in shown.getvalue()
 
 
-@pytest.mark.usefixtures("terminal")
 def test_quiet_hides_it_for_one_command() -> None:
     app = typer.Typer()
     hidden = list[bool]()
@@ -193,6 +193,7 @@ def test_quiet_hides_it_for_one_command() -> None:
         with working("joining"):
             hidden.append(progress._hidden.get())
 
-    for arguments in (["--quiet"], []):
-        assert CliRunner().invoke(app, arguments).exit_code == 0
+    with standard_error(is_terminal=True):
+        for arguments in (["--quiet"], []):
+            assert CliRunner().invoke(app, arguments).exit_code == 0
     assert hidden == [True, False]

@@ -23,22 +23,16 @@ from fastapi.routing import APIRoute
 from examples import typed_program
 from tests.project import ROOT, python
 from tests.waiting import beside, eventually
-from tests.xscl.service.conftest import Running, serving
+from tests.xscl.service.conftest import Running
+from tests.xscl.service.conftest import running as running  # a fixture
 from xscl import NameTaken, QueryError
 from xscl.client import AsyncClient, Client, LiveEvent, NearName, Node, Refused, Unreachable, calls
 from xscl.client.calls import Call, Listing, read
 from xscl.client.events import EventReader
-from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.app import ROUTERS
 
 QUERY = "notes//note[./by->a] FOLLOWED BY{a=b, 7 d} notes//note[./by->b]"
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(DataDirectory(tmp_path_factory.mktemp("service") / "data")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,26 +24,6 @@ from xscl.polling.credentials import NAME, Credentials, secrets_in
 from xscl.store.store_errors import StoreUnavailable
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[xscl.Engine]:
-    with xscl.Engine(tmp_path / "state.sqlite") as made:
-        made.subscribe("q", "S//a")
-        yield made
-
-
-@pytest.fixture
-def secrets(tmp_path: Path) -> Credentials:
-    return secrets_in(tmp_path / NAME)
-
-
-@pytest.fixture
-def endpoints(engine: xscl.Engine, secrets: Credentials) -> Iterator[Endpoints]:
-    with closing(Endpoints(engine.connect(), secrets)) as made:
-        made.add("q", File("one.jsonl"), 0)
-        made.add("q", Webhook("http://hook.example/?key=secret"), 0)
-        yield made
-
-
 def remove(endpoints: Endpoints) -> None:
     endpoints.remove([one.id for one in endpoints.of("q")])
 
@@ -56,16 +37,10 @@ def add(endpoints: Endpoints) -> None:
     [(add, 3, "before_commit"), (add, 3, "after_commit"), (remove, 0, "before_commit")],
 )
 def test_a_change_that_cannot_be_stored_changes_nothing(
-    tmp_path: Path,
-    engine: xscl.Engine,
-    endpoints: Endpoints,
-    secrets: Credentials,
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Endpoints], None],
-    left: int,
-    point: str,
+    tmp_path: Path, change: Callable[[Endpoints], None], left: int, point: str
 ) -> None:
     """Nor does one that is stored and fails afterwards, once something is saved."""
+    secrets = secrets_in(tmp_path / NAME)
 
     def full(reached: str) -> None:
         if reached == point:
@@ -75,19 +50,26 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
         with closing(Endpoints(engine.connect(), secrets)) as others:
             return others.of("q")
 
-    before = endpoints.of("q")
-    with monkeypatch.context() as patch:
-        patch.setattr(POINTS, full)
-        with pytest.raises(StoreError, match="No space left"):
-            change(endpoints)
-        assert endpoints.of("q") == before
-    endpoints.save()
-    assert stored() == before
-    change(endpoints)  # somebody tries again
-    assert endpoints.of("q") == stored()
-    assert len(stored()) == left
-    known = {secrets_key(one.id) for one in stored() if isinstance(one.channel, Webhook)}
-    assert set(json.loads((tmp_path / NAME).read_bytes())) == known
+    with (
+        xscl.Engine(tmp_path / "state.sqlite") as engine,
+        closing(Endpoints(engine.connect(), secrets)) as endpoints,
+    ):
+        engine.subscribe("q", "S//a")
+        endpoints.add("q", File("one.jsonl"), 0)
+        endpoints.add("q", Webhook("http://hook.example/?key=secret"), 0)
+        before = endpoints.of("q")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(POINTS, full)
+            with pytest.raises(StoreError, match="No space left"):
+                change(endpoints)
+            assert endpoints.of("q") == before
+        endpoints.save()
+        assert stored() == before
+        change(endpoints)  # somebody tries again
+        assert endpoints.of("q") == stored()
+        assert len(stored()) == left
+        known = {secrets_key(one.id) for one in stored() if isinstance(one.channel, Webhook)}
+        assert set(json.loads((tmp_path / NAME).read_bytes())) == known
 
 
 # -- An endpoint outlives the removal of its subscription if that fails, whoever look ------
@@ -124,49 +106,48 @@ def _begin_beside(at_work: Sending, endpoint: Endpoint) -> None:
     _fail(at_work, endpoint)
 
 
+@pytest.fixture
+def at_work(tmp_path: Path, receiver: Receiver) -> Iterator[Sending]:
+    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as sender:
+        sender.engine.subscribe("q", EACH)
+        yield sender
+
+
 def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(
-    tmp_path: Path, receiver: Receiver
+    at_work: Sending, receiver: Receiver
 ) -> None:
     """The removal deletes the rows of endpoints, so nothing more has to be stored for them."""
-    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
-        at_work.engine.subscribe("q", EACH)
-        at_work.outbox.deliver("q", Webhook(receiver.url("/gone")))
-        committed = at_work.engine.unsubscribe
+    at_work.outbox.deliver("q", Webhook(receiver.url("/gone")))
+    committed = at_work.engine.unsubscribe
+    with pytest.MonkeyPatch.context() as patched:
 
-        def fails(point: str) -> None:
-            raise StoreError("planted")
+        def unsubscribe(name: str, **how: bool) -> tuple[str, ...]:
+            removed = committed(name, **how)
+            patched.setattr(POINTS, Mock(side_effect=StoreError("planted")))
+            return removed
 
-        with pytest.MonkeyPatch.context() as patched:
-
-            def unsubscribe(name: str, **how: bool) -> tuple[str, ...]:
-                removed = committed(name, **how)
-                patched.setattr(POINTS, fails)
-                return removed
-
-            patched.setattr(at_work.engine, "unsubscribe", unsubscribe)
-            at_work.outbox.unsubscribe("q")
-        assert not at_work.outbox.endpoints.of("q")
-        at_work.engine.subscribe("q", EACH)
-        at_work.items()
-        at_work.outbox.finish(threading.Event())
-        assert not receiver.at("/gone")
+        patched.setattr(at_work.engine, "unsubscribe", unsubscribe)
+        at_work.outbox.unsubscribe("q")
+    assert not at_work.outbox.endpoints.of("q")
+    at_work.engine.subscribe("q", EACH)
+    at_work.items()
+    at_work.outbox.finish(threading.Event())
+    assert not receiver.at("/gone")
 
 
 @pytest.mark.parametrize("remove", [_fail, _lose, _begin_beside])
 def test_its_matches_are_delivered(
-    tmp_path: Path, receiver: Receiver, remove: Callable[[Sending, Endpoint], None]
+    at_work: Sending, receiver: Receiver, remove: Callable[[Sending, Endpoint], None]
 ) -> None:
     where = f"/{remove.__name__}"
-    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
-        at_work.engine.subscribe("q", EACH)
-        endpoint, _ = at_work.outbox.deliver("q", Webhook(receiver.url(where)))
-        at_work.outbox.finish(threading.Event())  # first looked at while `q` is lost: in a minute
-        remove(at_work, endpoint)
-        at_work.items()
-        assert at_work.outbox.endpoints.of("q")
-        eventually(lambda: receiver.at(where))
-        at_work.outbox.unsubscribe("q")
-        assert not at_work.outbox.endpoints.of("q")
+    endpoint, _ = at_work.outbox.deliver("q", Webhook(receiver.url(where)))
+    at_work.outbox.finish(threading.Event())  # first looked at while `q` is lost: in a minute
+    remove(at_work, endpoint)
+    at_work.items()
+    assert at_work.outbox.endpoints.of("q")
+    eventually(lambda: receiver.at(where))
+    at_work.outbox.unsubscribe("q")
+    assert not at_work.outbox.endpoints.of("q")
 
 
 # -- Generations ---------------------------------------------------------------------------

@@ -337,8 +337,9 @@ def test_a_path_of_slack_is_in_no_table() -> None:
 
 
 def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:
-    sources = (("a <b> & |c|", "https://e.org/?a=1&b=2"), ("plain", None))
-    message = message_of(*(DocumentSource("S/1", *one, "example.org") for one in sources))
+    named = {"a <b> & |c|": "https://e.org/?a=1&b=2", "plain": None}
+    sources = (DocumentSource("S/1", title, url, "example.org") for title, url in named.items())
+    message = message_of(*sources)
     text = json.loads(Slack("").posted(message).body)["text"]
     link = (
         "<https://e.org/?a=1&amp;b=2|a &lt;b&gt; &amp; \N{BROKEN BAR}c\N{BROKEN BAR} (example.org)>"

@@ -45,7 +45,7 @@ def test_a_stream_is_published_or_has_items_of_feeds(place: Place) -> None:
     place.engine.subscribe("p", "S//a PUBLISH made")
     for named in ({"stream": "made"}, {"tags": ("made",)}):
         with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
-            place.feeds.add(FeedRequest("http://a.example/", **named))  # type: ignore[arg-type]
+            place.feeds.add(FeedRequest("http://a.example/", **named))
     assert place.feeds.add(FeedRequest("http://made/")).stream == "made_2"
     feed = place.feeds.add(FeedRequest("http://a.example/", stream="news", tags=("daily",)))
     with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):

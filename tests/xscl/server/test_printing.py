@@ -7,12 +7,13 @@ import os
 import select
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.waiting import beside
 from tests.work import measured
 from tests.xscl.server.processes import served
 from tests.xscl.service.conftest import eventually
@@ -122,18 +124,16 @@ class Heard:
         self.skipped += count
 
 
+@dataclass(frozen=True)
 class Printed:
     """An outbox that prints to a listener."""
 
-    def __init__(self, engine: xscl.Engine, printing: Printing, directory: Path) -> None:
-        secrets = Credentials(directory / "secrets.json")
-        self.printing = printing
-        self.outbox = Outbox(engine, secrets, DeliverySettings(directory), printing)
-        self.notify = self.outbox.notify_all
+    printing: Printing
+    outbox: Outbox
 
     def finish(self) -> None:
         """Wait until everything is printed."""
-        self.notify()
+        self.outbox.notify_all()
         eventually(self.printing.has_all)
 
 
@@ -144,13 +144,11 @@ def tail(
     skipped: Callable[[int], None] = lambda count: None,
     behind: int = 100_000,
 ) -> Iterator[Printed]:
-    with tempfile.TemporaryDirectory() as directory:
-        found = Printed(engine, Printing(engine, heard, skipped, behind), Path(directory))
-        found.outbox.start()
-        try:
-            yield found
-        finally:
-            found.outbox.close()
+    printing = Printing(engine, heard, skipped, behind)
+    outbox = Outbox(engine, Credentials(), DeliverySettings(Path("nowhere")), printing)
+    outbox.start()
+    with closing(outbox):
+        yield Printed(printing, outbox)
 
 
 @pytest.fixture
@@ -160,6 +158,11 @@ def pairs() -> Iterator[xscl.Engine]:
         engine.subscribe("pairs", PAIRS)
         engine.log.undelivered()
         yield engine
+
+
+def ours(engine: xscl.Engine) -> list[str]:
+    """Return the matches that are no user's, but for those of the first documents."""
+    return [one.id for one in engine.matches() if not one.subscription.startswith("_1.")][2:]
 
 
 def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
@@ -174,16 +177,14 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
             for n in range(3, 30):
                 engine.push(documents(n))
                 following.finish()
-        every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
-        assert heard.found == every[2:], "what was there before it began was not asked for"
+        assert heard.found == ours(engine), "what was there before it began was not asked for"
         engine.log.save_acknowledged()
         engine.push(documents(30))
         assert engine.log.acknowledged < engine.matches()[-1].position
     with xscl.Engine(path) as engine:
         with tail(engine, heard) as following:
             following.finish()
-        every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
-        assert heard.found == every[2:]
+        assert heard.found == ours(engine)
 
 
 def test_who_is_slow_holds_up_nobody_and_skips(pairs: xscl.Engine) -> None:
@@ -191,10 +192,10 @@ def test_who_is_slow_holds_up_nobody_and_skips(pairs: xscl.Engine) -> None:
     heard.may_go.clear()
     with tail(pairs, heard, heard.skip, 100) as following:
         pairs.push(documents(1, 2))
-        following.notify()
+        following.outbox.notify_all()
         assert heard.begun.wait(60)
         pairs.push(documents(*range(3, 40)))
-        following.notify()
+        following.outbox.notify_all()
         heard.may_go.set()
         following.finish()
     every = [one.id for one in pairs.matches()]
@@ -205,33 +206,22 @@ def test_who_is_slow_holds_up_nobody_and_skips(pairs: xscl.Engine) -> None:
 def test_who_fails_goes_on_with_the_next(
     pairs: xscl.Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    calls: list[int] = []
-
-    def fail(matches: Sequence[Match]) -> None:
-        calls.append(len(matches))
-        raise ValueError("the listener fell asleep")
-
-    with tail(pairs, fail) as following:
+    failing = Mock(side_effect=ValueError("the listener fell asleep"))
+    with tail(pairs, failing) as following:
         for n in range(1, 4):
             pairs.push(documents(n))
             following.finish()
-    assert calls == [1, 2]
+    assert [len(call.args[0]) for call in failing.call_args_list] == [1, 2]
     assert "fell asleep" in caplog.text
 
 
 def test_what_cannot_be_read_now_is_passed_again(pairs: xscl.Engine) -> None:
-    calls: list[list[str]] = []
-
-    def fail_first(matches: Sequence[Match]) -> None:
-        calls.append([match.id for match in matches])
-        if len(calls) == 1:
-            raise StoreUnavailable(None, "planted")
-
+    failing_first = Mock(side_effect=[StoreUnavailable(None, "planted"), None])
     pairs.push(documents(1, 2))
-    with tail(pairs, fail_first) as following:
+    with tail(pairs, failing_first) as following:
         following.finish()
-    assert len(calls) == 2
-    assert calls[0] == calls[1] != []
+    first, second = ([one.id for one in call.args[0]] for call in failing_first.call_args_list)
+    assert first == second != []
 
 
 def test_the_past_of_a_new_subscription_is_not_printed() -> None:
@@ -314,17 +304,13 @@ def test_a_full_pipe_that_does_not_block_is_waited_for(monkeypatch: pytest.Monke
         printer = MatchPrinter(as_json=True, history=True)
 
         def printing() -> None:
-            try:
+            with stream:
                 for count in range(1, lines + 1):
                     printer.skipped(count)
-            finally:
-                stream.close()
 
-        thread = threading.Thread(target=printing)
-        thread.start()
-        eventually(lambda: not select.select([], [writing], [], 0)[1])  # the pipe is full
-        assert [json.loads(line)["skipped"] for line in source] == [*range(1, lines + 1)]
-        thread.join()
+        with beside(printing):
+            eventually(lambda: not select.select([], [writing], [], 0)[1])  # the pipe is full
+            assert [json.loads(line)["skipped"] for line in source] == [*range(1, lines + 1)]
 
 
 # -- The process ---------------------------------------------------------------------------
@@ -355,15 +341,9 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str, co
 
 def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
     pairs: xscl.Engine,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    heard = Heard()
-
-    def full(count: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(heard, "skip", full)
-    with tail(pairs, heard, heard.skip, 10) as following:
+    heard, full = Heard(), Mock(side_effect=OSError(28, "No space left on device"))
+    with tail(pairs, heard, full, 10) as following:
         pairs.push(documents(*range(1, 10)))
         following.finish()
     assert heard.found == [pairs.matches()[-1].id]

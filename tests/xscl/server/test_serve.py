@@ -19,7 +19,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
-from tests.xscl.commandline import called, failed
+from tests.xscl.commandline import answered, failed
 from tests.xscl.polling import scripted
 from tests.xscl.server.processes import served
 from xscl.delivery.endpoint import File
@@ -77,10 +77,6 @@ def written(place: DataDirectory) -> dict[str, Any]:
     return place.read_status() or {}
 
 
-def waiting(place: DataDirectory) -> int | None:
-    return written(place).get("waiting")
-
-
 @pytest.mark.parametrize("master", ["nonsense", "local[two]", "spark://", "spark://head", "yarn-x"])
 @pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_master_that_is_none_is_refused(tmp_path: Path, command: str, master: str) -> None:
@@ -98,9 +94,8 @@ def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = called("serve", "--port", str(port), "--data", str(data))
-    assert done.exit_code == 1
-    assert done.stderr.startswith(f"xscl: cannot listen on 127.0.0.1 port {port}: ")
+        told = failed(1, "serve", "--port", str(port), "--data", str(data))
+    assert told.startswith(f"xscl: cannot listen on 127.0.0.1 port {port}: ")
     assert not data.exists()
 
 
@@ -120,16 +115,14 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
         assert "serving from" not in said
     eventually(lambda: written(place).get("matches") == 1)
     assert written(place)["threads"] <= AT_REST
-    done = called("status", "--json", *data)
-    assert done.exit_code == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert figures["service"] == service.pid
-    assert (figures["documents"], figures["matches"]) == (2, 1)
-    assert f"service        process {service.pid}" in called("status", *data).stdout
+    figures = json.loads(answered("status", "--json", *data))
+    counted = [figures[name] for name in ("service", "documents", "matches")]
+    assert counted == [service.pid, 2, 1]
+    assert f"service        process {service.pid}" in answered("status", *data)
     service.kill()
     _, errors = service.communicate(timeout=PATIENCE)
     assert "(without Spark)" in errors
-    figures = json.loads(called("status", "--json", *data).stdout)
+    figures = json.loads(answered("status", "--json", *data))
     assert (figures["service"], figures["matches"]) == (None, 1)
 
 
@@ -180,18 +173,17 @@ def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
                 path.stem: len(path.read_text().splitlines()) for path in place.files.iterdir()
             }
             assert delivered == {"items": 2, "twice": 1, "silence": 1}
-            assert waiting(place) == 0
+            assert written(place)["waiting"] == 0
         assert sorted(told) == ["items", "items", "silence", "twice"]
         assert server.count("/feed") == 1
-    done = called("serve", "--once", "--no-spark", "--data", str(place.path))
-    assert (done.exit_code, done.output) == (0, "")
+    assert answered("serve", "--once", "--no-spark", "--data", str(place.path)) == ""
 
 
 def test_stopped_before_it_began_it_consumes_nothing(place: DataDirectory) -> None:
     service = Service(place, ServeSettings(), lambda matches: None)
     service.stop()
     service.run()
-    assert waiting(place) == 2
+    assert written(place)["waiting"] == 2
 
 
 def test_the_error_of_a_thread_ends_it(place: DataDirectory) -> None:
@@ -203,8 +195,7 @@ def test_the_error_of_a_thread_ends_it(place: DataDirectory) -> None:
 
 def test_once_makes_a_data_directory_as_a_service_does(tmp_path: Path) -> None:
     new = tmp_path / "new"
-    done = called("serve", "--once", "--no-spark", "--data", str(new))
-    assert done.exit_code == 0, done.output
+    answered("serve", "--once", "--no-spark", "--data", str(new))
     assert DataDirectory(new).exists()
 
 
@@ -238,9 +229,15 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
             shown = ("texts", "documents", "matches", "position", "waiting")
             return tuple(found[name] for name in shown)
 
-        assert look(0) == (0, 0, 0, 0, 2)
+        def consume(*numbers: int) -> None:
+            """Consume what waits, and a document more."""
+            for number in numbers:
+                spool.append(documents(number), 1)
+            consumer.run_once()
+
         consumer = Consumer(spool, engine.ingest)
-        consumer.run_once()
+        assert look(0) == (0, 0, 0, 0, 2)
+        consume()
         assert look(15) == (0, 2, 1, 1, 0)
         assert look(5) == (2, 2, 1, 1, 0)
         clock.looks = 0
@@ -249,19 +246,16 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         spool.append(documents(2), 1)
         clock.between = 10
         assert look(0) == (2, 2, 1, 1, 1)
-        consumer.run_once()
+        consume()
         assert look(0) == (3, 3, 3, 2, 0)
-        spool.append(documents(3), 1)
-        consumer.run_once()
+        consume(3)
         assert look(40) == (3, 4, 6, 3, 0)
         assert look(10) == (4, 4, 6, 3, 0), "a minute is the longest"
-        spool.append(documents(4), 1)
-        consumer.run_once()
+        consume(4)
         assert look(0, whole=True) == (5, 5, 10, 4, 0)
         clock.between = 0.1  # of an addition, too, which then waits for twenty times that
         for number, seen in ((5, True), (6, False), (7, False)):
-            spool.append(documents(number), 1)
-            consumer.run_once()
+            consume(number)
             assert (look(0.5)[1] == number + 1) == seen
         assert look(2)[1] == 8, "what came meanwhile is added"
         assert looks.now(whole=True) == status(store, place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +20,8 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.plain_http import plain_client
+from tests.waiting import beside
 from tests.xscl.server.processes import served
 from tests.xscl.service.conftest import eventually, ok
 from xscl.ingestion.data_directory import DataDirectory
@@ -37,10 +39,9 @@ def ended(process: subprocess.Popen[str]) -> str:
     return errors
 
 
-def address(home: DataDirectory) -> str:
-    """Return where a service answers."""
-    eventually(lambda: bool((home.read_status() or {}).get("address")), 120)
-    return str((home.read_status() or {})["address"])
+def client(home: DataDirectory) -> httpx.Client:
+    """Return a client of a service, as soon as it answers."""
+    return plain_client(eventually(home.address))
 
 
 @contextmanager
@@ -79,22 +80,18 @@ def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
     with ExitStack() as stack:
         quiet = stack.enter_context(silent())
         process = stack.enter_context(served(home, "--allow-address", quiet))
-        client = stack.enter_context(
-            httpx.Client(base_url=address(home), timeout=60, trust_env=False)
-        )
-        ok(client.put("/v1/subscriptions/q", json={"query": "S//a->x"}))
+        asking = stack.enter_context(client(home))
+        ok(asking.put("/v1/subscriptions/q", json={"query": "S//a->x"}))
         hook = {"kind": "webhook", "url": f"http://{quiet}/hook"}
-        ok(client.post("/v1/subscriptions/q/endpoints", json=hook))
-        ok(client.post("/v1/feeds", json={"url": f"http://{quiet}/feed"}))
-        ok(client.post("/v1/documents/S", content="<a/>"))
-        events = stack.enter_context(client.stream("GET", "/v1/events?after=0"))
+        ok(asking.post("/v1/subscriptions/q/endpoints", json=hook))
+        ok(asking.post("/v1/feeds", json={"url": f"http://{quiet}/feed"}))
+        ok(asking.post("/v1/documents/S", content="<a/>"))
+        events = stack.enter_context(asking.stream("GET", "/v1/events?after=0"))
         next(events.iter_lines())
         query = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range = -1"
-        asking = threading.Thread(target=_ask, args=[client, query], daemon=True)
-        asking.start()
-        time.sleep(0.5)
-        assert ended(process).splitlines()[-1].startswith("xscl: stopped")
-        asking.join(60)
+        with beside(lambda: ask(asking, "POST", "/v1/sql", json={"query": query})):
+            time.sleep(0.5)
+            assert ended(process).splitlines()[-1].startswith("xscl: stopped")
     assert home.holder() is None
     with xscl.Engine(home.database) as engine:
         assert len(engine.matches()) == 1
@@ -115,12 +112,12 @@ compile.parse = slow
 """
 
 
-COMPILING: dict[str, tuple[str, str, dict[str, object] | list[dict[str, str]]]] = {
-    "PUT": ("PUT", "/v1/subscriptions/q", {"query": "S//slow->x"}),
-    "no history": ("PUT", "/v1/subscriptions/q", {"query": "S//slow->x", "history": False}),
-    "check": ("POST", "/v1/check", {"query": "S//slow->x"}),
-    "try": ("POST", "/v1/try", {"query": "S//slow->x"}),
-    "import": ("POST", "/v1/subscriptions:import", [{"name": "q", "query": "S//slow->x"}]),
+COMPILING: dict[str, tuple[str, str, dict[str, object]]] = {
+    "PUT": ("PUT", "/v1/subscriptions/q", {}),
+    "no history": ("PUT", "/v1/subscriptions/q", {"history": False}),
+    "check": ("POST", "/v1/check", {}),
+    "try": ("POST", "/v1/try", {}),
+    "import": ("POST", "/v1/subscriptions:import", {"name": "q"}),
 }
 
 
@@ -130,34 +127,18 @@ def test_while_a_query_is_compiled(tmp_path: Path, way: str) -> None:
     home = DataDirectory(tmp_path / "data")
     with (
         served(home, first=SLOW) as process,
-        httpx.Client(base_url=address(home), timeout=60, trust_env=False) as client,
+        client(home) as asking,
+        beside(lambda: ask(asking, method, path, json={"query": "S//slow->x", **body})),
     ):
-
-        def ask() -> None:
-            with suppress(httpx.HTTPError):
-                if isinstance(body, dict):
-                    client.request(method, path, json=body)
-                    return
-                rows = "\n".join(map(json.dumps, body)).encode()
-                kind = {"content-type": "application/x-ndjson"}
-                client.request(method, path, content=rows, headers=kind)
-
-        asking = threading.Thread(target=ask, daemon=True)
-        asking.start()
         assert process.stdout is not None
         assert any("compiling" in line for line in process.stdout)
-        process.send_signal(signal.SIGTERM)
-        process.wait(ENDS_WITHIN)
-        assert process.returncode == 0
-        asking.join(60)
+        ended(process)
     assert home.holder() is None
 
 
-def _ask(client: httpx.Client, query: str) -> None:
-    try:
-        client.post("/v1/sql", json={"query": query})
-    except httpx.HTTPError:
-        return  # the service has ended
+def ask(client: httpx.Client, method: str, path: str, **request: Any) -> None:
+    with suppress(httpx.HTTPError):  # the service has ended
+        client.request(method, path, **request)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
