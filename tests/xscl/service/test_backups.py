@@ -18,6 +18,7 @@ import pytest
 
 from feeds.spool import Spool
 from feeds.spool_files import Extract
+from tests.examples import usually
 from tests.waiting import PATIENCE, beside
 from tests.xscl.commandline import answered, called, json_rows
 from tests.xscl.delivery.receiver import Receiver, is_signed
@@ -157,20 +158,21 @@ ODD = ["\ufeff", "\u200d", "\u0378", "🫩", "\xad", "\u202e", "\u2028", "·"]
 """Characters that are no mark, belong to nothing yet or cannot be printed."""
 
 
-def test_what_a_service_has_taken_can_be_restored(place: DataDirectory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rest", usually(["", "x", " x"], "x"))
+def test_what_a_service_has_taken_can_be_restored(
+    place: DataDirectory, tmp_path: Path, rest: str
+) -> None:
     query = {"query": "S//a->x"}
     taken = 0
     with serving(place) as running, running.client() as operator:
-        for name in (f"{odd}{rest}" for odd in ODD for rest in ("", "x", " x")):
+        for name in (f"{odd}{rest}" for odd in ODD):
             at = quote(name, safe="")
             answers = (
                 operator.put(f"/v1/streams/{at}", json={}),
                 operator.post(f"/v1/documents/a{at}", content=b"<a/>"),
                 operator.put(f"/v1/subscriptions/{at}", json=query),
                 operator.put("/v1/subscriptions/q", json=query | {"tags": [name]}),
-                operator.put(
-                    f"/v1/subscriptions/p{at}", json={"query": f"{query['query']} PUBLISH {name}"}
-                ),
+                operator.put(f"/v1/subscriptions/p{at}", json={"query": f"S//a->x PUBLISH {name}"}),
                 operator.put(f"/v1/sql/saved/{at}", json={"query": "SELECT 1"}),
                 operator.post("/v1/tokens", json={"user": name}),
                 operator.post("/v1/tokens", json={"label": name}),
@@ -180,7 +182,7 @@ def test_what_a_service_has_taken_can_be_restored(place: DataDirectory, tmp_path
             taken += sum(one.is_success for one in answers)
         target = tmp_path / "odd.xscl"
         target.write_bytes(operator.post("/v1/backup").content)
-    assert taken > 20
+    assert taken > 6
     restored(target, "odd")
 
 

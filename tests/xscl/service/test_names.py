@@ -12,7 +12,7 @@ import pytest
 
 from feeds.documents import Document
 from tests.xscl.commandline import answered
-from tests.xscl.service.conftest import ok
+from tests.xscl.service.conftest import code, ok
 from xscl.documents.document_validation import LONGEST_ID
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
@@ -34,12 +34,19 @@ def is_refused(answer: httpx.Response) -> None:
     assert len(answer.content) < 2_000
 
 
-@pytest.mark.parametrize(
-    "name", [LONG, "n" * (LONGEST_NAME + 1), "a\nb", "a\x1bb", "\ud800", "a\u202eb"]
-)
+WRONG = ("a/b", "a\0b", " a", ".", LONG, "n" * (LONGEST_NAME + 1), "a\nb", "a\x1bb", "a\u202eb")
+
+
+@pytest.mark.parametrize("name", [*WRONG, "\ud800"])
 def test_a_subscription(operator: httpx.Client, name: str) -> None:
     row = json.dumps({"name": name, "query": QUERY})
-    is_refused(operator.post("/v1/subscriptions:import", content=row))
+    imported = operator.post("/v1/subscriptions:import", content=row)
+    is_refused(imported)
+    if name in WRONG:
+        assert (*code(imported), imported.json()["row"]) == (422, "subscription_name", 1)
+    for path in ("a/b", "a%2Fb", "a/matches"):
+        put = operator.put(f"/v1/subscriptions/{path}", json={"query": QUERY})
+        assert code(put) == (422, "subscription_name")
     listed = ok(operator.get("/v1/subscriptions"))["items"]
     assert all(len(one["name"]) <= LONGEST_NAME for one in listed)
     ok(operator.put("/v1/subscriptions/given", json={"query": QUERY}))

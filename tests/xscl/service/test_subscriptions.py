@@ -110,16 +110,6 @@ def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> No
     ok(operator.delete("/v1/subscriptions/cut"))
 
 
-@pytest.mark.parametrize("name", ["a/b", "a\0b", "a\u202eb", " a", ".", "n" * 501])
-def test_a_wrong_name_of_a_subscription_has_one_code(operator: httpx.Client, name: str) -> None:
-    row = json.dumps({"name": name, "query": TWICE})
-    refused = operator.post("/v1/subscriptions:import", content=row)
-    assert (*code(refused), refused.json()["row"]) == (422, "subscription_name", 1)
-    for path in ("a/b", "a%2Fb", "a/matches"):
-        refused = operator.put(f"/v1/subscriptions/{path}", json={"query": TWICE})
-        assert code(refused) == (422, "subscription_name")
-
-
 def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

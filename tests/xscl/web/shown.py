@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import httpx
 from lxml import html
 
-from tests.xscl.service.conftest import eventually
+from tests.xscl.service.conftest import eventually, ok
 from xscl.web.gallery import cases
 
 TRICKS = (
@@ -69,9 +69,20 @@ class Shop:
         self.tricks()
         eventually(lambda: self.count() >= 2 * len(cases()) + len(TRICKS))
 
+    def page(self, path: str, **asked: Any) -> Any:
+        """Return the elements of a page."""
+        return parsed(self.client.get(path, params=asked or None).text)
+
+    def send(self, path: str, **form: Any) -> httpx.Response:
+        """Send a form of a page."""
+        return self.client.post(path, data=form)
+
     def subscribe(self, name: str, query: str) -> None:
-        answer = self.client.put(f"/v1/subscriptions/{quote(name)}", json={"query": query})
-        assert answer.status_code in (200, 201), answer.text
+        ok(self.client.put(f"/v1/subscriptions/{quote(name)}", json={"query": query}))
+
+    def remove(self, name: str) -> None:
+        """Remove a subscription with all that it has found."""
+        self.client.delete(f"/v1/subscriptions/{quote(name)}", params={"purge": True})
 
     def samples(self) -> None:
         """Bring the gallery's items in, as the page does."""
@@ -86,10 +97,8 @@ class Shop:
                 self.push("tricks", tricky_item(trick, number), f"t{number}{side}", moment)
 
     def push(self, stream: str, xml: bytes, name: str, moment: int) -> None:
-        answer = self.client.post(
-            f"/v1/documents/{stream}", params={"id": name, "time": moment}, content=xml
-        )
-        assert answer.status_code == 202, answer.text
+        params = {"id": name, "time": moment}
+        ok(self.client.post(f"/v1/documents/{stream}", params=params, content=xml))
 
     def documents(self, stream: str) -> int:
         """Return the number of documents of a stream: other tests may have brought more in."""

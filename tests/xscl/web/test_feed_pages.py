@@ -17,28 +17,23 @@ def feed(shop: Shop, deaf: str) -> Iterator[str]:
     """The key of a feed that nobody answers for."""
     url = f"http://{deaf}/feed.xml"
     new = {"url": url, "stream": "silent", "tags": "sea", "keep": "true"}
-    followed = shop.client.post("/feeds/add", data=new)
-    assert followed.status_code == 303
+    assert shop.send("/feeds/add", **new).status_code == 303
     (key,) = (one["key"] for one in ok(shop.client.get("/v1/feeds"))["items"])
     yield key
-    shop.client.post("/feeds/remove", data={"feed": key})
+    shop.send("/feeds/remove", feed=key)
 
 
 def test_the_list_leads_to_the_page_of_a_feed(shop: Shop, feed: str) -> None:
-    page = parsed(shop.client.get("/feeds").text)
-    assert f"/feeds/{feed}" in page.xpath("//h2/a/@href")
-
-    def told() -> str:
-        return str(parsed(shop.client.get(f"/feeds/{feed}").text).text_content())
-
-    eventually(lambda: "failure in a row" in told())
-    assert "None has come yet" in told()
+    path = f"/feeds/{feed}"
+    assert path in shop.page("/feeds").xpath("//h2/a/@href")
+    eventually(lambda: "failure in a row" in shop.page(path).text_content())
+    assert "None has come yet" in shop.page(path).text_content()
     assert shop.client.get("/feeds/nothing").status_code == 404
 
 
 def test_a_page_names_no_command_where_a_feed_is_refused(shop: Shop, deaf: str) -> None:
     for url in (f"http://{deaf}/none.xml", "http://[", "http://10.0.0.1/private"):
-        refused = parsed(shop.client.post("/feeds/add", data={"url": url}).text)
+        refused = parsed(shop.send("/feeds/add", url=url).text)
         told = refused.xpath("string(//*[@id='problem'])")
         assert told.strip()
         assert "'xscl" not in told
@@ -48,12 +43,11 @@ def test_a_page_names_no_command_where_a_feed_is_refused(shop: Shop, deaf: str) 
 
 def test_a_feed_is_changed_on_its_page(shop: Shop, feed: str) -> None:
     form = {"feed": feed, "tags": "sea, land", "every": "2 h"}
-    assert shop.client.post("/feeds/edit", data=form).headers["location"] == f"/feeds/{feed}"
+    assert shop.send("/feeds/edit", **form).headers["location"] == f"/feeds/{feed}"
     changed = ok(shop.client.get(f"/v1/feeds/{feed}"))
     assert (changed["tags"], changed["every"]) == (["sea", "land"], 7_200)
-    page = parsed(shop.client.get(f"/feeds/{feed}").text)
-    assert page.xpath("//input[@id='every']/@value") == ["2 h"]
-    wrong = shop.client.post("/feeds/edit", data={**form, "every": "often"})
+    assert shop.page(f"/feeds/{feed}").xpath("//input[@id='every']/@value") == ["2 h"]
+    wrong = shop.send("/feeds/edit", **form | {"every": "often"})
     assert wrong.status_code == 422
     page = parsed(wrong.text)
     assert page.xpath("//*[@id='problem']")
@@ -62,7 +56,7 @@ def test_a_feed_is_changed_on_its_page(shop: Shop, feed: str) -> None:
 
 def test_a_feed_is_refreshed_now(shop: Shop, feed: str) -> None:
     before = ok(shop.client.get(f"/v1/feeds/{feed}"))["failures"]
-    asked = shop.client.post("/feeds/poll", data={"feed": feed})
+    asked = shop.send("/feeds/poll", feed=feed)
     page = parsed(shop.client.get(asked.headers["location"]).text)
     assert "polled as soon as" in page.xpath("string(//p[@role='status'])")
     eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}"))["failures"] > before)
@@ -72,17 +66,15 @@ def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
     shop: Shop, feed: str
 ) -> None:
     def listed(**asked: str) -> list[str]:
-        page = parsed(shop.client.get("/feeds", params=asked).text)
-        return [str(one) for one in page.xpath("//li//h2/a/@href")]
+        return list(shop.page("/feeds", **asked).xpath("//li//h2/a/@href"))
 
     for order in ORDERS:
-        page = parsed(shop.client.get("/feeds", params={"sort": order}).text)
-        pressed = page.xpath("//button[@name='sort' and @aria-pressed='true']/@value")
-        assert pressed == [order]
+        pressed = "//button[@name='sort' and @aria-pressed='true']/@value"
+        assert shop.page("/feeds", sort=order).xpath(pressed) == [order]
         assert listed(sort=order) == [f"/feeds/{feed}"]
     assert listed(text="SILENT") == [f"/feeds/{feed}"]
     assert listed(text="nothing like it") == listed(tag="none") == []
-    page = parsed(shop.client.get("/feeds", params={"added": feed}).text)
+    page = shop.page("/feeds", added=feed)
     assert page.xpath("string(//li//span[@class='state state-ok'])") == "new"
     assert page.xpath("//p[@role='status']//a/@href") == [f"/feeds/{feed}"]
 
@@ -92,9 +84,9 @@ def test_times_are_those_of_the_zone_of_the_reader(
 ) -> None:
     monkeypatch.setattr("xscl.service.status.STEP", 0.0)
     eventually(lambda: len(ok(shop.client.get("/v1/status/series"))) >= 2)
-    shop.client.post("/subscriptions/address", data={})
-    told = {"name": "told", "query": TRICKY, "do": "save", "history": "true"}
-    saved = shop.client.post("/subscribe", data=told).headers["location"]
+    shop.send("/subscriptions/address")
+    answer = shop.send("/subscribe", name="told", query=TRICKY, do="save", history="true")
+    saved = answer.headers["location"]
     shop.subscribe("awaited", "tricks//item->a NOT FOLLOWED BY{1 d} none//b->y")
     pending = "/why?subscription=awaited&doc=t00&doc=-"
     assert "when time passes" in shop.client.get(pending).text
@@ -107,10 +99,10 @@ def test_times_are_those_of_the_zone_of_the_reader(
     chosen = "return document.querySelector('[name=zone]').value"
     browser.until(lambda: browser.run(chosen) == "Pacific/Kiritimati")
     browser.chrome.execute_cdp_cmd(zone, {"timezoneId": ""})
-    (id,) = parsed(shop.client.get("/subscriptions").text).xpath("//input[@name='id']/@value")
-    shop.client.post("/subscriptions/address/revoke", data={"name": "", "id": id})
-    for name in ("told", "awaited"):
-        shop.client.delete(f"/v1/subscriptions/{name}", params={"purge": True})
+    (id,) = shop.page("/subscriptions").xpath("//input[@name='id']/@value")
+    shop.send("/subscriptions/address/revoke", name="", id=id)
+    shop.remove("told")
+    shop.remove("awaited")
 
 
 _IN_UTC = """
@@ -124,7 +116,7 @@ def test_the_page_of_a_feed_draws_its_last_polls_and_lists_errors(shop: Shop, fe
     eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}/polls")))
     newest = ok(shop.client.get(f"/v1/feeds/{feed}/polls"))[0]
     assert newest["failed"]
-    page = parsed(shop.client.get(f"/feeds/{feed}").text)
+    page = shop.page(f"/feeds/{feed}")
     section = page.xpath("//section[@aria-labelledby='polls-title']")[0]
     assert newest["note"] in section.text_content()
     assert section.xpath("count(.//*[local-name()='rect'][@class='d-bad'])") >= 1

@@ -17,8 +17,7 @@ from xscl.polling.feed_poller import PollSettings
 
 def keys(shop: Shop, **asked: str) -> list[str]:
     """Return the ids of the listed documents."""
-    page = parsed(shop.client.get("/items", params=asked).text)
-    return [str(key) for key in page.xpath("//li[@data-key]/@data-key")]
+    return list(shop.page("/items", **asked).xpath("//li[@data-key]/@data-key"))
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +39,15 @@ def test_items_are_found_by_text_and_stream(shop: Shop, pair: tuple[str, str]) -
 
 
 def test_what_has_no_title_is_called_by_a_value_with_its_name(shop: Shop) -> None:
-    (row,) = parsed(
-        shop.client.get("/items", params={"q": "504", "stream": "invoices"}).text
-    ).xpath("(//h2/a)[1]")
+    (row,) = shop.page("/items", q="504", stream="invoices").xpath("(//h2/a)[1]")
     assert row.text_content() == "id 504"
-    shown = parsed(shop.client.get(row.get("href")).text)
-    assert shown.xpath("string(//h1)") == "id 504"
+    assert shop.page(row.get("href")).xpath("string(//h1)") == "id 504"
 
 
 def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:
-    card = parsed(shop.client.get("/?subscription=same-story").text).xpath("//article")[0]
+    card = shop.page("/?subscription=same-story").xpath("//article")[0]
     (link,) = [one for one in card.xpath(".//a/@href") if one.startswith("/not-again?")]
-    page = parsed(shop.client.get(link).text)
+    page = shop.page(link)
     sections = page.xpath("//section[@class='panel']")
     assert [bool(one.xpath(".//li")) for one in sections] == [True, True]
     for item, section in enumerate(sections, 1):
@@ -61,7 +57,7 @@ def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop:
         assert all(one.endswith(f" of item {item}") for one in told)
     first = sections[0].xpath(".//li")[0]
     assert first.xpath("string(.//code)").startswith("[not(./title = ")
-    editor = parsed(shop.client.get(first.xpath(".//a/@href")[0]).text)
+    editor = shop.page(first.xpath(".//a/@href")[0])
     assert "nothing changes until you save it" in editor.xpath("string(//div[@role='status'])")
     assert editor.xpath("//input[@name='edit']/@value") == ["same-story"]
     proposed = editor.xpath("string(//textarea[@name='query'])")
@@ -73,7 +69,7 @@ def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop:
 
 
 def test_a_query_is_written_from_two_items(shop: Shop, pair: tuple[str, str]) -> None:
-    page = parsed(shop.client.get("/compare", params={"doc": pair}).text)
+    page = shop.page("/compare", doc=pair)
     assert page.xpath("//input[@name='pair' and @checked]/@value") == ["item/title = item/title"]
     (form,) = page.xpath("//form[@action='/compare/query']")
     asked = [(one.get("name"), one.get("value")) for one in form.xpath(".//input[@type='hidden']")]
@@ -82,17 +78,14 @@ def test_a_query_is_written_from_two_items(shop: Shop, pair: tuple[str, str]) ->
     editor = parsed(shop.client.get(answer.headers["location"]).text)
     query = editor.xpath("string(//textarea)").strip()
     tried = ok(shop.client.post("/v1/try", json={"query": query}))
-    assert list(reversed(pair)) in [
-        [one["document"] for one in match["sources"]] for match in tried["matches"]
-    ]
-    nothing = shop.client.get("/compare/query", params=asked[:2])
-    assert nothing.status_code == 422
+    found = [[one["document"] for one in match["sources"]] for match in tried["matches"]]
+    assert [*reversed(pair)] in found
+    assert shop.client.get("/compare/query", params=asked[:2]).status_code == 422
 
 
 def test_why_not_shows_each_condition(shop: Shop, pair: tuple[str, str]) -> None:
     def states(subscription: str, *documents: str) -> list[str]:
-        asked = {"subscription": subscription, "doc": documents}
-        page = parsed(shop.client.get("/why", params=asked).text)
+        page = shop.page("/why", subscription=subscription, doc=documents)
         assert not any(one in page.text_content() for one in documents)
         return [each.text_content() for each in page.xpath("//li//span[contains(@class, 'state')]")]
 
@@ -106,9 +99,9 @@ def test_why_not_shows_each_condition(shop: Shop, pair: tuple[str, str]) -> None
 
 
 def test_an_element_of_an_item_opens_its_query(shop: Shop, pair: tuple[str, str]) -> None:
-    page = parsed(shop.client.get("/document", params={"id": pair[0]}).text)
+    page = shop.page("/document", id=pair[0])
     (path,) = page.xpath("//a[@class='tree-name' and text()='title']/@href")
-    query = parsed(shop.client.get(path).text).xpath("string(//textarea)").strip()
+    query = shop.page(path).xpath("string(//textarea)").strip()
     assert query == 'feeds//item->item1[./title = "Night Ferry Returns in June"]'
     assert page.xpath("//li[@title='feeds/item/title']")
 
@@ -174,17 +167,17 @@ def test_items_and_matches_are_listed_by_the_time_of_arrival_that_they_show(shop
     listed = ok(shop.client.get("/v1/documents", params={"limit": 50}))["items"]
     arrived = [one["arrived"] for one in listed]
     assert arrived == sorted(arrived, reverse=True)
-    shop.client.post("/items/order", data={"order": "arrival"})
-    page = parsed(shop.client.get("/items").text)
-    shown = [one.xpath(".//time/@datetime") for one in page.xpath("//*[@class='list-side']")]
+    shop.send("/items/order", order="arrival")
+    sides = shop.page("/items").xpath("//*[@class='list-side']")
+    shown = [one.xpath(".//time/@datetime") for one in sides]
     dated = [one["timestamp"][:16] for one in listed]
     assert [[time[:16] for time in times] for times in shown] == [
         [came[:16], own] if came[:16] != own else [own]
         for came, own in zip(arrived, dated, strict=True)
     ]
     assert any(len(times) == 2 for times in shown)
-    shop.client.post("/items/order", data={"order": "date"})
-    (head, *_) = parsed(shop.client.get("/").text).xpath("//header[@class='match-head']")
+    shop.send("/items/order", order="date")
+    (head, *_) = shop.page("/").xpath("//header[@class='match-head']")
     assert "arrived" in head.text_content()
 
 
@@ -208,8 +201,8 @@ def test_why_shows_the_names_of_documents_and_counts_what_fails(tmp_path: Path, 
         made.subscribe("paid", query)
 
         def page(*documents: str) -> str:
-            shown = client.get("/why", params={"subscription": "paid", "doc": documents}).text
-            return " ".join(parsed(shown).xpath("string(//main)").split())
+            shown = made.page("/why", subscription="paid", doc=documents)
+            return " ".join(shown.xpath("string(//main)").split())
 
         assert "Why it matches" in page()
         assert "A match Every condition holds." in page()

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.xscl.web.browser import Browser
-from tests.xscl.web.shown import TRICKS, Shop, parsed
-
-
-def flat(element: Any) -> str:
-    return " ".join(element.text_content().split())
+from tests.xscl.web.shown import TRICKS, Shop
+from tests.xscl.web.test_stars import flat
 
 
 def test_a_node_of_the_plan_leads_to_its_time_state_and_subscriptions(shop: Shop) -> None:
-    page = parsed(shop.client.get("/plan").text)
+    page = shop.page("/plan")
     links = page.xpath("//*[local-name()='svg']/*[local-name()='a']/@href")
     assert len(links) > 5
     kinds = set()
     for link in links:
-        shown = parsed(shop.client.get(link).text)
+        shown = shop.page(link)
         panel = shown.get_element_by_id("node")
         kinds.add(name := flat(panel.xpath("./h2")[0]).rstrip("0123456789"))
         words = flat(panel.xpath("./dl")[0])
@@ -32,12 +28,12 @@ def test_a_node_of_the_plan_leads_to_its_time_state_and_subscriptions(shop: Shop
         assert f"Subscriptions{len(names)}" in words.replace(" ", "")
         assert all(name.startswith("/subscriptions/") for name in names)
     assert {"template ", "xpath_scan#", "tricks"} <= kinds
-    tricks = parsed(shop.client.get("/plan?node=tricks").text).get_element_by_id("node")
+    tricks = shop.page("/plan?node=tricks").get_element_by_id("node")
     assert [one.text for one in tricks.xpath(".//ul//a")] == ["tricky"]
     kept = re.search(r"([\d,]+) documents", flat(tricks))
     assert kept is not None
     assert int(kept[1].replace(",", "")) >= 2 * len(TRICKS)  # other tests may have sent more
-    rows = parsed(shop.client.get("/subscriptions").text)
+    rows = shop.page("/subscriptions")
     shares = re.findall(r"([\d.]+) % of the cost", flat(rows))
     assert 90 < sum(map(float, shares)) < 110
     assert "of the time that all" in shop.client.get("/subscriptions/tricky").text

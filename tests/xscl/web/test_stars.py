@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.plain_http import plain_client
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import eventually, ok
+from tests.xscl.service.conftest import eventually, ok, token_of
 from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import TRICKY, Shop, parsed
 from xscl.service import marks
@@ -57,46 +58,40 @@ def test_a_starred_match_is_listed_as_it_was_until_its_star_is_removed(shop: Sho
 def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = shop.client.put("/v1/subscriptions/fleeting", json={"query": TRICKY, "history": True})
-    assert put.status_code == 201
+    ok(shop.client.put("/v1/subscriptions/fleeting", json={"query": TRICKY, "history": True}))
     found = articles(shop.client, "/?subscription=fleeting")
     monkeypatch.setattr(marks, "MOST_STARS", 2)
     assert [star(shop.client, one).status_code for one in found[:3]] == [303, 303, 403]
     shop.client.patch("/v1/subscriptions/fleeting", json={"name": "fleeting-2"})
     names = {one.xpath("string(.//h2)") for one in articles(shop.client, "/starred")}
     assert names == {"fleeting-2"}
-    stranger = shop.client.post("/v1/tokens", json={"user": "stranger"}).json()["token"]
-    headers = {"Authorization": f"Bearer {stranger}"}
-    with httpx.Client(base_url=shop.address, headers=headers, trust_env=False) as other:
+    with as_user(shop, token_of(shop.client, "stranger")) as other:
         assert articles(other, "/starred") == []
         assert star(other, found[2]).status_code == 404
-    shop.client.post("/subscriptions/remove", data={"name": "fleeting-2"})
+    shop.send("/subscriptions/remove", name="fleeting-2")
     (one, _) = articles(shop.client, "/starred")
     assert not one.xpath(".//h2/a")
-    shop.client.delete("/v1/subscriptions/fleeting-2", params={"purge": True})
+    shop.remove("fleeting-2")
     assert articles(shop.client, "/starred") == []
 
 
 def test_matches_are_starred_over_http_and_listed_page_by_page(shop: Shop) -> None:
     listed = ok(shop.client.get("/v1/subscriptions/tricky/matches", params={"limit": 2}))["matches"]
     for one in listed:
-        put = shop.client.put(f"/v1/stars/{one['id']}", json={"position": one["position"]})
-        assert put.status_code == 204
+        ok(shop.client.put(f"/v1/stars/{one['id']}", json={"position": one["position"]}))
     first = ok(shop.client.get("/v1/stars", params={"limit": 1}))
     assert first["next"] is not None
     rest = ok(shop.client.get("/v1/stars", params={"limit": 1, "after": first["next"]}))
     stars = first["items"] + rest["items"]
     assert [one["match"] for one in stars] == [one["id"] for one in reversed(listed)]
-    assert (stars[1]["timestamp"], stars[1]["position"]) == (
-        *(listed[0]["timestamp"], listed[0]["position"]),
-    )
+    for name in ("timestamp", "position"):
+        assert stars[1][name] == listed[0][name]
     assert [one["id"] for one in stars[1]["documents"]] == listed[0]["documents"]
     wrong = shop.client.put(f"/v1/stars/{listed[0]['id']}", json={"position": 1 << 40})
     assert wrong.status_code == 404
-    done = called("stars", "--url", shop.address)
-    assert done.stdout.startswith("tricky  ")
+    assert called("stars", "--url", shop.address).stdout.startswith("tricky  ")
     for one in listed:
-        assert shop.client.delete(f"/v1/stars/{one['id']}").status_code == 204
+        ok(shop.client.delete(f"/v1/stars/{one['id']}"))
     assert ok(shop.client.get("/v1/stars"))["items"] == []
     assert called("stars", "--url", shop.address).stdout == ""
 
@@ -125,30 +120,30 @@ def test_a_match_is_starred_by_its_key_in_place(browser: Browser, shop: Shop) ->
 
 
 def section(shop: Shop, name: str) -> Any:
-    return parsed(shop.client.get("/operator").text).get_element_by_id(name)
+    return shop.page("/operator").get_element_by_id(name)
 
 
 def flat(element: Any) -> str:
     return " ".join(element.text_content().split())
 
 
+def as_user(shop: Shop, token: str) -> httpx.Client:
+    return plain_client(shop.address, headers={"Authorization": f"Bearer {token}"})
+
+
 def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
-    form = {"user": "carol <b>", "label": "tablet"}
-    made = shop.client.post("/account/token", data=form)
+    made = shop.send("/account/token", user="carol <b>", label="tablet")
     (token,) = re.findall(r"xscl_[0-9a-f]{8}_[\w-]+", made.text)
     assert token not in shop.client.get("/operator").text
-    headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=shop.address, headers=headers, trust_env=False) as carol:
+    quota = "/operator/quota?user=carol+%3Cb%3E"
+    with as_user(shop, token) as carol:
         query = {"query": "feeds//a->x"}
-        assert carol.put("/v1/subscriptions/one", json=query).status_code == 201
+        ok(carol.put("/v1/subscriptions/one", json=query))
         assert carol.get("/operator").status_code == 403
         assert "Operator" not in flat(parsed(carol.get("/").text).xpath("//nav")[0])
-        limits = {"subscriptions": "1", "feeds": ""}
-        set_ = shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=limits)
-        assert set_.status_code == 303
-        assert carol.get("/v1/me").json()["quota"] == dict.fromkeys(
-            carol.get("/v1/me").json()["quota"], None
-        ) | {"subscriptions": 1}
+        assert shop.send(quota, subscriptions="1", feeds="").status_code == 303
+        limits = ok(carol.get("/v1/me"))["quota"]
+        assert limits == dict.fromkeys(limits) | {"subscriptions": 1}
         assert "carol <b> 1 subscription ·" in flat(section(shop, "users"))
         assert "no subscriptions left" in flat(section(shop, "users"))
         assert carol.put("/v1/subscriptions/two", json=query).status_code == 403
@@ -158,15 +153,12 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
         (second,) = re.findall(r"xscl_([0-9a-f]{8})_", other)
         assert carol.post("/account/token/revoke", data={"id": second}).status_code == 303
         assert second not in carol.get("/account").text
-        wrong = {"subscriptions": "-1"}
-        assert shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=wrong).status_code == 422
-        name = token.split("_")[1]
-        assert shop.client.post("/account/token/revoke", data={"id": name}).status_code == 303
+        assert shop.send(quota, subscriptions="-1").status_code == 422
+        assert shop.send("/account/token/revoke", id=token.split("_")[1]).status_code == 303
         assert carol.get("/v1/me").status_code == 401
-    form = {"user": "carol <b>", "sure": "carol"}
-    assert shop.client.post("/operator/erase", data=form).status_code == 422
-    assert "carol" in flat(section(shop, "users"))
-    assert shop.client.post("/operator/erase", data=form | {"sure": "carol <b>"}).status_code == 303
+    for sure, status in (("carol", 422), ("carol <b>", 303)):
+        assert "carol" in flat(section(shop, "users"))
+        assert shop.send("/operator/erase", user="carol <b>", sure=sure).status_code == status
     assert "carol <b>" not in flat(section(shop, "users"))  # other tests may have a carol
 
 
@@ -180,5 +172,5 @@ def test_busy_subscriptions_and_failing_deliveries_are_listed(shop: Shop, deaf: 
     shop.client.post("/v1/subscriptions/failing/endpoints", json=hook)
     shop.push("failing", b"<a/>", "failing1", int(time.time() * 1e6))
     eventually(lambda: "failing, by webhook 1 failure in a row" in flat(section(shop, "failing")))
-    shop.client.delete("/v1/subscriptions/failing", params={"purge": True})
+    shop.remove("failing")
     assert "failing, by webhook" not in flat(section(shop, "failing"))

@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.xscl.service.conftest import eventually, ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
-from tests.xscl.web.shown import Shop, parsed
+from tests.xscl.web.shown import Shop
 from xscl.ingestion.data_directory import DataDirectory
 
 SAME = (
@@ -99,7 +99,7 @@ COUNTED = "/witnesses?sql=SELECT+id%2C+history+FROM+documents&facet=history"
 
 def not_again(shop: Shop) -> str:
     """Return the address that a match of `same-story` leads to."""
-    card = parsed(shop.client.get("/?subscription=same-story").text)
+    card = shop.page("/?subscription=same-story")
     (link,) = card.xpath("(//article)[1]//a[starts-with(@href, '/not-again?')]/@href")
     return f"{shop.address}{link}"
 

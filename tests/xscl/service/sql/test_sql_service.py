@@ -8,8 +8,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import pytest
@@ -37,12 +38,6 @@ CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z
 
 def documents(first: int, count: int, stream: str = "S") -> list[Document]:
     return [Document(stream, f"d{n}", n, b"<a>hi</a>") for n in range(first, first + count)]
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    with Engine() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +102,6 @@ def test_s11_never_half_a_batch(answers: int, shared: tuple[Engine, UserSql]) ->
 
 def test_a_look_does_not_wait_for_a_long_push(tmp_path: Path) -> None:
     """While a push holds the engine, a look sees what was before it."""
-    with Engine(tmp_path / "state.db") as engine:
-        look_during_a_push(engine)
-
-
-def look_during_a_push(engine: Engine) -> None:
-    engine.subscribe("echo", ECHO)
-    engine.push(documents(1, 2))
-    store = engine.connect()
-    with read_snapshot(engine.transactions, store) as look:
-        assert look.streams.num_rows == 1  # which is at hand from now on
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -129,16 +114,18 @@ def look_during_a_push(engine: Engine) -> None:
             leave.wait(PATIENCE)
             engine.ingest._commit(state)
 
-    with beside(hold, until=leave):
-        assert inside.wait(PATIENCE)
-        snapshot = publish(engine, store, THE_OPERATOR, None, 1)
-        assert snapshot.as_of.position == 1
-        assert not leave.is_set()
-    later = publish(engine, store, THE_OPERATOR, None, 1)
-    assert later.as_of.position == 3
-    snapshot.close()
-    later.close()
-    store.close()
+    with Engine(tmp_path / "state.db") as engine, closing(engine.connect()) as store:
+        engine.subscribe("echo", ECHO)
+        engine.push(documents(1, 2))
+        with read_snapshot(engine.transactions, store) as look:
+            assert look.streams.num_rows == 1  # which is at hand from now on
+        with beside(hold, until=leave):
+            assert inside.wait(PATIENCE)
+            with closing(publish(engine, store, THE_OPERATOR, None, 1)) as snapshot:
+                assert snapshot.as_of.position == 1
+            assert not leave.is_set()
+        with closing(publish(engine, store, THE_OPERATOR, None, 1)) as later:
+            assert later.as_of.position == 3
 
 
 @pytest.mark.parametrize("query", usually([ECHO, CHAIN, "S//a->x"], CHAIN))
@@ -168,11 +155,16 @@ def test_a_user_sees_no_results_of_before_he_subscribed(
     assert min(own) > before
 
 
+def fork_server(sql: UserSql) -> sql_service._ForkServer:
+    """Return the fork server that answers now."""
+    assert sql.ask("SELECT 1").rows() == [[1]]
+    assert sql._fork_server is not None
+    return sql._fork_server
+
+
 def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
     _, sql = shared
-    assert sql.ask("SELECT 1").rows() == [[1]]
-    server = sql._fork_server
-    assert server is not None
+    server = fork_server(sql)
     os.kill(server.pid, signal.SIGKILL)
     eventually(lambda: not server.alive)
     assert sql.ask("SELECT 3").rows() == [[3]]
@@ -181,9 +173,7 @@ def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
 
 def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     _, sql = shared
-    assert sql.ask("SELECT 1").rows() == [[1]]
-    server = sql._fork_server
-    assert server is not None
+    server = fork_server(sql)
 
     def ask() -> str:
         with pytest.raises(QueryRefused) as refused:
@@ -200,20 +190,14 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     assert sql.ask("SELECT 1").rows() == [[1]]
 
 
-def test_c7_without_room_for_a_snapshot_the_reason_is_told(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_c7_without_room_for_a_snapshot_the_reason_is_told(tmp_path: Path) -> None:
     """A full disk (C7)."""
-
-    def full(*given: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with UserSql(engine, tmp_path) as sql:
+    full = OSError(28, "No space left on device")
+    with Engine() as engine, UserSql(engine, tmp_path) as sql:
         assert sql.ask("SELECT count(*) FROM documents").rows() == [[0]]
-        with monkeypatch.context() as patch:
-            patch.setattr(sql_service, "publish", full)
-            with pytest.raises(Unavailable, match="no snapshot can be written"):
-                sql.ask("SELECT 1", Account(3, ""))
+        planted = patch.object(sql_service, "publish", side_effect=full)
+        with planted, pytest.raises(Unavailable, match="no snapshot can be written"):
+            sql.ask("SELECT 1", Account(3, ""))
         engine.push(documents(1, 1))
         assert sql.ask("SELECT count(*) FROM documents").rows() == [[1]]
     assert list(tmp_path.iterdir()) == []
@@ -256,16 +240,11 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
         store.close()
 
 
-def _children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
-
-
 def _busy(pid: int) -> list[int]:
     """The children that have a question: they are nicer than the server, by 10 or up to 19."""
     nice = min(19, os.getpriority(os.PRIO_PROCESS, pid) + 10)
     found = []
-    for child in _children(pid):
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         with suppress(ProcessLookupError):
             if os.getpriority(os.PRIO_PROCESS, child) == nice:
                 found.append(child)
@@ -302,12 +281,11 @@ def sql() -> Iterator[list[UserSql]]:
         for name, query in QUERIES.items():
             both.subscribe(name, query)
         for first in (1, 7):
+            streams = enumerate(("S", "_1.S", "R") * 2, first)
             both.push(
                 [
                     document(n, n / 10, f"<e><k>{n % 3}</k><v>{n % 2}</v></e>", stream)
-                    for n, stream in zip(
-                        range(first, first + 6), ("S", "_1.S", "R") * 2, strict=True
-                    )
+                    for n, stream in streams
                 ]
             )
         yield [one, divided]
@@ -315,12 +293,8 @@ def sql() -> Iterator[list[UserSql]]:
 
 @pytest.mark.parametrize("viewer", usually(VIEWERS, THE_OPERATOR, HER))
 def test_every_relation_has_the_rows_of_one_engine(sql: list[UserSql], viewer: Account) -> None:
-    templates = [
-        f"{name}_{number}"
-        for (number,) in sql[0].ask("SELECT DISTINCT template FROM R_sub", viewer).rows()
-        for name in ("R_T", "R_out")
-    ]
-    names = [*PUBLIC, *templates]
+    numbers = sql[0].ask("SELECT DISTINCT template FROM R_sub", viewer).rows()
+    names = [*PUBLIC, *(f"{name}_{number}" for (number,) in numbers for name in ("R_T", "R_out"))]
     every = " UNION ALL ".join(f"SELECT '{one}', t::VARCHAR FROM {one} t" for one in names)
     one, divided = (
         Counter(map(tuple, each.ask(every, viewer, rows=10_000).rows())) for each in sql
