@@ -11,7 +11,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR
-from tests.xscl.commandline import answered, called, failed, json_rows
+from tests.xscl.commandline import answered, called, json_rows
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -79,21 +79,6 @@ def test_subscribe_remarks_on_blocks_that_no_kept_document_matches() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "arguments", "message"),
-    [
-        (1, ["pear"], "hint: did you mean 'pair'?"),
-        (2, ["S//a->x JON S//b->y"], "xscl: line 1, column 9: "),
-        (2, ["S//a->x JOIN{x=y, 5} S//b->y"], "the window 5 has no unit"),
-        (2, ["pair", "--since", "7"], "xscl: --since 7 has no unit\nhint: write '7 d' or '7 h'\n"),
-        (2, ["pair", "--since", "soon"], "this is not a duration"),
-        (2, ["@nix"], "the query file nix cannot be read"),
-    ],
-)
-def test_try_called_wrongly(code: int, arguments: list[str], message: str) -> None:
-    assert message in failed(code, "try", *arguments)
-
-
 # -- why -----------------------------------------------------------------------------------
 
 
@@ -113,19 +98,6 @@ def test_why_reads_a_text_that_is_not_kept_from_the_spool() -> None:
     assert [edge["nearest"] for edge in found["edges"] if edge["kind"] == "pattern"] == [
         *(None, "R/d4 belongs to R"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("code", "arguments", "message"),
-    [
-        (1, ["pear", "d1", "d2"], "hint: did you mean 'pair'?"),
-        (1, ["pair", "d1"], "xscl: 1 document for a query of 2 blocks\nhint: name a document for"),
-        (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT docid "),
-        (2, ["S//a->x JOIN{x=y, 5} S//b->y", "d1", "d2"], "the window 5 has no unit"),
-    ],
-)
-def test_why_called_wrongly(code: int, arguments: list[str], message: str) -> None:
-    assert message in failed(code, "why", *arguments)
 
 
 def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query() -> None:

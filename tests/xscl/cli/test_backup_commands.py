@@ -87,13 +87,6 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert told["kept"] == [mark, DATABASE]
 
 
-@pytest.mark.parametrize("arguments", [(), ("file", "--accept"), ("--accept", "--force")])
-def test_called_wrongly(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    told = failed(2, "restore", *arguments, "--data", str(tmp_path / "data"))
-    assert "restore takes either a FILE or --accept" in told
-    assert not (tmp_path / "data").exists()
-
-
 @pytest.mark.parametrize(
     ("numbers", "code", "said"),
     [

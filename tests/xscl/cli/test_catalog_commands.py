@@ -49,27 +49,6 @@ def test_a_window_without_end_needs_consent_once() -> None:
     assert [one["name"] for one in json_rows(spark("list", "--json")[1])] == ["again", "ever"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("subscribe", "one", "S//a["), "line 1"),
-        (("subscribe", "one", "S//a->x FOLLOWED BY{x = y, 7} S//a->y"), "has no unit"),
-        (("subscribe", "one", "S//a->x"), "it joins nothing"),
-        (("run", *JOB[2:], "--source", "csv:in"), "'csv:in' is none of parquet:PLACE, json"),
-        (("run", *JOB[2:], "--source", "kafka:broker"), "'kafka:broker' has no topic"),
-        (("run", *JOB, "--sink", "out"), "--sink 'out' is none of parquet:PLACE"),
-        (("run", *JOB, "--lateness", "2"), "--lateness 2 has no unit"),
-        (("run", *JOB, "--trigger", "often"), "often"),
-        (("run", *JOB, "--order", "place"), "place"),
-        (("run", *JOB, "--conf", "spark.ui.enabled"), "is not of the form NAME=VALUE"),
-        (("run", *JOB, "--buckets", "0"), "--buckets"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
-    code, _, errors = spark(*arguments)
-    assert (code, said in errors) == (2, True), errors
-
-
 @pytest.mark.parametrize("command", [("list",), ("unsubscribe", "one"), ("run", *JOB)])
 def test_a_catalog_that_is_not_there(command: tuple[str, ...]) -> None:
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")

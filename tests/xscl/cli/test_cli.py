@@ -161,22 +161,6 @@ def test_run_refuses_a_window_without_a_unit() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["a.xml"], "there is no query to run"),
-        (["-q", "S//a->x"], "there is nothing to read"),
-        (["-q", "@nix", "a.xml"], "the query file nix cannot be read: No such file or directory"),
-        (["-q", "S//a->x", "--stream", "S", "a.xml"], "--stream 'S' is not of the form NAME=PATH"),
-        (["-q", "S//a->x", "--at", "soon", "a.xml"], "'soon' is no time"),
-        (["-q", "S//a->x", "--nix", "a.xml"], "No such option: --nix"),
-    ],
-)
-def test_run_called_wrongly(arguments: list[str], message: str) -> None:
-    write("a.xml", BOOK)
-    assert message in failed(2, "run", *arguments)
-
-
 def test_times_are_iso_8601_or_ticks() -> None:
     assert instant("1970-01-02") == 86_400_000_000
     assert instant("1970-01-01T01:00:00+01:00") == 0
@@ -281,11 +265,6 @@ def test_reading_makes_no_data_directory(folder: Path, command: str) -> None:
 # -- Feeds ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("contact", ["me", "https://", "mailto:a b@c", "https://a/)\r\nX: y"])
-def test_a_contact_that_nobody_can_write_to_is_refused(contact: str) -> None:
-    assert "is not https://... nor mailto:..." in failed(2, "feeds", "poll", "--contact", contact)
-
-
 def test_a_poll_that_reaches_nothing_fails() -> None:
     answered("feeds", "add", "http://127.0.0.1:9/f", "--keep")
     done = called("feeds", "poll")
@@ -318,8 +297,3 @@ def test_control_characters_never_reach_a_terminal() -> None:
     write("a.xml", "<a>\u009b31mred</a>")
     out = answered("run", "-q", "S//a->x", "a.xml")
     assert "    x = 31mred\n" in out
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])
-def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
-    assert "HOST:PORT" in failed(2, "feeds", "poll", "--allow-address", address)

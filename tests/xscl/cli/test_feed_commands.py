@@ -128,22 +128,6 @@ def test_what_is_no_list(body: str, message: str) -> None:
     assert not Path("xscl-data").exists()
 
 
-# -- Secrets -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("written", ["X-Key", "X Key: a", "X-Key: a\nb", "X-Key:", "Host: a"])
-def test_headers_that_are_none(written: str) -> None:
-    assert "header" in complained(2, "add", "https://a.example/", "--header", written)
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["a.example", "ftp://a.example/", "http://", "http://[bad", "http://a:99999/", "http://a b/"],
-)
-def test_addresses_that_are_none(url: str) -> None:
-    assert "is no address of a feed" in complained(2, "add", url)
-
-
 # -- One feed ------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tests.project import ROOT
 from tests.waiting import eventually
-from tests.xscl.commandline import called, failed
+from tests.xscl.commandline import called
 from xscl.cli import progress
 from xscl.cli.commands import as_typer_reads
 from xscl.cli.options import option
@@ -63,25 +63,6 @@ def test_a_heading_of_several_pages_is_shown_of_each() -> None:
     said = called("help", "functions").stdout
     assert "## xscl: Functions\n" in said
     assert "## expressions: Functions\n" in said
-
-
-@pytest.mark.parametrize(
-    ("topic", "hint"),
-    [
-        ("widnows", "did you mean 'windows'?"),
-        ("subscribe", "'xscl subscribe --help' shows the command"),
-        ("zzzzzz", "'xscl help' lists the topics"),
-    ],
-)
-def test_an_unknown_topic_has_a_hint(topic: str, hint: str) -> None:
-    assert failed(2, "help", topic) == f"xscl: there is no topic {topic!r}\nhint: {hint}\n"
-
-
-@pytest.mark.parametrize("language", ["xscl", "sase"])
-def test_a_query_that_is_wrong_leads_to_its_language(language: str) -> None:
-    given = ("--language", "sase") if language == "sase" else ()
-    told = failed(2, "subscribe", "wrong", "S//a[", *given)
-    assert told.endswith(f"xscl: 'xscl help {language}' shows the language\n")
 
 
 FIRST, LAST = (one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.xscl.commandline import answered, called, failed, json_rows
+from tests.xscl.commandline import answered, called, json_rows
 
 PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
 
@@ -196,16 +196,3 @@ def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
     assert "1793840400 looks like seconds" in told.stderr
     lines("ticks.jsonl", {**book("small", "X", 1), "timestamp": 5_000_000})
     assert "was read as" not in called("push", "ticks.jsonl", "--stream", "s").stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--stream", "s"), "there is nothing to read"),
-        (("a.xml",), "the documents need a stream\nhint: name it with --stream a.xml FILE;"),
-        (("a.xml", "--stream", ""), "the documents need a stream"),
-        (("a.xml", "--stream", "s", "--at", "noon"), "'noon' is no time"),
-    ],
-)
-def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> None:
-    assert told in failed(2, "push", *arguments)

@@ -99,29 +99,6 @@ def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) 
     assert (feed["state"], feed["failures"]) == ("refused", 0)
 
 
-def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
-    answered("subscribe", "q", "S//a")
-    for code, arguments in (
-        (2, ("feeds", "add", "nonsense")),
-        (2, ("feeds", "add", "https://a.example/", "--header", "@none")),
-        (2, ("feeds", "add", "https://a.example/", "--every", "1s")),
-        (2, ("feeds", "import", "none.opml")),
-        (2, ("feeds", "export", "none/x.opml")),
-        (2, ("sql", "SELECT 1", "--output", "none/x")),
-        (2, ("subscribe", "r", "S//a[")),
-        (2, ("subscribe", "r", "@none")),
-        (1, ("feeds", "show", "none")),
-        (1, ("sql", "SELECT x")),
-        (1, ("unsubscribe", "none")),
-        (1, ("matches", "none")),
-        (1, ("status", "--data", "none")),
-        (0, ("status",)),
-    ):
-        done = called(*arguments)
-        assert done.exit_code == code, arguments
-        assert bool(done.stderr) == bool(code), arguments
-
-
 # -- Figures -------------------------------------------------------------------------------
 
 

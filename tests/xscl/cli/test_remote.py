@@ -431,19 +431,6 @@ def test_a_token_of_the_environment_is_warned_of_where_no_service_reads_it(
     assert served.exit_code in (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--url", "http://127.0.0.1:9"], 1, "does not answer"),
-        (["--url", "127.0.0.1:8425"], 2, "is no address of a service"),
-        (["--url", "http://a:b@127.0.0.1"], 2, "do not belong into the address"),
-        (["--url", "http://127.0.0.1:9", "--token", "@nix"], 2, "the token in nix"),
-    ],
-)
-def test_services_named_wrongly(arguments: list[str], code: int, message: str) -> None:
-    assert message in failed(code, "subscriptions", *arguments)
-
-
 def test_a_service_that_accepts_and_does_not_answer_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -211,8 +211,3 @@ def test_the_environment_and_the_settings_file_name_proxies(
     ):
         (tmp_path / "xscl.toml").write_text(text)
         assert told in failed(2, "serve", "--once")
-
-
-@pytest.mark.parametrize("text", ["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.example", ""])
-def test_what_is_no_network_of_a_proxy_is_refused(text: str) -> None:
-    assert "trusted-proxy" in failed(2, "serve", "--once", "--trusted-proxy", text)
