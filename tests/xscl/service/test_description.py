@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,14 @@ _UNTOLD = {
 }
 
 
+_RAISED = re.compile(
+    r'^    code = "(\w+)"|reason_code="(\w+)"|__init__\(\s*"([a-z_]+)"'
+    r'|\b(?:RefusedAddress|MalformedDocument|Problem)\(\s*"(\w+)"',
+    re.MULTILINE,
+)
+"""Codes of classes of errors, and of errors that are raised."""
+
+
 def _raised() -> Iterator[tuple[str, str]]:
     """Yield each code in the source that may be answered, with where it is."""
     within = Path(str(xscl.__file__)).parent
@@ -112,34 +120,10 @@ def _raised() -> Iterator[tuple[str, str]]:
     for path in paths:
         if {within / "cli", within / "client"} & set(path.parents):
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            match node:
-                case ast.ClassDef(body=body):
-                    for one in body:
-                        match one:
-                            case ast.Assign([ast.Name("code")], ast.Constant(str(code))):
-                                yield code, path.name
-                            case _:
-                                pass
-                case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
-                    yield f"unknown_{what}", path.name
-                case ast.Call(
-                    ast.Name("RefusedAddress" | "MalformedDocument" | "Problem"),
-                    [ast.Constant(str(code)), *_],
-                ):
-                    yield code, path.name
-                case ast.Call(ast.Attribute(attr="__init__"), [ast.Constant(str(code)), *_]):
-                    if path.name == "errors.py" and code.islower() and " " not in code:
-                        yield code, path.name
-                case ast.Call(ast.Name("DocumentError"), keywords=keywords):
-                    for given in keywords:
-                        match given:
-                            case ast.keyword("reason_code", ast.Constant(str(code))):
-                                yield code, path.name
-                            case _:
-                                pass
-                case _:
-                    pass
+        text = path.read_text("utf-8")
+        yield from (("".join(codes), path.name) for codes in _RAISED.findall(text))
+        for what in re.findall(r'\bnot_found\(\s*"(\w+)"', text):
+            yield f"unknown_{what}", path.name
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
