@@ -97,7 +97,7 @@ class Shop:
                 self.push("tricks", tricky_item(trick, number), f"t{number}{side}", moment)
 
     def push(self, stream: str, xml: bytes, name: str, moment: int) -> None:
-        params = {"id": name, "time": moment}
+        params = {"id": name, "time": str(moment)}
         ok(self.client.post(f"/v1/documents/{stream}", params=params, content=xml))
 
     def documents(self, stream: str) -> int:
