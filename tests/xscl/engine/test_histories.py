@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,9 @@ from feeds.documents import Document
 from feeds.formats.times import SECOND
 from tests.examples import examples, usually
 from tests.oracle.queries import Case, Push
-from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
 from tests.waiting import PATIENCE, beside, eventually
-from tests.xscl.engine.player import begin_history, pushed
+from tests.xscl.engine.player import Player, begin_history, pushed
 from tests.xscl.failing_commits import POINTS, failing_commit, unread_after_commit
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
@@ -50,12 +49,19 @@ def ids(engine: xscl.Engine, names: Sequence[str]) -> Counter[tuple[str, str]]:
     )
 
 
-def found_from_the_first(case: Case, names: Sequence[str]) -> Counter[tuple[str, str]]:
+@contextmanager
+def engine_of(case: Case, without: Sequence[str] = ()) -> Iterator[xscl.Engine]:
+    """Return an engine with the streams and subscriptions of a case, but for some of these."""
     with xscl.Engine(retention=KEPT) as engine:
-        for stream, lateness in case.lateness.items():
-            engine.stream(stream, lateness=lateness)
+        Player(case).prepare(engine)
         for one in case.subscriptions:
-            engine.subscribe(one.name, one.query.text(), updates=one.updates)
+            if one.name not in without:
+                engine.subscribe(one.name, one.query.text(), updates=one.updates)
+        yield engine
+
+
+def found_from_the_first(case: Case, names: Sequence[str]) -> Counter[tuple[str, str]]:
+    with engine_of(case) as engine:
         for document in documents_of(case):
             engine.push(document)
         engine.flush()
@@ -70,26 +76,21 @@ def found_with_history(
     `early`: equal ones were there.  So many documents arrive `meanwhile`, during the backfill.
     """
     documents = documents_of(case)
-    with xscl.Engine(retention=KEPT) as engine:
-        for stream, lateness in case.lateness.items():
-            engine.stream(stream, lateness=lateness)
-        for one in case.subscriptions:
-            if one.name not in names:
-                engine.subscribe(one.name, one.query.text(), updates=one.updates)
+    chosen = [one for one in case.subscriptions if one.name in names]
+    with engine_of(case, names) as engine:
         engine.push(documents[: late // 2])
         if early:
-            for one in _chosen(case, names):
+            for one in chosen:
                 engine.subscribe(f"{one.name} too", one.query.text(), updates=one.updates)
         engine.push(documents[late // 2 : late])
-        catalog = engine.catalog
         begun = [
             begin_history(engine, one.name, one.query.text(), updates=one.updates, since=LONG)
-            for one in _chosen(case, names)
+            for one in chosen
         ]
         for document in documents[late : late + meanwhile]:
             engine.push(document)
         for number in filter(None, begun):
-            catalog.backfills.complete(number)
+            engine.catalog.backfills.complete(number)
         past = backfilled(engine)
         engine.push(documents[late + meanwhile :])
         engine.flush()
@@ -99,10 +100,6 @@ def found_with_history(
 
 def backfilled(engine: xscl.Engine) -> set[tuple[str, str]]:
     return {(one.subscription, one.id) for one in engine.matches() if one.backfilled}
-
-
-def _chosen(case: Case, names: Sequence[str]) -> list[Drawn]:
-    return [one for one in case.subscriptions if one.name in names]
 
 
 def documents_of(case: Case) -> list[Document]:
@@ -143,35 +140,48 @@ def slices_of(size: int) -> Iterator[None]:
         yield
 
 
-def keyed(stream: str, number: int, time: int) -> Document:
-    return Document(stream, f"d{number}", time, b"<a><k>a</k></a>")
+Query = tuple[str, str]
+"""A query and its language."""
+
+
+def found_by_reader(
+    publishers: Sequence[Query],
+    reader: Query,
+    before: Sequence[Sequence[Document]],
+    after: Sequence[Sequence[Document]],
+) -> Counter[tuple[str, str]]:
+    """Return the matches of a reader that came after some pushes."""
+    with xscl.Engine(retention=KEPT) as engine:
+        engine.stream("S", attributes=FLAT)
+        for number, (query, language) in enumerate(publishers):
+            engine.subscribe(f"publisher {number}", query, language=language)
+        for some in before:
+            engine.push(some)
+        engine.subscribe("reader", reader[0], language=reader[1], since=LONG)
+        for some in after:
+            engine.push(some)
+        engine.flush()
+        return ids(engine, ["reader"])
 
 
 @pytest.mark.parametrize("size", [1, 1_000])
 @pytest.mark.parametrize("together", [False, True])
 def test_what_two_publishers_make_is_read_in_the_order_of_time(size: int, together: bool) -> None:
     """One of them waits for time to pass, and its reader does not read what makes time pass."""
-    publishers = (
-        "SELECT <p><k>{x}</k></p> FROM S//k->x NEXT{x=y} R//k->y PUBLISH P",
-        "SELECT <q><k>{x}</k></q> FROM R//k->x PUBLISH P",
-    )
-    documents = [keyed("S", 0, 2), keyed("R", 1, 3), keyed("R", 2, 5), keyed("R", 3, 6)]
-    found = []
-    for begins_late in (False, True):
-        with xscl.Engine(retention=KEPT) as engine, slices_of(size):
-            for number, one in enumerate(publishers):
-                engine.subscribe(f"publisher {number}", one)
-            reader = "reader", "P//k->x NEXT{x=y} P//k->y"
-            if not begins_late:
-                engine.subscribe(*reader)
-            for some in [documents] if together else [[one] for one in documents]:
-                engine.push(some)
-            if begins_late:
-                engine.subscribe(*reader, since=LONG)
-            engine.flush()
-            found.append(ids(engine, ["reader"]))
-    assert found[0] == found[1]
-    assert found[0]
+    publishers = [
+        ("SELECT <p><k>{x}</k></p> FROM S//k->x NEXT{x=y} R//k->y PUBLISH P", "xscl"),
+        ("SELECT <q><k>{x}</k></q> FROM R//k->x PUBLISH P", "xscl"),
+    ]
+    places = (("S", 2), ("R", 3), ("R", 5), ("R", 6))
+    documents = [
+        Document(stream, f"d{number}", time, b"<a><k>a</k></a>")
+        for number, (stream, time) in enumerate(places)
+    ]
+    pushes = [documents] if together else [[one] for one in documents]
+    with slices_of(size):
+        found = found_by_reader(publishers, ("P//k->x NEXT{x=y} P//k->y", "xscl"), pushes, [])
+    assert found == found_by_reader(publishers, ("P//k->x NEXT{x=y} P//k->y", "xscl"), [], pushes)
+    assert found
 
 
 @pytest.mark.parametrize("change", ["pause", "edit", "late"])
@@ -229,11 +239,10 @@ def test_a_history_of_events_makes_no_difference(query: str, late: int) -> None:
             if begun:
                 engine.subscribe("too", text, language=language)
             engine.push(documents[begun // 2 : begun])
-            catalog = engine.catalog
             number = begin_history(engine, "q", text, language=language, since=LONG)
             engine.push(documents[begun : begun + 2])
             if number is not None:
-                catalog.backfills.complete(number)
+                engine.catalog.backfills.complete(number)
             engine.push(documents[begun + 2 :])
             engine.flush()
             found.append(ids(engine, ["q"]))
@@ -262,21 +271,11 @@ CHAINS = {
 def test_a_history_reads_what_queries_of_all_languages_have_published(
     chain: str, late: int
 ) -> None:
-    *publishers, (reader, language) = CHAINS[chain]
+    *publishers, reader = CHAINS[chain]
     documents = [flat(*row[:4], "S") for row in ROWS]
-    found = []
-    for begun in (0, late):
-        with xscl.Engine(retention=KEPT) as engine:
-            engine.stream("S", attributes=FLAT)
-            for number, one in enumerate(publishers):
-                engine.subscribe(f"publisher {number}", one[0], language=one[1])
-            engine.push(documents[:begun])
-            engine.subscribe("reader", reader, language=language, since=LONG)
-            engine.push(documents[begun:])
-            engine.flush()
-            found.append(ids(engine, ["reader"]))
-    assert found[0] == found[1]
-    assert found[0]
+    found = found_by_reader(publishers, reader, [documents[:late]], [documents[late:]])
+    assert found == found_by_reader(publishers, reader, [], [documents])
+    assert found
 
 
 NEXT = "S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]"
@@ -404,11 +403,7 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
         number = begin_history(engine, "q", NEXT, since=LONG)
         assert number is not None
         engine.push([item(10 + one, 10 + one, "a") for one in range(9)])
-
-        def ended() -> None:
-            catalog.backfills.end()
-
-        catalog.backfills.serve(ended, catalog.begin_without_past)
+        catalog.backfills.serve(catalog.backfills.end, catalog.begin_without_past)
         begun = engine.subscription("q")
         assert begun is not None
         assert begun.backfilled == WITHOUT_PAST
@@ -500,13 +495,17 @@ def _edit(engine: xscl.Engine, _: threading.Event) -> None:
     engine.edit("q", NEXT)
 
 
-def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
-    """Remove it, which fails, while another history ends."""
-    backfills = engine.catalog.backfills
+def _begun(engine: xscl.Engine) -> Future[object]:
+    """Begin a history, and return the future of its end."""
     number = begin_history(engine, "q", NEXT, since=LONG)
     assert number is not None
-    future = backfills.completion(number)
-    ends = threading.Thread(target=backfills._resolve)
+    return engine.catalog.backfills.completion(number)
+
+
+def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
+    """Remove it, which fails, while another history ends."""
+    future = _begun(engine)
+    ends = threading.Thread(target=engine.catalog.backfills._resolve)
 
     def end_beside() -> None:
         ends.start()
@@ -520,14 +519,11 @@ def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
 
 def _fail_to_remove_and_lose(engine: xscl.Engine, _: threading.Event) -> None:
     """Remove it, after which the state cannot be read, while another history ends."""
-    backfills = engine.catalog.backfills
-    number = begin_history(engine, "q", NEXT, since=LONG)
-    assert number is not None
-    future = backfills.completion(number)
+    future = _begun(engine)
     with unread_after_commit(engine):
         with pytest.raises(StoreUnavailable):
             engine.unsubscribe("q")
-        backfills._resolve()
+        engine.catalog.backfills._resolve()
         assert not future.done()
 
 

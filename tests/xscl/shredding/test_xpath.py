@@ -93,28 +93,6 @@ def test_what_is_denied_is_refused_with_a_hint(name: str) -> None:
     assert caught.value.hint is not None
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "count(1 to 1000000000) = 1",
-        "count(1 to b) = 1",
-        "(for $x in 1 to 100, $y in 1 to 100 return $x) = 1",
-        "matches(b, '(a+)+\\1')",
-        "matches(b, c)",
-        f"b = '{'x' * 3000}' + c",
-    ],
-)
-def test_work_without_a_bound_is_refused(condition: str) -> None:
-    with pytest.raises(QueryError):
-        parse_block(f"S//a[{condition}]")
-
-
-@pytest.mark.parametrize("condition", ["Q{1|following-sibling}", "b[(: c", "b ! !", "b => c"])
-def test_what_elementpath_does_not_parse_is_an_error_of_the_query(condition: str) -> None:
-    with pytest.raises(QueryError):
-        parse_block(f"S//a[{condition}]")
-
-
 LONG = (
     "count(//*[count(//*) > 0]) > 0",
     "count(//*[count(//*[count(//*) > 0]) > 0]) > 0",
