@@ -90,13 +90,16 @@ The longest comes first: Spark has one process for half of the run.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those tests, in that order."""
+    """Begin with those tests, in that order, and mark those that have the session of Spark."""
 
     def rank(item: pytest.Item) -> int:
         ranks = (rank for rank, part in enumerate(BEGIN_WITH) if part in item.nodeid)
         return next(ranks, len(BEGIN_WITH))
 
     items.sort(key=rank)
+    for item in items:
+        if "spark_session" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
 
 
 _COLLECTED = Path(tempfile.gettempdir(), os.environ.get("PYTEST_XDIST_TESTRUNUID", "collected"))

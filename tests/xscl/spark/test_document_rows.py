@@ -5,19 +5,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-from xscl.documents.document_validation import LONGEST_ID
-from xscl.engine.facade import Engine
-from xscl.language.names import LONGEST_STREAM
-from xscl.time_format import LATEST
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-
 from pyspark.errors import AnalysisException
 from pyspark.sql import types
 
 from feeds.documents import Document
+from xscl.documents.document_validation import LONGEST_ID
+from xscl.engine.facade import Engine
+from xscl.language.names import LONGEST_STREAM
 from xscl.spark.document_rows import REJECTED, checked_columns, documents_of
+from xscl.time_format import LATEST
 
 DDL = "stream string, id string, ts timestamp, xml binary"
 TOO_LONG = "s" * (LONGEST_STREAM + 21)

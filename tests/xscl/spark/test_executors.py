@@ -14,10 +14,6 @@ import pytest
 import xscl
 from tests.project import python
 from tests.waiting import beside
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
-
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
 from xscl.engine.executors import DocumentsUnderWay
 from xscl.ingestion.pipeline import ExecutorsAway

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.corpus import Corpus
 from tests.xscl.polling.scripted import placed, reply, serving
 from xscl.polling.feed import feed_key
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
-
-from pyspark.errors import AnalysisException
-
 from xscl.spark import items
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.spark
 
 SEEN = 1_790_000_000_000_000
 """A day of September 2026, in microseconds."""

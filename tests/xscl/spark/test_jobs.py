@@ -10,15 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-
 import pyspark
+import pytest
+from pyspark.sql import SparkSession
 
 from feeds.documents import Document
 from tests.project import ROOT
@@ -30,9 +28,6 @@ from xscl.spark.java import java_home
 from xscl.spark.job import kafka_documents
 from xscl.spark.matching import match
 from xscl.spark.probe import unseen
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 AGAIN = "S//a[./k->x] FOLLOWED BY{x = y, 7 d} S//a[./k->y]"
 SETTINGS = ("--buckets", "3", "--lateness", "2 s")
@@ -96,7 +91,6 @@ def ids(column: str = "id", folder: str = "out") -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.spark
 def test_files_to_files_exactly_once(spark_session: SparkSession) -> None:
     """A micro-batch whose commit was lost is repeated, and overwrites its directory."""
     given = [*fill(1), *documents(4, 7)]
@@ -116,7 +110,6 @@ def test_files_to_files_exactly_once(spark_session: SparkSession) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.spark
 def test_sigterm_ends_a_job_after_the_micro_batch_in_progress(spark_session: SparkSession) -> None:
     given = fill(3)
     with signalled(signal.SIGTERM, Path("out/batch=0")):
@@ -146,7 +139,6 @@ def signalled(number: int, begun: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.spark
 def test_what_a_job_refuses(spark_session: SparkSession, tmp_path: Path) -> None:
     fill(1)
 
@@ -179,7 +171,6 @@ def test_a_probe_says_what_is_wrong_where(tmp_path: Path) -> None:
         assert absent == f"{where}: No such directory"
 
 
-@pytest.mark.spark
 def test_records_of_kafka_are_documents(spark_session: SparkSession) -> None:
     """A stand-in with the columns of Kafka's source: its package is not installed."""
     schema = (

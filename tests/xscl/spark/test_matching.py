@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
-
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from feeds.documents import Document
 from tests.corpus import Corpus
@@ -30,11 +26,6 @@ from tests.xscl.spark.spark_runs import (
 )
 from xscl.errors import QueryError
 from xscl.spark import Catalog, items, match
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 
 def test_matches_are_those_of_one_engine(spark_session: SparkSession) -> None:

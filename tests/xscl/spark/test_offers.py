@@ -10,18 +10,14 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import pytest
-
-from feeds.documents import Document
-from feeds.spool import Spool
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-
 import pyarrow as pa
+import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 import xscl
+from feeds.documents import Document
+from feeds.spool import Spool
 from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecutors
 from xscl.errors import StoreError
 from xscl.ingestion.pipeline import Consumer

@@ -11,14 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 
 import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
 
 from tests.project import ROOT
 from tests.waiting import eventually
@@ -35,9 +31,6 @@ from tests.xscl.spark.spark_runs import (
     unsubscribing,
 )
 from xscl.spark import Catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

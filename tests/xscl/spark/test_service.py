@@ -6,9 +6,9 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import xscl
 from feeds.documents import Document
@@ -18,13 +18,7 @@ from tests.xscl.commandline import answered
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-
-
-@pytest.mark.spark
 def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(
     spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,17 +11,13 @@ import pytest
 from tests.xscl.commandline import called, failed
 from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
 from tests.xscl.service.test_metrics import figures
+from tests.xscl.spark.bucket_executors import EngineWithExecutors, ServiceExecutors
+from xscl import Document
 from xscl.errors import XsclError
 from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import PipelineError
 from xscl.ingestion.watches import STARTING, ExecutorsWatch
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
-
-from tests.xscl.spark.bucket_executors import EngineWithExecutors, ServiceExecutors
-from xscl import Document
 
 A, B = "S//a->x[./k->k1]", "S//b->y[./k->k2]"
 EQUAL = f"{A} JOIN{{k1 = k2, 5 s}} {B}"

