@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, pairwise
@@ -173,6 +174,35 @@ def batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:
 def pushed(doc: Doc) -> xscl.Document:
     stream = doc.streams[0] if len(doc.streams) == 1 else doc.streams
     return xscl.Document(stream=stream, id=doc.id, timestamp=doc.timestamp, xml=doc.xml)
+
+
+def cut(documents: Iterable[xscl.Document], cuts: Sequence[bool]) -> list[list[xscl.Document]]:
+    """Return documents in batches; a cut ends one."""
+    made: list[list[xscl.Document]] = [[]]
+    for document, ends in zip(documents, cycle(cuts), strict=False):
+        made[-1].append(document)
+        if ends:
+            made.append([])
+    return [batch for batch in made if batch]
+
+
+@contextmanager
+def engine_after(
+    batches: Iterable[Sequence[xscl.Document]],
+    prepare: Callable[[xscl.Engine], object],
+    path: Path | None = None,
+    **settings: Any,
+) -> Iterator[xscl.Engine]:
+    """Return an engine after some pushes; with a path it is opened anew before each of them."""
+    engine = xscl.Engine(path, **settings)
+    prepare(engine)
+    for batch in batches:
+        if path is not None:
+            engine.close()
+            engine = xscl.Engine(path, **settings)
+        engine.push(batch)
+    with engine:
+        yield engine
 
 
 def agrees(player: Player, case: Case, nodes_too: bool = False) -> None:

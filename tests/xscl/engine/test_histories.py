@@ -495,7 +495,7 @@ def _edit(engine: xscl.Engine, _: threading.Event) -> None:
     engine.edit("q", NEXT)
 
 
-def _begun(engine: xscl.Engine) -> Future[object]:
+def _begun(engine: xscl.Engine) -> Future[None]:
     """Begin a history, and return the future of its end."""
     number = begin_history(engine, "q", NEXT, since=LONG)
     assert number is not None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import accumulate, product
 from pathlib import Path
 
@@ -24,7 +24,9 @@ import templates.model.conjunctive_query as conjunctive_query
 import templates.state.value_joins as valuejoins
 import xscl
 from templates import processor
+from templates.model.result_bound import RESULTS
 from tests.examples import examples, usually
+from tests.xscl.engine.player import cut, engine_after
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.planning import truncations
@@ -48,7 +50,12 @@ LEAVES = st.lists(
 DOCUMENTS = st.lists(st.tuples(LEAVES, st.integers(0, 2)), min_size=2, max_size=6)
 
 
-def written(leaves: Sequence[tuple[str, str, bool]]) -> bytes:
+Leaves = Sequence[tuple[str, str, bool]]
+Drawn = Sequence[tuple[Leaves, int]]
+"""The leaves of each document: name, value, and whether it is within a group; and its step."""
+
+
+def written(leaves: Leaves) -> bytes:
     """Return a document of leaves, some of them within a group."""
     texts = []
     for name, value, grouped in leaves:
@@ -57,14 +64,41 @@ def written(leaves: Sequence[tuple[str, str, bool]]) -> bytes:
     return f"<r>{''.join(texts)}</r>".encode()
 
 
-def documents_of(
-    drawn: Sequence[tuple[Sequence[tuple[str, str, bool]], int]],
-) -> list[xscl.Document]:
+def documents_of(drawn: Drawn) -> list[xscl.Document]:
     time, made = 0, []
     for number, (leaves, step) in enumerate(drawn):
         time += step - (number % 3 == 2)  # now and then one comes late
         made.append(xscl.Document("S", f"d{number}", time, written(leaves)))
     return made
+
+
+def body(leaves: str) -> bytes:
+    """Return a document of leaves with one value, each named by a letter."""
+    return f"<r>{''.join(f'<{leaf}>v</{leaf}>' for leaf in leaves)}</r>".encode()
+
+
+def numbered(leaves: Sequence[str], step: int = 1) -> list[xscl.Document]:
+    """Return documents of such leaves, so many ticks apart."""
+    return [xscl.Document("S", f"d{n}", step * n, body(one)) for n, one in enumerate(leaves)]
+
+
+def pushed(
+    queries: Sequence[str],
+    batches: Iterable[Sequence[xscl.Document]],
+    path: Path | None = None,
+    **settings: int,
+) -> AbstractContextManager[xscl.Engine]:
+    """Return an engine with the queries `q0`, `q1`, ..., after some pushes."""
+
+    def subscribe(engine: xscl.Engine) -> None:
+        engine.subscribe_many((f"q{number}", query) for number, query in enumerate(queries))
+
+    return engine_after(batches, subscribe, path, **settings)
+
+
+def counted(engine: xscl.Engine, name: str | None = None) -> Counter[tuple[str, ...]]:
+    """Return how often documents match."""
+    return Counter(match.documents for match in engine.matches(name))
 
 
 def answers(engine: xscl.Engine) -> list[Answer]:
@@ -84,35 +118,11 @@ def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tu
     return stay, {key for key, group in groups.items() if len(group) > most}
 
 
-def batches(
-    documents: Sequence[xscl.Document], cuts: Sequence[bool]
-) -> Iterator[list[xscl.Document]]:
-    """Yield the documents in batches; a cut ends the batch."""
-    batch = []
-    for document, cut in zip(documents, [*cuts, True], strict=False):
-        batch.append(document)
-        if cut or document is documents[-1]:
-            yield batch
-            batch = []
-
-
 def run(
-    documents: Sequence[xscl.Document],
-    cuts: Sequence[bool],
-    most: int,
-    path: Path | None = None,
-    queries: Sequence[str] = QUERIES,
+    documents: Sequence[xscl.Document], cuts: Sequence[bool], most: int, path: Path | None = None
 ) -> tuple[list[Answer], set[tuple[int, int]]]:
     """Push documents in batches, with a file through a restart after each; return its results."""
-    engine = xscl.Engine(path, result_bound=most)
-    for number, query in enumerate(queries):
-        engine.subscribe(f"q{number}", query)
-    for batch in batches(documents, cuts):
-        engine.push(batch)
-        if path is not None:
-            engine.close()
-            engine = xscl.Engine(path, result_bound=most)
-    with engine:
+    with pushed(QUERIES, cut(documents, cuts), path, result_bound=most) as engine:
         cut_at = engine.transactions.store.fetch("SELECT qid, doc FROM state.cut")
         return answers(engine), set(cut_at)
 
@@ -141,24 +151,21 @@ MANY = 1 << 40
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
 @examples(20)
 def test_more_answers_than_the_bound_are_none(
-    parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+    parts: str, drawn: Drawn, cuts: list[bool], most: int
 ) -> None:
     documents = documents_of(drawn)
-    expected, cut = bounded(run(documents, cuts, MANY)[0], most)
-    if parts == "small":
-        with small_parts():
-            found, noted = run(documents, cuts, most)
-    else:
+    expected, over = bounded(run(documents, cuts, MANY)[0], most)
+    with small_parts() if parts == "small" else nullcontext():
         found, noted = run(documents, cuts, most)
     assert Counter(found) == expected
-    assert noted == cut
+    assert noted == over
 
 
 @pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
 @examples(3)
 def test_both_evaluators_cut_the_same_also_through_restarts(
-    small: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+    small: int, drawn: Drawn, cuts: list[bool], most: int
 ) -> None:
     documents = documents_of(drawn)
     one_by_one = run(documents, [True] * 6, most)
@@ -170,16 +177,10 @@ def test_both_evaluators_cut_the_same_also_through_restarts(
 
 
 def test_two_small_documents_with_millions_of_answers() -> None:
-    leaves = "".join("<a>v</a>" for _ in range(40))
     query = "S//r[./a->x1][./a->x2] FOLLOWED BY{x1 = y1 AND x2 = y2, 1 d} S//r[./a->y1][./a->y2]"
-    engine = xscl.Engine()
-    engine.subscribe("q", query)
-    for number in range(6):
-        document = xscl.Document("S", f"d{number}", number, f"<r>{leaves}</r>".encode())
-        assert not engine.push(document)
-    (stopped,) = [engine.stopped("q")]
-    assert stopped is not None
-    assert (stopped.documents, stopped.latest, stopped.incomplete) == (5, "d5", False)
+    with pushed([query], [[one] for one in numbered(["a" * 40] * 6)]) as engine:
+        assert not engine.matches()
+        assert engine.stopped("q0") == Truncation(5, "d5", RESULTS, False)
 
 
 CHAINS = (
@@ -201,84 +202,69 @@ def told(
     documents: Sequence[xscl.Document], cuts: Sequence[bool], most: int, queries: Sequence[str]
 ) -> tuple[list[str], list[object]]:
     """Return the ids of all matches, and where each subscription was stopped."""
-    engine = xscl.Engine(result_bound=most)
-    for number, query in enumerate(queries):
-        engine.subscribe(f"q{number}", query)
-    for batch in batches(documents, cuts):
-        engine.push(batch)
-    engine.flush()
-    with engine:
+    with pushed(queries, cut(documents, cuts), result_bound=most) as engine:
+        engine.flush()
         stopped = [engine.stopped(f"q{number}") for number, _ in enumerate(queries)]
         return sorted(match.id for match in engine.matches()), list(stopped)
 
 
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
 @examples(6)
-def test_chains_and_published_results_do_not_depend_on_batches(
-    drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+def test_chains_and_published_results_do_not_depend_on_cut(
+    drawn: Drawn, cuts: list[bool], most: int
 ) -> None:
     documents = documents_of(drawn)
     queries = (*CHAINS, *ORDERED)
     assert told(documents, cuts, most, queries) == told(documents, [True] * 6, most, queries)
 
 
-@pytest.mark.parametrize("together", [False, True])
+TOGETHER = pytest.mark.parametrize("together", [False, True])
+
+
+@TOGETHER
 def test_results_of_several_rounds_count_together(together: bool) -> None:
     """The last document is a right side in the first round, and part of left ones in the second."""
     query = "(S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./b->y]) JOIN{y = z, 90} S//r[./c->z]"
-    leaves = ["a", "b", "c", "a", "bc"]
-    documents = [xscl.Document("S", f"d{n}", n, body(*names)) for n, names in enumerate(leaves)]
+    documents = numbered(["a", "b", "c", "a", "bc"])
     for most, last in ((3, 3), (2, 0)):
-        engine = xscl.Engine(result_bound=most)
-        engine.subscribe("q", query)
-        for batch in [documents] if together else [[one] for one in documents]:
-            engine.push(batch)
-        found = Counter(match.documents for match in engine.matches("q"))
-        assert found.pop(("d0", "d1", "d2")) == 1
-        assert found.total() == last
-        (stopped,) = [engine.stopped("q")]
-        assert (stopped and stopped.latest) == (None if last else "d4")
+        with pushed([query], cut(documents, [not together] * 5), result_bound=most) as engine:
+            found = counted(engine)
+            assert found.pop(("d0", "d1", "d2")) == 1
+            assert found.total() == last
+            stopped = engine.stopped("q0")
+            assert (stopped and stopped.latest) == (None if last else "d4")
 
 
 def test_of_a_heavy_document_nothing_is_asked_beyond_the_bound() -> None:
     made = {}
+    query = "S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./a->y]"
     for most in (7, MANY):
-        with small_parts(), xscl.Engine(result_bound=most) as engine:
-            engine.subscribe("q", "S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./a->y]")
-            for number in range(20):
-                engine.push(xscl.Document("S", f"d{number}", number, body("a")))
-            matches = engine.push(xscl.Document("S", "heavy", 50, body("a", "a", "a")))
+        with small_parts(), pushed([query], [numbered("a" * 20)], result_bound=most) as engine:
+            matches = engine.push(xscl.Document("S", "heavy", 50, body("aaa")))
             assert len(matches) == (60 if most == MANY else 0)
             made[most] = engine.state.processor.pushed.joins("vj1").num_rows
     assert made[MANY] == 60
     assert made[7] == 12
 
 
-def test_a_heavy_composite_does_not_end_the_joins_of_a_later_document() -> None:
+@TOGETHER
+def test_a_heavy_composite_does_not_end_the_joins_of_a_later_document(together: bool) -> None:
     """In a batch the composite comes in the second round, after a document that is newer."""
     query = "(S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./b->y]) JOIN{y = z, 90} S//r[./c->z]"
-    leaves = [*("c" * 20), "a", "b", "c"]
-    documents = [xscl.Document("S", f"d{n}", n, body(name)) for n, name in enumerate(leaves)]
-    for batches in ([documents], [[one] for one in documents]):
-        with small_parts(), xscl.Engine(result_bound=7) as engine:
-            engine.subscribe("q", query)
-            for batch in batches:
-                engine.push(batch)
-            assert [match.documents for match in engine.matches()] == [("d20", "d21", "d22")]
+    pushes = cut(numbered("c" * 20 + "abc"), [not together] * 23)
+    with small_parts(), pushed([query], pushes, result_bound=7) as engine:
+        assert counted(engine) == {("d20", "d21", "d22"): 1}
 
 
 def test_a_heavy_document_meets_each_output_of_an_operator_over_time() -> None:
     """With each output it has a group of its own."""
     query = "(S//r[./a->x] NEXT{x = y} S//r[./b->y]) JOIN{y = z, 900} S//r[./c->z]"
-    found = []
+    heavy = xscl.Document("S", "heavy", 50, body("cc"))
+    pushes = [[one] for one in (*numbered("ab" * 6), heavy)]
     for parts in (small_parts, nullcontext):
-        with parts(), xscl.Engine(result_bound=2) as engine:
-            engine.subscribe("q", query)
-            for number in range(12):
-                engine.push(xscl.Document("S", f"d{number}", number, body("ab"[number % 2])))
-            engine.push(xscl.Document("S", "heavy", 50, body("c", "c")))
-            found.append(Counter(match.documents for match in engine.matches()))
-    assert found[0] == found[1] == {(f"d{n}", f"d{n + 1}", "heavy"): 2 for n in range(0, 12, 2)}
+        with parts(), pushed([query], pushes, result_bound=2) as engine:
+            expected = {(f"d{n}", f"d{n + 1}", "heavy"): 2 for n in range(0, 12, 2)}
+            assert counted(engine) == expected
 
 
 Part = tuple[int, ...]
@@ -325,73 +311,60 @@ def test_a_chain_is_bounded_from_its_lowest_join_on(
 
 
 def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None:
-    def texts(name: str, count: int) -> bytes:
-        return f"<r>{f'<{name}>v</{name}>' * count}</r>".encode()
-
-    engine = xscl.Engine(result_bound=5)
-    engine.subscribe("next", ORDERED[0])
-    engine.subscribe("pairs", "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]")
-    bodies = [texts("a", 2), texts("b", 2), texts("a", 1), texts("a", 3), texts("b", 3)]
-    for number, xml in enumerate([*bodies, texts("a", 1)]):
-        engine.push(xscl.Document("S", f"d{number}", number, xml))
-    engine.flush()
-    found = Counter(match.documents for match in engine.matches() if match.subscription == "next")
-    assert found == {("d0", "d1", "d2"): 4}  # none of d4, which has nine results with d3
-    stopped = engine.stopped("next"), engine.stopped("pairs")
+    queries = [ORDERED[0], "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]"]
+    pushes = [[one] for one in numbered(["aa", "bb", "a", "aaa", "bbb", "a"])]
+    with pushed(queries, pushes, result_bound=5) as engine:
+        engine.flush()
+        # none of d4, which has nine results with d3
+        assert counted(engine, "q0") == {("d0", "d1", "d2"): 4}
+        stopped = engine.stopped("q0"), engine.stopped("q1")
     assert [one and tuple(one) for one in stopped] == [(1, "d4", 5, True), (1, "d4", 5, False)]
 
 
+EACH_PAIR = "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]"
+
+
 def test_a_push_with_very_many_results_is_split_between_documents() -> None:
-    engine = xscl.Engine()
-    engine.ingest._push_size.size = 3
-    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-    documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
-    matches = engine.push(documents, source=("q", 1))
-    assert engine.state.pushes == 2  # three, and four times as many from then on
-    assert len(matches) == 90
-    assert [match.position for match in matches] == sorted(match.position for match in matches)
-    assert len(engine.push(documents, source=("q", 1))) == 0
-    assert engine.consumed("q") == 1
+    documents = numbered("a" * 10)
+    with pushed([EACH_PAIR], []) as engine:
+        engine.ingest._push_size.size = 3
+        matches = engine.push(documents, source=("q", 1))
+        assert engine.state.pushes == 2  # three, and four times as many from then on
+        assert len(matches) == 90
+        assert [match.position for match in matches] == sorted(match.position for match in matches)
+        assert len(engine.push(documents, source=("q", 1))) == 0
+        assert engine.consumed("q") == 1
 
 
-def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.sqlite"
-        documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
-        with xscl.Engine(path) as engine:
-            engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-            engine.ingest._push_size.size = 3
-            fails_at = iter((False, True))
-            push = engine.ingest._transact
+def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again(
+    tmp_path: Path,
+) -> None:
+    path, documents = tmp_path / "state.sqlite", numbered("a" * 10)
+    with xscl.Engine(path) as engine:
+        engine.subscribe("q", EACH_PAIR)
+        engine.ingest._push_size.size = 3
+        fails_at = iter((False, True))
+        push = engine.ingest._transact
 
-            def failing(*arguments: object) -> object:
-                if next(fails_at):
-                    raise KeyboardInterrupt
-                return push(*arguments)  # type: ignore[arg-type]
+        def failing(*arguments: object) -> object:
+            if next(fails_at):
+                raise KeyboardInterrupt
+            return push(*arguments)  # type: ignore[arg-type]
 
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine.ingest, "_transact", failing)
-                with pytest.raises(KeyboardInterrupt):
-                    engine.push(documents, source=("q", 1))
-            assert engine.consumed("q") is None
-        with xscl.Engine(path) as engine:
-            engine.push(documents, source=("q", 1))
-            assert len({match.id for match in engine.matches()}) == len(engine.matches()) == 90
-
-
-def body(*leaves: str) -> bytes:
-    return f"<r>{''.join(f'<{leaf}>v</{leaf}>' for leaf in leaves)}</r>".encode()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine.ingest, "_transact", failing)
+            with pytest.raises(KeyboardInterrupt):
+                engine.push(documents, source=("q", 1))
+        assert engine.consumed("q") is None
+    with xscl.Engine(path) as engine:
+        engine.push(documents, source=("q", 1))
+        assert len({match.id for match in engine.matches()}) == len(engine.matches()) == 90
 
 
 def test_what_an_operator_over_time_puts_out_is_bounded_alike_in_every_push() -> None:
     """It comes when its epoch is closed: by a beat or document of the same push, or of the next."""
-    pre = [("a",), ("b",), ("a",), ("b",)]
-    earlier = [xscl.Document("S", f"d{n}", 2 * n, body(*leaves)) for n, leaves in enumerate(pre)]
-    newest, other = (
-        xscl.Document("S", "d4", 8, body("c", "c")),
-        xscl.Document("S", "d5", 12, body("e")),
-    )
-    found = []
+    *earlier, newest, other = numbered(["a", "b", "a", "b", "cc", "e"], step=2)
+    query = CHAINS[-1].replace("9}", "90}").replace("S//r[./a->z]", "S//r[./c->z]")
     endings: list[list[tuple[list[xscl.Document], list[Beat]]]] = [
         [([newest], []), ([], [Beat(0, 12)])],
         [([newest], [Beat(1, 12)])],
@@ -399,53 +372,37 @@ def test_what_an_operator_over_time_puts_out_is_bounded_alike_in_every_push() ->
         [([newest, other], [])],
     ]
     for last in endings:
-        engine = xscl.Engine(result_bound=3)
-        engine.subscribe(
-            "q", CHAINS[-1].replace("9}", "90}").replace("S//r[./a->z]", "S//r[./c->z]")
-        )
-        for number, (documents, beats) in enumerate([*(([one], []) for one in earlier), *last]):
-            engine.push(documents, source=BatchKey("s", number, number, tuple(beats)))
-        found.append(Counter(match.documents for match in engine.matches()))
-    assert found == 4 * [{("d0", "d1", "d4"): 2, ("d2", "d3", "d4"): 2}]
+        with pushed([query], [], result_bound=3) as engine:
+            for number, (some, beats) in enumerate([*(([one], []) for one in earlier), *last]):
+                engine.push(some, source=BatchKey("s", number, number, tuple(beats)))
+            assert counted(engine) == {("d0", "d1", "d4"): 2, ("d2", "d3", "d4"): 2}
 
 
-def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows() -> None:
+@TOGETHER
+def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows(together: bool) -> None:
     left = "S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./b->y]"
     right = "(S//r[./d->u] FOLLOWED BY{u = v, 90} S//r[./e->v]) JOIN{v = w, 90} S//r[./f->w]"
-    join = f"({left}) JOIN{{y = w, 90}} ({right})"
-    leaves = ["a", "b", "d", "e", "f", "a", "be", "g", "q", "q"]
-    documents = [
-        xscl.Document("S", f"d{n}", 10 * n, body(*names)) for n, names in enumerate(leaves)
-    ]
-    for cuts in ([False] * 10, [True] * 10):
-        engine = xscl.Engine(result_bound=2)
-        engine.subscribe("n", f"({join}) NEXT{{w = z}} S//r[./g->z]")
-        for batch in batches(documents, cuts):
-            engine.push(batch)
-        stopped = engine.stopped("n")
+    query = f"(({left}) JOIN{{y = w, 90}} ({right})) NEXT{{w = z}} S//r[./g->z]"
+    documents = numbered(["a", "b", "d", "e", "f", "a", "be", "g", "q", "q"], step=10)
+    with pushed([query], cut(documents, [not together] * 10), result_bound=2) as engine:
+        stopped = engine.stopped("q0")
         assert stopped is not None
         assert (stopped.latest, stopped.incomplete) == ("d6", True)
         assert all("d6" not in match.documents for match in engine.matches())
 
 
 def test_a_trial_and_a_subscription_to_the_past_are_bounded_as_live_ones() -> None:
-    queries = {"pairs": QUERIES[0], "chain": CHAINS[0]}
-    engine = xscl.Engine(result_bound=2)
-    for name, query in queries.items():
-        engine.subscribe(name, query)
-    for number in range(6):
-        engine.push(xscl.Document("S", f"d{number}", 3 * (number // 2) + number % 2, body("a")))
-    for number in range(3):
-        engine.push(xscl.Document("S", f"e{number}", 20 + number, body("a", "a")))
-
-    def found(name: str) -> Counter[tuple[str, ...]]:
-        return Counter(m.documents for m in engine.matches() if m.subscription == name)
-
-    for name, query in queries.items():
-        assert Counter(match.documents for match in engine.try_query(query)) == found(name)
-    engine.subscribe("past", queries["pairs"].replace("3}", "2}"), since="1 d")
-    assert found("past") == {(f"d{n}", f"d{n + 1}"): 1 for n in range(5)}
-    stopped = engine.stopped("past")
+    queries = [QUERIES[0], CHAINS[0]]
+    documents = [xscl.Document("S", f"d{n}", 3 * (n // 2) + n % 2, body("a")) for n in range(6)] + [
+        xscl.Document("S", f"e{n}", 20 + n, body("aa")) for n in range(3)
+    ]
+    with pushed(queries, [[one] for one in documents], result_bound=2) as engine:
+        for number, query in enumerate(queries):
+            tried = Counter(match.documents for match in engine.try_query(query))
+            assert tried == counted(engine, f"q{number}")
+        engine.subscribe("past", queries[0].replace("3}", "2}"), since="1 d")
+        assert counted(engine, "past") == {(f"d{n}", f"d{n + 1}"): 1 for n in range(5)}
+        stopped = engine.stopped("past")
     assert stopped is not None
     assert (stopped.documents, stopped.latest) == (2, "e2")
 
@@ -478,13 +435,13 @@ def test_the_latest_documents_are_remembered(
     monkeypatch.setattr(truncations, "KEPT", KEPT)
     path, seen = tmp_path / "state.sqlite", []
     with xscl.Engine(path, result_bound=1) as engine:
-        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y")
-        for number in range(20):
-            engine.push([xscl.Document("S", f"d{number}", number, b"<a>hi</a>")])
+        engine.subscribe("q", EACH_PAIR.replace("JOIN", "FOLLOWED BY"))
+        for number, one in enumerate(numbered("a" * 20)):
+            engine.push(one)
             stopped = engine.stopped("q")
             assert (stopped is None) is (number < 2)
             if stopped is not None:
-                assert stopped.latest == f"d{number}"
+                assert stopped.latest == one.id
                 seen.append(stopped.documents)
         assert max(seen) == 2 * KEPT
         assert min(seen[KEPT:]) >= KEPT

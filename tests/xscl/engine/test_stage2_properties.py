@@ -21,29 +21,36 @@ from tests.examples import examples
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case
 from tests.strategies.language import joins
+from tests.strategies.language import KINDS, joins
 from tests.xscl.engine.player import played
 from xscl import Engine
 from xscl.engine import state
+from xscl.planning.operators import refine
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
+
+
+Settings = dict[tuple[object, str], tuple[object, ...]]
+"""What is set, and the values of which it has one."""
 
 
 class Way(NamedTuple):
     """A way of joining: the number of cases, what is set for it, and the method that it reaches.
 
-    Each of the things that are set has one of some values; `memory` is that of the join state.
+    `memory` is that of the join state.
     """
 
     number: int
-    settings: dict[tuple[object, str], tuple[object, ...]]
+    settings: Settings
     reached: tuple[type, str] | None = None
     memory: tuple[int | None, ...] = (None,)
+    cases: st.SearchStrategy[Case] = joins()
 
 
 FEW = (value_joins, "FEW")
 SMALL_BATCH = (processor, "SMALL_BATCH")
-ONE_BY_ONE = {(columns, "MOST"): (1,), (conjunctive_query, "IN_DATABASE"): (1,)}
-IN_PARTS = {(value_joins, "PART"): (1,), (value_joins, "LONG"): (0, 1, 32)}
+ONE_BY_ONE: Settings = {(columns, "MOST"): (1,), (conjunctive_query, "IN_DATABASE"): (1,)}
+IN_PARTS: Settings = {(value_joins, "PART"): (1,), (value_joins, "LONG"): (0, 1, 32)}
 WAYS = {
     "what drives, in parts": Way(
         8, {FEW: (0,), **IN_PARTS, SMALL_BATCH: (-1, processor.SMALL_BATCH)}
@@ -56,6 +63,9 @@ WAYS = {
     ),
     "dropped from memory": Way(
         5, {FEW: (0, value_joins.FEW)}, (JoinState, "_fetch"), memory=(0, 1_000)
+    ),
+    "residual predicates keep no values": Way(
+        12, {(refine, "MOST_CHARACTERS"): (-1,)}, cases=KINDS["residuals"]
     ),
     "Algorithm 1": Way(5, {(state, "Processor"): (ProcessorOfBase,)}),
 }
@@ -82,7 +92,7 @@ def test_each_way_of_joining_finds_what_the_oracle_finds(name: str) -> None:
     values = {place: st.sampled_from(several) for place, several in way.settings.items()}
 
     @examples(way.number)
-    @given(joins(), CUTS, st.fixed_dictionaries(values), st.sampled_from(way.memory))
+    @given(way.cases, CUTS, st.fixed_dictionaries(values), st.sampled_from(way.memory))
     def property_holds(
         case: Case, cuts: list[bool], settings: dict[tuple[object, str], object], memory: int | None
     ) -> None:

@@ -225,54 +225,68 @@ def test_comparisons_that_hold_for_different_nodes() -> None:
     assert ask(query, [two, blog("d2", 2, "<name>B</name><year>2</year>")], "d1", "d2").matched
 
 
-# -- Order and window ----------------------------------------------------------------------
+# -- Order, window, and operators over time ------------------------------------------------
+
+JOINED = PAIR.replace("FOLLOWED BY", "JOIN")
+NEXT = f"{BOOK} NEXT{{t=u}} {BLOG}"
+FOUR = [book("d1", 1), blog("d2", 2), blog("d3", 3), blog("d4", 4, "<title>x</title>")]
+LATE = [book("d1", 1), blog("d9", 5, "<x/>"), blog("d2", 3)]
+ABSENT = f"{BOOK} NOT FOLLOWED BY{{t=u, 3 h}} {BLOG}"
+ANSWERED = [book("d1", 1), blog("d2", 3), blog("d3", 5)]
+ITSELF = "S//book->b JOIN{b=c, 1 h} S//book->c"
+VERSIONS = [book("d1", 1), book("d1", 1, "<title>Feeds</title><!-- 2 -->")]
+FAR = "time", "d1 and d2 are at most 3 h apart", "they are 4 h apart, 1 h too much"
+AMONG_ALL = "the query finds {} among all kept documents"
 
 
-def test_a_window_that_is_too_small() -> None:
-    text = "d1 and d2 are at most 3 h apart"
-    far = "they are 4 h apart, 1 h too much"
-    assert only_failure(ask(PAIR, [book("d1", 1), blog("d2", 5)], "d1", "d2")) == (
-        "time",
-        text,
-        far,
-    )
-    joined = PAIR.replace("FOLLOWED BY", "JOIN")
-    for documents in ([book("d1", 1), blog("d2", 5)], [blog("d2", 1), book("d1", 5)]):
-        assert only_failure(ask(joined, documents, "d1", "d2")) == ("time", text, far)
-    assert ask(joined, [blog("d2", 2), book("d1", 2)], "d1", "d2").matched
+@pytest.mark.parametrize(
+    ("query", "documents", "asked", "failure"),
+    [
+        (PAIR, [book("d1", 1), blog("d2", 5)], "d1 d2", FAR),
+        (JOINED, [book("d1", 1), blog("d2", 5)], "d1 d2", FAR),
+        (JOINED, [blog("d2", 1), book("d1", 5)], "d1 d2", FAR),
+        (JOINED, [blog("d2", 2), book("d1", 2)], "d1 d2", None),
+        (
+            *(ITSELF, VERSIONS, "d1 d1"),
+            ("order", "d1 and d1 are different documents", "d1 and d1 are the same"),
+        ),
+        (NEXT, FOUR, "d1 d2", None),
+        (NEXT, FOUR, "d1 d3", ("order", AMONG_ALL.format("d1, d3"), "d1 was taken by d2")),
+        (NEXT, FOUR, "d1 d4", ("value", "t = u", "'Feeds' and 'x'")),
+        (
+            *(NEXT, LATE, "d1 d2"),
+            (
+                *("time", "d2 came in time for an operator over time"),
+                "it came 2 h too late, with a lateness of 0 s",
+            ),
+        ),
+        (ABSENT, ANSWERED, "d1", ("order", AMONG_ALL.format("d1"), "d1 is answered by d2")),
+        (
+            *(ABSENT, ANSWERED, "d1 d2"),
+            ("order", "d2 does not answer d1", "it does; t = u: 'Feeds' and 'Feeds'"),
+        ),
+    ],
+)
+def test_what_is_not_in_order_or_in_time(
+    query: str, documents: list[Document], asked: str, failure: tuple[str, str, str] | None
+) -> None:
+    assert failures(ask(query, documents, *asked.split())) == ([failure] if failure else [])
 
 
-def test_a_document_does_not_match_with_itself_or_its_versions() -> None:
-    query = "S//book->b JOIN{b=c, 1 h} S//book->c"
-    documents = [book("d1", 1), book("d1", 1, "<title>Feeds</title><!-- 2 -->")]
-    text = "d1 and d1 are different documents"
-    assert only_failure(ask(query, documents, "d1", "d1")) == (
-        *("order", text, "d1 and d1 are the same"),
-    )
+def test_what_came_within_the_lateness_is_in_time() -> None:
+    assert ask(NEXT, LATE, "d1", "d2", lateness=2 * H).matched
+
+
+def test_a_document_does_not_match_with_its_versions() -> None:
     with Engine() as engine:
         engine.subscribe("keeper", KEEPER, updates=True)
-        engine.subscribe("q", query, updates=True)
-        engine.push(documents)
+        engine.subscribe("q", ITSELF, updates=True)
+        engine.push(VERSIONS)
         assert only_failure(engine.why("q", "d1", "d1@2")) == (
             "order",
             "d1 and d1@2 are different documents",
             "d1 and d1@2 are versions of the same",
         )
-
-
-# -- Operators over time -------------------------------------------------------------------
-
-
-def test_next_takes_the_earliest() -> None:
-    query = f"{BOOK} NEXT{{t=u}} {BLOG}"
-    documents = [book("d1", 1), blog("d2", 2), blog("d3", 3), blog("d4", 4, "<title>x</title>")]
-    assert ask(query, documents, "d1", "d2").matched
-    assert only_failure(ask(query, documents, "d1", "d3")) == (
-        "order",
-        "the query finds d1, d3 among all kept documents",
-        "d1 was taken by d2",
-    )
-    assert only_failure(ask(query, documents, "d1", "d4"))[:2] == ("value", "t = u")
 
 
 def test_fold_says_what_of_its_predicate_holds() -> None:
@@ -290,34 +304,6 @@ def test_fold_says_what_of_its_predicate_holds() -> None:
     assert "k" in text
     assert only_failure(ask(query, documents, "d1", "d4"))[1] == (
         "the query finds d1, d4 among all kept documents"
-    )
-
-
-def test_what_comes_too_late_for_an_operator_over_time() -> None:
-    query = f"{BOOK} NEXT{{t=u}} {BLOG}"
-    documents = [book("d1", 1), blog("d9", 5, "<x/>"), blog("d2", 3)]
-    assert only_failure(ask(query, documents, "d1", "d2")) == (
-        "time",
-        "d2 came in time for an operator over time",
-        "it came 2 h too late, with a lateness of 0 s",
-    )
-    assert ask(query, documents, "d1", "d2", lateness=2 * H).matched
-
-
-ABSENT = f"{BOOK} NOT FOLLOWED BY{{t=u, 3 h}} {BLOG}"
-
-
-def test_what_answers() -> None:
-    documents = [book("d1", 1), blog("d2", 3), blog("d3", 5)]
-    assert only_failure(ask(ABSENT, documents, "d1")) == (
-        "order",
-        "the query finds d1 among all kept documents",
-        "d1 is answered by d2",
-    )
-    assert only_failure(ask(ABSENT, documents, "d1", "d2")) == (
-        "order",
-        "d2 does not answer d1",
-        "it does; t = u: 'Feeds' and 'Feeds'",
     )
 
 

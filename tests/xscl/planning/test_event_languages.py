@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import cep_core
 from tests.examples import examples
+from tests.xscl.engine.player import cut, engine_after
 from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StreamInUse
@@ -83,26 +84,18 @@ def test_over_documents_is_as_over_events(
     rows: list[tuple[str, str, int, int]], cuts: list[bool]
 ) -> None:
     """Also when the engine is opened anew at each cut."""
+    documents = [
+        flat(at, time, key, value, stream) for at, (stream, key, value, time) in enumerate(rows)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "state.sqlite")
-        engine = Engine(path)
-        registered(engine)
-        batch = []
-        for number, (stream, key, value, time) in enumerate(rows):
-            batch.append(flat(number, time, key, value, stream))
-            if number < len(cuts) and cuts[number]:
-                engine.push(batch)
-                batch = []
-                engine.close()
-                engine = Engine(path)
-        engine.push(batch)
-        engine.flush()
-        found = {
-            (m.subscription, m.t0, m.t1, tuple(m.values.values()))
-            for m in engine.matches()
-            if isinstance(m, EventMatch)
-        }
-        engine.close()
+        with engine_after(cut(documents, cuts), registered, path) as engine:
+            engine.flush()
+            found = {
+                (m.subscription, m.t0, m.t1, tuple(m.values.values()))
+                for m in engine.matches()
+                if isinstance(m, EventMatch)
+            }
     for name in dict.fromkeys(name for name, *_ in found):
         event(f"{name} matches")
     assert found == expected(rows)

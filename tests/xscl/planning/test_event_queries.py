@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from cep_core.events import VALUES
 from feeds.documents import Document
 from tests.examples import examples
+from tests.xscl.engine.player import cut, engine_after
 from xscl.engine.facade import Engine
 from xscl.errors import NameTaken, QueryError, StreamCycle, XsclError
 from xscl.planning.event_queries import composite_of_row
@@ -71,22 +73,9 @@ def found_by(
     documents: Sequence[Document], cuts: Sequence[bool], lateness: int, path: Path | None = None
 ) -> set[tuple[Any, ...]]:
     """Return the matches of the chain; with a path the engine is opened anew at each cut."""
-    engine = Engine(path)
-    chained(engine, lateness)
-    batch: list[Document] = []
-    for document, cut in zip(documents, cuts, strict=False):
-        batch.append(document)
-        if cut:
-            engine.push(batch)
-            batch = []
-            if path is not None:
-                engine.close()
-                engine = Engine(path)
-    engine.push(batch)
-    engine.flush()
-    found = {(m.subscription, m.id, m.t0, m.t1, m.documents, m.xml()) for m in engine.matches()}
-    engine.close()
-    return found
+    with engine_after(cut(documents, cuts), partial(chained, lateness=lateness), path) as engine:
+        engine.flush()
+        return {(m.subscription, m.id, m.t0, m.t1, m.documents, m.xml()) for m in engine.matches()}
 
 
 @pytest.mark.hypothesis

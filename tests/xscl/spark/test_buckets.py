@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from templates.model.result_bound import RESULTS
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
 from tests.strategies.language import joins
+from tests.xscl.engine.player import CUTS, cut
 from tests.xscl.spark.bucket_runs import (
     Batches,
     Found,
@@ -32,18 +32,6 @@ from xscl.spark.bound import in_shares, within_bound
 from xscl.spark.catalog import Catalog
 from xscl.spark.match_rows import FOUND
 from xscl.spark.part_format import unpacked
-
-CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
-
-
-def cut(documents: Sequence[Document], cuts: Sequence[bool]) -> list[list[Document]]:
-    """Return documents in batches; a cut ends one."""
-    batches: list[list[Document]] = [[]]
-    for document, ends in zip(documents, cycle(cuts), strict=False):
-        batches[-1].append(document)
-        if ends:
-            batches.append([])
-    return [batch for batch in batches if batch]
 
 
 def documents_of(case: Case) -> list[Document]:

@@ -75,7 +75,7 @@ def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
         raise Py4JError(report)
 
     monkeypatch.setattr(session, "SparkContext", _Stopped)
-    monkeypatch.setattr(session, SparkSession, refuse)
+    monkeypatch.setattr(session, "SparkSession", refuse)
     monkeypatch.setattr(session, "SparkConf", MagicMock())
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PipelineError) as raised:
