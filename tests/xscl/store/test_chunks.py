@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns import InternedValues, Keys
 from tests.examples import examples
 from xscl.store import chunks
-from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged
@@ -119,12 +115,6 @@ def texts(first: int, size: int) -> pa.Table:
     return pa.table([keys, [f"text {number}" for number in range(first, first + size)]], VALUE)
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with closing(Store(None)) as opened:
-        yield opened
-
-
 def test_a_relation_survives_an_end(tmp_path: Path) -> None:
     model = Model()
     for size in (3, 400, 2, 2, 2, 2, 2, 120, 1):
@@ -143,34 +133,3 @@ def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
             store.scan("value")
         with pytest.raises(StoreDamaged, match="chunk 1 of value"):
             store.read_all()
-
-
-def weak(texts: Sequence[str], salt: int) -> Keys:
-    """A hash with two values for every salt: a text has to be read to be known."""
-    return np.array([2 * salt + len(text) % 2 for text in texts], dtype=np.uint64)
-
-
-def appended(store: Store, values: InternedValues, texts: Sequence[str]) -> Sequence[bool]:
-    """Return which texts were known before a transaction that has appended other rows first."""
-    with store.transaction():
-        late = {"doc": 0, "missed": "", "watermark": 0, "lateness": 0}
-        store.insert_rows("state.late", [late])
-        known: list[bool] = values.intern(texts).known.tolist()
-    return known
-
-
-@examples(20)
-@given(
-    transactions=st.lists(
-        st.lists(st.text("ab", max_size=2), min_size=1, max_size=4, unique=True), max_size=12
-    )
-)
-def test_texts_are_known_from_the_first_time_on(transactions: list[list[str]]) -> None:
-    seen = set[str]()
-    with closing(Store(None)) as store:
-        values = InternedValues(JoinStorage(store), weak)
-        for texts in transactions:
-            assert appended(store, values, texts) == [text in seen for text in texts]
-            seen.update(texts)
-        stored = store.scan("value")["strVal"].to_pylist()
-    assert sorted(stored) == sorted(seen)
