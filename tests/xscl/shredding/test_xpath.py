@@ -188,7 +188,7 @@ def test_needed_names_are_never_stricter_than_the_condition(unfiltered: pytest.M
     cases = Cases(random)
     conditions: list[str] = []
     while len(conditions) < tried(300):
-        condition = cases.truth(random.choice((1, 1, 2)))
+        condition = cases.draw("truth", random.choice((1, 1, 2)))
         try:
             parse(f"S//*[{condition}]")
             conditions.append(condition)

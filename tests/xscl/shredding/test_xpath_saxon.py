@@ -109,7 +109,7 @@ def xscl_paths(root: etree._Element) -> list[str]:
 def test_values_are_those_of_saxon(saxon: Saxon) -> None:
     random = Random(SEED)
     cases = Cases(random)
-    kinds = (cases.truth, cases.truth, cases.sequence, cases.nodes, cases.text, cases.number)
+    kinds = ("truth", "truth", "sequence", "nodes", "text", "number")
     counts = Counter[str]()
     for number in range(tried(CASES)):
         if not number % 10:
@@ -118,9 +118,9 @@ def test_values_are_those_of_saxon(saxon: Saxon) -> None:
             tree = Tree(root)
         kind = random.randrange(len(kinds) + 2)
         if kind < len(kinds):
-            expression = kinds[kind](random.choice((1, 2, 2, 3)))
+            expression = cases.draw(kinds[kind], random.choice((1, 2, 2, 3)))
         else:
-            expression = cases.component() if kind == len(kinds) else f"string({cases.moment()})"
+            expression = f"string({cases.draw('component' if kind == len(kinds) else 'moment')})"
         element = random.choice([*root.iter("*")])
         try:
             mine = value(expression, tree, element)
@@ -155,10 +155,10 @@ def test_blocks_select_what_saxon_selects(saxon: Saxon) -> None:
             names = xscl_paths(root)
         depth = random.choice((1, 2, 2))
         if random.random() < 0.7:
-            conditions = (cases.predicate(depth) for _ in range(random.choice((1, 1, 2))))
+            conditions = (cases.draw("predicate", depth) for _ in range(random.choice((1, 1, 2))))
             path = f"//*{''.join(f'[{one}]' for one in conditions)}"
         else:
-            steps = (cases.step(depth) for _ in range(random.choice((1, 2, 3))))
+            steps = (cases.draw("step", depth) for _ in range(random.choice((1, 2, 3))))
             path = f"//{'/'.join(steps)}"
         try:
             mine = {names[node] for node in engine(path, root)}
@@ -199,11 +199,10 @@ def test_short_steps_have_conditions(saxon: Saxon, path: str) -> None:
 def test_the_cases_have_all_that_the_page_lists() -> None:
     random = Random(SEED)
     cases = Cases(random)
-    kinds = (cases.truth, cases.sequence, cases.nodes, cases.text, cases.number)
     for _ in range(20_000):
-        random.choice(kinds)(2)
-        cases.component()
-        cases.moment()
+        cases.draw(random.choice(("truth", "sequence", "nodes", "text", "number")), 2)
+        cases.draw("component")
+        cases.draw("moment")
     drawn = (*AXES, *OPERATORS, *ALLOWED)
     listed = words(PAGE)
     for name in drawn:

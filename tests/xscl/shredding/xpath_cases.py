@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from lxml import etree
+
+from xscl.language.xpath import ALLOWED
 
 AXES = (
     *("child", "descendant", "descendant-or-self", "parent", "ancestor", "ancestor-or-self"),
@@ -27,14 +29,180 @@ _TIMES = (
     *("2026-01-02T03:04:05Z", "1999-12-31T21:20:00-05:00", "2026-01-01T23:30:00.5+02:00"),
     *("2025-12-31T23:00:00-05:00", "2026-01-01T02:00:00"),
 )
-_CLOCKS = ("03:04:05", "23:59:59.25Z", "00:00:00-05:00")
-_LENGTHS = ("P1D", "PT12H", "-PT1.5S", "P2DT3H4M5S", "PT0S")
-_MONTHS = ("P1Y", "P14M", "-P3M")
-_NODE_TESTS = (
-    *("a", "a", "b", "*", "node()", "text()", "*:a", f"Q{{{SPACE}}}a", "n", "d", f"Q{{{SPACE}}}*"),
-    *("element()", "element(a)", "comment()", "processing-instruction()"),
-)
-_SPANS = ("P1Y2M3DT4H5M6.5S", "P1D", "-P1Y")
+
+WORDS: Mapping[str, Sequence[str]] = {
+    "word": _TEXTS,
+    "figure": ("0", "1", "2", "12", "1.5", "2.5", "-1", "1e2", "0.5e0"),
+    "date": _DATES,
+    "time": _TIMES,
+    "clock": ("03:04:05", "23:59:59.25Z", "00:00:00-05:00"),
+    "length": ("P1D", "PT12H", "-PT1.5S", "P2DT3H4M5S", "PT0S"),
+    "months": ("P1Y", "P14M", "-P3M"),
+    "duration": ("P1Y2M3DT4H5M6.5S", "P1D", "-P1Y"),
+    "axis": [axis for axis in AXES if axis != "attribute"],
+    "test": (
+        *("a", "a", "b", "*", "node()", "text()", "*:a", f"Q{{{SPACE}}}a", "n", "d"),
+        *(f"Q{{{SPACE}}}*", "element()", "element(a)", "comment()", "processing-instruction()"),
+    ),
+    "attribute": ("p", "q", "*", "node()", "attribute()", f"Q{{{SPACE}}}p", "*:p"),
+    "start": ("", "", "", "./", ".//", "/", "//", "/r/", "../"),
+    "slash": ("/", "/", "/", "//"),
+    "equal": ("=", "!="),
+    "order": ("=", "!=", "<", "<=", ">", ">="),
+    "type": (
+        *("xs:string", "xs:integer+", "node()*", "element(a)?", "item()*", "xs:decimal*"),
+        *("empty-sequence()", "attribute()", "text()*", "xs:untypedAtomic*", "xs:double"),
+    ),
+    "target": (
+        *("xs:integer", "xs:double", "xs:date", "xs:boolean", "xs:decimal?", "xs:dateTime"),
+        "xs:time",
+    ),
+}
+"""What stands for itself."""
+
+SAME = {"path", "steps", "step", "predicate", "node", "numbers", "texts", "values", "cast", "any"}
+"""Kinds whose parts may be nested as deeply as they are."""
+
+SHALLOW: Mapping[str, Sequence[str]] = {
+    "conditions": ("",),
+    "nodes": ("{path:0}",),
+    "text": ("'{word}'", "string(@p)", "string()"),
+    "number": ("{figure}", "{figure}", "count({path:0})"),
+    "sequence": ("{nodes:0}", "{texts:0}", "{numbers:0}", "()"),
+    "truth": (
+        *("{path:0}", "{path:0} {equal} '{word}'", "count({path:0}) {order} 1"),
+        "{true;false}()",
+    ),
+}
+"""The forms of what is not nested."""
+
+FORMS: Mapping[str, Sequence[str]] = {
+    # -- Nodes
+    "path": (*("{start}{steps}",) * 30, "."),
+    "steps": (*("{step}",) * 2, "{step}{slash}{step}", "{step}{slash}{step}{slash}{step}"),
+    "step": (
+        *(*("{test}{conditions}",) * 4, *("{axis}::{test}{conditions}",) * 14),
+        *("{attribute;}::{attribute}{conditions}", "{@p;@q;@*;attribute(p)}{conditions}", ".."),
+    ),
+    "conditions": (*("",) * 2, *("[{predicate}]",) * 2, "[{predicate}][{predicate}]"),
+    "predicate": (
+        *("1", "2", "last()", "position() = 2", "position() < last()", *("{truth}",) * 6),
+        *("fn:position() = fn:last()", "position() {=;<;>=} 2"),
+    ),
+    "nodes": (
+        *("{path}",) * 6,
+        *("({nodes} {|;union} {nodes})", "({nodes} {intersect;except} {nodes})"),
+        *("({nodes})[{predicate}]", "{path}/({steps:0} | {steps:0})"),
+        *("{innermost;outermost}({nodes})", "root()//a", "root({node})"),
+        *("({nodes} ! {;/;//;/r/;../;.//}{steps:0})", "({nodes} treat as node()*)"),
+    ),
+    "node": (
+        *("@p", "..", "({nodes})[1]", "({nodes})[last()]", "head({nodes})"),
+        "zero-or-one(({nodes})[2])",
+    ),
+    # -- Values
+    "text": (
+        *("'{word}'", "string({node})", "string({number})", "string({truth})"),
+        *("concat({text}, {number}, {text})", "({text} {||;} {text})"),
+        *("string-join({texts}, {text})", "string-join({nodes})", "substring({text}, {number})"),
+        *("substring({text}, {number}, {number:0})", "normalize-space({text})"),
+        *(
+            "normalize-unicode({text}, {'NFC';'NFKD';''})",
+            "translate({text}, 'xy', {'z';'';'yxq'})",
+        ),
+        *("{upper-case;lower-case;encode-for-uri}({text})", "normalize-space()"),
+        *("{substring-before;substring-after}({text}, {text})",),
+        "replace({text}, {'x';'[xy]+';'(x)(y)'}, 'z$1')",
+        "codepoints-to-string(string-to-codepoints({text}))",
+        *("{name;local-name;namespace-uri}({node})", "string(path({node}))", "xs:string({number})"),
+        *("(if ({truth}) then {text} else {text})", "exactly-one({text})"),
+    ),
+    "number": (
+        *("{figure}", "count({sequence})", "number({any})", "number()"),
+        *("({number} {+;-;*} {number})", "({number} {div;mod} {2;4;2.5;1e0;-3})"),
+        *("(count({nodes:0}) {idiv;} {2;-3})", "(- {number})", "(+{number})"),
+        *("{abs;ceiling;floor;round}({number})", "round-half-to-even({number})"),
+        *("{round;round-half-to-even}({number}, {0;1;-1})", "{sum;avg;max;min}({numbers})"),
+        *("sum({numbers}, 0)", "string-length({text})", "string-length()"),
+        *("compare({text}, {text})", "position()", "last()", "math:{asin;acos}(0.5)"),
+        "math:{exp;exp10;log;log10;sqrt;sin;cos;tan;atan}({number})",
+        *("math:{pow;atan2}({number}, {number})", "math:pi()", "{component}"),
+        *("exactly-one({number})", "xs:{integer;decimal;double}({cast})"),
+        "({(@q, 1)[1];2.5} cast as xs:{double;decimal})",
+        *("({number} treat as xs:anyAtomicType)", "(if ({truth}) then {number} else {number})"),
+    ),
+    "any": ("@q", "n[1]", "{node}", "{text}"),
+    "cast": ("(n[1], 1)[1]", "3", "{number}"),
+    "component": (
+        "{year;month;day}-from-date(xs:date('{date}'))",
+        "{year;month;day}-from-dateTime(xs:dateTime('{time}'))",
+        "{hours;minutes;seconds}-from-dateTime(xs:dateTime('{time}'))",
+        "{hours;minutes;seconds}-from-time(xs:time('{clock}'))",
+        "{years;months;days;hours;minutes;seconds}-from-duration(xs:duration('{duration}'))",
+        "year-from-date((d[1], xs:date('2026-01-02'))[last()])",
+    ),
+    "day-time": ("xs:dayTimeDuration('{length}')",),
+    "span": ("{day-time}", "xs:yearMonthDuration('{months}')"),
+    "moment": (
+        *("xs:dateTime('{time}')", "xs:date('{date}')", "xs:time('{clock}')", "{span}", "{span}"),
+        *("xs:duration('{duration}')", "(xs:dateTime('{time}') {+;-} {day-time})"),
+        *("(xs:date('{date}') {+;-} {span})", "(xs:dateTime('{time}') - xs:dateTime('{time}'))"),
+        *("(xs:date('{date}') - xs:date('{date}'))", "({day-time} {*;div} 2)"),
+        *("({day-time} + xs:dayTimeDuration('PT1H'))", "xs:{date;time}(xs:dateTime('{time}'))"),
+        *("dateTime(xs:date('2026-01-02'), xs:time('{clock}'))", "xs:dateTime(xs:date('{date}'))"),
+        "timezone-from-{dateTime(xs:dateTime;date(xs:date}('{date}'))",
+        "timezone-from-time(xs:time('{clock}'))",
+        "{max;min;sum;avg}(({day-time}, xs:dayTimeDuration('PT1H')))",
+    ),
+    # -- Sequences
+    "numbers": (
+        *("({number}, {number})", "//n", "//@q", "(1 to 4)", "({nodes} ! string-length(.))"),
+        *("(for $v in {nodes:0} return string-length($v))", "{nodes:0}/string-length(.)"),
+        *("string-to-codepoints({text})", "index-of({texts}, {text:0})"),
+        "for $v in (1, 2), $w in ({number}, 3) return $v * $w",
+    ),
+    "texts": (
+        *("({text}, {text})", "data({nodes}) ! string()", "({nodes} ! upper-case(string(.)))"),
+        *("{path:0}/string()", "tokenize({text})", "tokenize({text}, {' ';'[xy]';'-'})"),
+        *("distinct-values({texts})", "(for $t in {nodes:0} return lower-case(string($t)))"),
+    ),
+    "values": ("{texts}", "{numbers}", "{nodes}"),
+    "sequence": (
+        *("{nodes}", "{texts}", "{numbers}", "({sequence}, {sequence})"),
+        *("({sequence})[{predicate}]", "{head;tail;reverse}({sequence})"),
+        *("insert-before({sequence}, {0;1;2;9}, ('i', 'j'))", "remove({sequence}, {0;1;2})"),
+        *("subsequence({sequence}, {1;2;0;1.5;-1})", "subsequence({sequence}, {1;2;0}, {1;2;1.5})"),
+        *("distinct-values({values})", "data({nodes})", "unordered({sequence})"),
+        *("one-or-more(({sequence}, 1))", "(if ({truth}) then {sequence} else ())", "{moment}"),
+        *("(for $s in {nodes} return ($s/a, {number:0}))", "({nodes} ! ({text:0}, {number:0}))"),
+    ),
+    "truth": (
+        *("{nodes}", "{nodes} {equal} {nodes}", "{texts} {order} {texts}"),
+        *("{nodes} {order} {text}", "{number} {order} {number}", "{numbers} {order} {number}"),
+        *("({numbers}) = 2", "{moment} {order} {moment}", "//d {order} xs:date('{date}')"),
+        *("({truth}) {and;or} ({truth})", "not({truth}) {and;or} {path:0}", "not({truth})"),
+        *("boolean({text})", "boolean({number})", "boolean({nodes})", "{exists;empty}({sequence})"),
+        *("{contains;starts-with;ends-with}({text}, {text:0})", "matches({text}, 'X', 'i')"),
+        *("matches({text}, {'x';'^x';'[0-9]+$'})", "contains-token({texts}, {'x';' y ';''})"),
+        *("codepoint-equal({text}, {text:0})", "deep-equal({sequence}, {sequence})"),
+        *("deep-equal({node}, {node})", "lang({'en';'de';'DE-at'})", "lang('en', ..)"),
+        *("has-children({node})", "has-children()", *("{node} {is;<<;>>} {node}",) * 2),
+        "{some;every} $v in {nodes} satisfies $v {equal} {text:0}",
+        "{some;every} $v in {texts} satisfies string-length($v) > {number:0} or {path:0}",
+        "some $v in {nodes:0}, $w in {nodes:0} satisfies $v/a = $w",
+        *("if ({truth}) then {truth} else {truth:0}", "{sequence} {instance of;} {type}"),
+        *("{text} {castable as;} {target}", "{number} {castable as;} {target}"),
+        *("'{date}' {castable as;} xs:{date;dateTime}", "xs:boolean('1')", "xs:boolean({number})"),
+    ),
+}
+"""The forms of each kind of expression, with its parts in braces.
+
+`{kind}` is one of a kind, nested less deeply, `{kind:0}` one that is not nested, and `{a;b}` one of
+some words, which is counted.
+"""
+_CHOICE = re.compile(r"\{([^{}]*;[^{}]*)\}")
+_KIND = re.compile(r"\{([\w-]+)(:0)?\}")
+_CALL = re.compile(r"(?<![\w:-])((?:math:|fn:)?)([\w-]+)\(")
 
 
 def document(random: Random) -> etree._Element:
@@ -74,392 +242,32 @@ class Cases:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.drawn: Counter[str] = Counter()
-        self._variables: list[str] = []
 
-    def _of(self, *choices: str | Callable[[], str]) -> str:
-        chosen = self.random.choice(choices)
-        return chosen if isinstance(chosen, str) else chosen()
-
-    def _call(self, name: str, *arguments: str) -> str:
-        self.drawn[name.removeprefix("math:")] += 1
-        prefix = "fn:" if ":" not in name and self.random.random() < 0.05 else ""
-        return f"{prefix}{name}({', '.join(arguments)})"
-
-    def _sign(self, *signs: str) -> str:
-        sign = self.random.choice(signs)
-        self.drawn[sign] += 1
-        return sign
-
-    # -- Nodes -----------------------------------------------------------------------------
-
-    def step(self, depth: int) -> str:
-        axis = self.random.choice(("", "", "", *AXES))
-        if axis:
-            self.drawn[axis] += 1
-        test = self.random.choice(_NODE_TESTS)
-        if axis == "attribute":
-            test = self.random.choice(
-                ("p", "q", "*", "node()", "attribute()", f"Q{{{SPACE}}}p", "*:p")
-            )
-        short = self.random.random()
-        if not axis and short < 0.15:
-            axis, test = "", self._of("@p", "@q", "..", "@*", "attribute(p)")
-        written = f"{axis}::{test}" if axis else test
-        for _ in range(self.random.choice((0, 0, 1, 1, 2)) if depth else 0):
-            if written != "..":
-                written += f"[{self.predicate(depth - 1)}]"
-        return written
-
-    def predicate(self, depth: int) -> str:
-        return self._of(
-            *("1", "2", "last()", "position() = 2", "position() < last()"),
-            lambda: self._placed(depth),
-            *(lambda: self.truth(depth),) * 6,
+    def draw(self, kind: str, depth: int = 0) -> str:
+        """Return an expression of a kind, which is nested so deeply at most."""
+        if kind in WORDS:
+            return self._counted(self.random.choice(WORDS[kind]))
+        forms = SHALLOW.get(kind, FORMS[kind]) if depth <= 0 else FORMS[kind]
+        words = _CHOICE.sub(
+            lambda found: self._counted(self.random.choice(found[1].removesuffix(";").split(";"))),
+            self.random.choice(forms),
+        )
+        inner = depth if kind in SAME else depth - 1
+        return _KIND.sub(
+            lambda found: self.draw(found[1], 0 if found[2] else inner),
+            _CALL.sub(self._called, words),
         )
 
-    def _placed(self, depth: int) -> str:
-        self.drawn["position"] += 1
-        self.drawn["last"] += 1
-        return self._of("fn:position() = fn:last()", f"position() {self._sign('=', '<', '>=')} 2")
+    def _counted(self, word: str) -> str:
+        self.drawn[word] += 1
+        return word
 
-    def path(self, depth: int) -> str:
-        start = self._of("", "", "", "./", ".//", "/", "//", "/r/", "../")
-        if start in ("", "/") and self.random.random() < 0.1:
-            return "."
-        steps = [self.step(depth) for _ in range(self.random.choice((1, 1, 2, 3)))]
-        return start + "".join(
-            one if not place else self._of("/", "/", "/", "//") + one
-            for place, one in enumerate(steps)
-        )
-
-    def nodes(self, depth: int) -> str:
-        if depth <= 0:
-            return self.path(0)
-        deeper = depth - 1
-        return self._of(
-            *(lambda: self.path(deeper),) * 6,
-            lambda: f"({self.nodes(deeper)} {self._sign('|', 'union')} {self.nodes(deeper)})",
-            lambda: (
-                f"({self.nodes(deeper)} {self._sign('intersect', 'except')} {self.nodes(deeper)})"
-            ),
-            lambda: f"({self.nodes(deeper)})[{self.predicate(deeper)}]",
-            lambda: (
-                f"{self.path(deeper)}/({self.path(0).lstrip('/')} | {self.path(0).lstrip('/')})"
-            ),
-            lambda: self._call(self._of("innermost", "outermost"), self.nodes(deeper)),
-            lambda: self._call("root") + "//a",
-            lambda: self._call("root", self.node(deeper)),
-            lambda: f"({self.nodes(deeper)} ! {self.path(0).removeprefix('./')})",
-            lambda: f"({self.nodes(deeper)} treat as node()*)",
-        )
-
-    def node(self, depth: int) -> str:
-        """Return one node at most."""
-        return self._of(
-            "@p",
-            "..",
-            lambda: f"({self.nodes(depth)})[1]",
-            lambda: f"({self.nodes(depth)})[last()]",
-            lambda: self._call("head", self.nodes(depth)),
-            lambda: self._call("zero-or-one", f"({self.nodes(depth)})[2]"),
-        )
-
-    # -- Values ----------------------------------------------------------------------------
-
-    def text(self, depth: int) -> str:
-        """Return one text."""
-        literal = f"'{self.random.choice(_TEXTS)}'"
-        if depth <= 0:
-            return self._of(
-                literal, lambda: self._call("string", "@p"), lambda: self._call("string")
-            )
-        deeper = depth - 1
-        one, other = self.text(deeper), self.text(deeper)
-        number = self.number(deeper)
-        return self._of(
-            literal,
-            lambda: self._call("string", self.node(deeper)),
-            lambda: self._call("string", number),
-            lambda: self._call("string", self.truth(deeper)),
-            lambda: self._call("concat", one, number, other),
-            lambda: f"({one} {self._sign('||')} {other})",
-            lambda: self._call("string-join", self.texts(deeper), other),
-            lambda: self._call("string-join", self.nodes(deeper)),
-            lambda: self._call("substring", one, number),
-            lambda: self._call("substring", one, number, self.number(0)),
-            lambda: self._call("normalize-space", *self._of("", one).split("\0")[: bool(depth)]),
-            lambda: self._call("normalize-unicode", one, self._of("'NFC'", "'NFKD'", "''")),
-            lambda: self._call(self._of("upper-case", "lower-case", "encode-for-uri"), one),
-            lambda: self._call("translate", one, "'xy'", self._of("'z'", "''", "'yxq'")),
-            lambda: self._call(self._of("substring-before", "substring-after"), one, other),
-            lambda: self._call("replace", one, self._of("'x'", "'[xy]+'", "'(x)(y)'"), "'z$1'"),
-            lambda: self._call("codepoints-to-string", self._call("string-to-codepoints", one)),
-            lambda: self._call(self._of("name", "local-name", "namespace-uri"), self.node(deeper)),
-            lambda: self._call("string", self._call("path", self.node(deeper))),
-            lambda: f"xs:string({number})",
-            lambda: f"(if ({self.truth(deeper)}) then {one} else {other})",
-            lambda: self._call("exactly-one", one),
-        )
-
-    def number(self, depth: int) -> str:
-        """Return one number, which may be NaN."""
-        literal = self._of("0", "1", "2", "12", "1.5", "2.5", "-1", "1e2", "0.5e0")
-        if depth <= 0:
-            return self._of(literal, literal, lambda: self._call("count", self.path(0)))
-        deeper = depth - 1
-        one, other = self.number(deeper), self.number(deeper)
-        return self._of(
-            literal,
-            lambda: self._call("count", self.sequence(deeper)),
-            lambda: self._call(
-                "number", self._of("@q", "n[1]", self.node(deeper), self.text(deeper))
-            ),
-            lambda: self._call("number"),
-            lambda: f"({one} {self._sign('+', '-', '*')} {other})",
-            lambda: f"({one} {self._sign('div', 'mod')} {self._of('2', '4', '2.5', '1e0', '-3')})",
-            lambda: (
-                f"({self._call('count', self.nodes(0))} {self._sign('idiv')} {self._of('2', '-3')})"
-            ),
-            lambda: f"(- {one})",
-            lambda: f"(+{one})",
-            lambda: self._call(self._of("abs", "ceiling", "floor", "round"), one),
-            lambda: self._call(
-                self._of("round", "round-half-to-even"), one, self._of("0", "1", "-1")
-            ),
-            lambda: self._call("round-half-to-even", one),
-            lambda: self._call(self._of("sum", "avg", "max", "min"), self.numbers(deeper)),
-            lambda: self._call("sum", self.numbers(deeper), "0"),
-            lambda: self._call("string-length", *([self.text(deeper)] if depth % 2 else [])),
-            lambda: self._call("compare", self.text(deeper), self.text(deeper)),
-            lambda: self._call("position"),
-            lambda: self._call("last"),
-            lambda: self._call(
-                "math:"
-                + self._of("exp", "exp10", "log", "log10", "sqrt", "sin", "cos", "tan", "atan"),
-                one,
-            ),
-            lambda: self._call("math:" + self._of("asin", "acos"), "0.5"),
-            lambda: self._call("math:" + self._of("pow", "atan2"), one, other),
-            lambda: self._call("math:pi"),
-            lambda: self.component(),
-            lambda: self._call("exactly-one", one),
-            lambda: (
-                f"xs:{self._of('integer', 'decimal', 'double')}"
-                f"({self._of('(n[1], 1)[1]', '3', one)})"
-            ),
-            lambda: f"({self._of('(@q, 1)[1]', '2.5')} cast as xs:{self._of('double', 'decimal')})",
-            lambda: f"({one} treat as xs:anyAtomicType)",
-            lambda: f"(if ({self.truth(deeper)}) then {one} else {other})",
-        )
-
-    def component(self) -> str:
-        day, time = self.random.choice(_DATES), self.random.choice(_TIMES)
-        part = self._of("year", "month", "day")
-        clock = self._of("hours", "minutes", "seconds")
-        return self._of(
-            lambda: self._call(f"{part}-from-date", f"xs:date('{day}')"),
-            lambda: self._call(f"{part}-from-dateTime", f"xs:dateTime('{time}')"),
-            lambda: self._call(f"{clock}-from-dateTime", f"xs:dateTime('{time}')"),
-            lambda: self._call(f"{clock}-from-time", f"xs:time('{self.random.choice(_CLOCKS)}')"),
-            lambda: self._call(
-                self._of("years", "months", "days", "hours", "minutes", "seconds")
-                + "-from-duration",
-                f"xs:duration('{self.random.choice(_SPANS)}')",
-            ),
-            lambda: self._call("year-from-date", "(d[1], xs:date('2026-01-02'))[last()]"),
-        )
-
-    def moment(self) -> str:
-        """Return a time or duration."""
-        time, day = self.random.choice(_TIMES), self.random.choice(_DATES)
-        clock, length = self.random.choice(_CLOCKS), self.random.choice(_LENGTHS)
-        months = self.random.choice(_MONTHS)
-        span, another = f"xs:dayTimeDuration('{length}')", f"xs:yearMonthDuration('{months}')"
-        return self._of(
-            f"xs:dateTime('{time}')",
-            f"xs:date('{day}')",
-            f"xs:time('{clock}')",
-            span,
-            another,
-            f"xs:duration('{self.random.choice(_SPANS)}')",
-            lambda: f"(xs:dateTime('{time}') {self._sign('+', '-')} {span})",
-            lambda: f"(xs:date('{day}') {self._sign('+', '-')} {self._of(span, another)})",
-            lambda: f"(xs:dateTime('{time}') - xs:dateTime('{self.random.choice(_TIMES)}'))",
-            lambda: f"(xs:date('{day}') - xs:date('{self.random.choice(_DATES)}'))",
-            lambda: f"({span} {self._sign('*', 'div')} 2)",
-            lambda: f"({span} + xs:dayTimeDuration('PT1H'))",
-            lambda: self._call("dateTime", "xs:date('2026-01-02')", f"xs:time('{clock}')"),
-            lambda: f"xs:{self._of('date', 'time')}(xs:dateTime('{time}'))",
-            lambda: f"xs:dateTime(xs:date('{day}'))",
-            lambda: self._call("timezone-from-dateTime", f"xs:dateTime('{time}')"),
-            lambda: self._call("timezone-from-date", f"xs:date('{day}')"),
-            lambda: self._call("timezone-from-time", f"xs:time('{clock}')"),
-            lambda: self._call(self._of("max", "min"), f"({span}, xs:dayTimeDuration('PT1H'))"),
-            lambda: self._call(self._of("sum", "avg"), f"({span}, xs:dayTimeDuration('PT1H'))"),
-        )
-
-    # -- Sequences -------------------------------------------------------------------------
-
-    def numbers(self, depth: int) -> str:
-        return self._of(
-            lambda: f"({self.number(depth)}, {self.number(depth)})",
-            "//n",
-            "//@q",
-            "(1 to 4)",
-            lambda: f"({self.nodes(depth)} ! {self._call('string-length', '.')})",
-            lambda: f"(for $v in {self.nodes(0)} return {self._call('string-length', '$v')})",
-            lambda: f"{self.nodes(0)}/{self._call('string-length', '.')}",
-            lambda: self._call("string-to-codepoints", self.text(depth)),
-            lambda: self._call("index-of", self.texts(depth), self.text(0)),
-            lambda: f"for $v in (1, 2), $w in ({self.number(depth)}, 3) return $v * $w",
-        )
-
-    def texts(self, depth: int) -> str:
-        return self._of(
-            lambda: f"({self.text(depth)}, {self.text(depth)})",
-            lambda: self._call("data", self.nodes(depth)) + " ! string()",
-            lambda: f"({self.nodes(depth)} ! {self._call('upper-case', 'string(.)')})",
-            lambda: f"{self.path(0)}/string()",
-            lambda: self._call("tokenize", self.text(depth)),
-            lambda: self._call("tokenize", self.text(depth), self._of("' '", "'[xy]'", "'-'")),
-            lambda: (
-                self._call("distinct-values", self.texts(depth - 1)) if depth > 0 else "('x', 'y')"
-            ),
-            lambda: f"(for $t in {self.nodes(0)} return {self._call('lower-case', 'string($t)')})",
-        )
-
-    def sequence(self, depth: int) -> str:
-        if depth <= 0:
-            return self._of(
-                lambda: self.nodes(0), lambda: self.texts(0), lambda: self.numbers(0), "()"
-            )
-        deeper = depth - 1
-        inner = self.sequence(deeper)
-        return self._of(
-            lambda: self.nodes(deeper),
-            lambda: self.texts(deeper),
-            lambda: self.numbers(deeper),
-            lambda: f"({inner}, {self.sequence(deeper)})",
-            lambda: f"({inner})[{self.predicate(deeper)}]",
-            lambda: self._call(self._of("head", "tail", "reverse"), inner),
-            lambda: self._call("insert-before", inner, self._of("0", "1", "2", "9"), "('i', 'j')"),
-            lambda: self._call("remove", inner, self._of("0", "1", "2")),
-            lambda: self._call("subsequence", inner, self._of("1", "2", "0", "1.5", "-1")),
-            lambda: self._call(
-                "subsequence", inner, self._of("1", "2", "0"), self._of("1", "2", "1.5")
-            ),
-            lambda: self._call("distinct-values", self.values(deeper)),
-            lambda: self._call("data", self.nodes(deeper)),
-            lambda: self._call("unordered", inner),
-            lambda: self._call("one-or-more", f"({inner}, 1)"),
-            lambda: f"(if ({self.truth(deeper)}) then {inner} else ())",
-            lambda: f"(for $s in {self.nodes(deeper)} return ($s/a, {self.number(0)}))",
-            lambda: f"({self.nodes(deeper)} ! ({self.text(0)}, {self.number(0)}))",
-            lambda: self.moment(),
-        )
-
-    def values(self, depth: int) -> str:
-        return self._of(
-            lambda: self.texts(depth), lambda: self.numbers(depth), lambda: self.nodes(depth)
-        )
-
-    # -- Truth values ----------------------------------------------------------------------
-
-    def truth(self, depth: int) -> str:
-        if depth <= 0:
-            return self._of(
-                lambda: self.path(0),
-                lambda: f"{self.path(0)} {self._sign('=', '!=')} '{self.random.choice(_TEXTS)}'",
-                lambda: f"{self._call('count', self.path(0))} {self._sign('<', '>', '<=', '>=')} 1",
-                lambda: self._call(self._of("true", "false")),
-            )
-        deeper = depth - 1
-        equal, order = ("=", "!="), ("=", "!=", "<", "<=", ">", ">=")
-        part = self.text(0)
-        return self._of(
-            lambda: self.nodes(deeper),
-            lambda: f"{self.nodes(deeper)} {self._sign(*equal)} {self.nodes(deeper)}",
-            lambda: f"{self.texts(deeper)} {self._sign(*order)} {self.texts(deeper)}",
-            lambda: f"{self.nodes(deeper)} {self._sign(*order)} {self.text(deeper)}",
-            lambda: f"{self.number(deeper)} {self._sign(*order)} {self.number(deeper)}",
-            lambda: (
-                f"{self.numbers(deeper)} {self._sign(*order)} {self.number(deeper)}"
-                if not depth % 2
-                else f"({self.numbers(deeper)}) = 2"
-            ),
-            lambda: f"{self.moment()} {self._sign(*order)} {self.moment()}",
-            lambda: f"//d {self._sign(*order)} xs:date('{self.random.choice(_DATES)}')",
-            lambda: f"({self.truth(deeper)}) {self._sign('and', 'or')} ({self.truth(deeper)})",
-            lambda: f"not({self.truth(deeper)}) {self._sign('and', 'or')} {self.path(0)}",
-            lambda: self._call("not", self.truth(deeper)),
-            lambda: self._call(
-                "boolean", self._of(self.text(deeper), self.number(deeper), self.nodes(deeper))
-            ),
-            lambda: self._call(self._of("exists", "empty"), self.sequence(deeper)),
-            lambda: self._call(
-                self._of("contains", "starts-with", "ends-with"), self.text(deeper), part
-            ),
-            lambda: self._call("matches", self.text(deeper), self._of("'x'", "'^x'", "'[0-9]+$'")),
-            lambda: self._call("matches", self.text(deeper), "'X'", "'i'"),
-            lambda: self._call(
-                "contains-token", self.texts(deeper), self._of("'x'", "' y '", "''")
-            ),
-            lambda: self._call("codepoint-equal", self.text(deeper), self.text(0)),
-            lambda: self._call("deep-equal", self.sequence(deeper), self.sequence(deeper)),
-            lambda: self._call("deep-equal", self.node(deeper), self.node(deeper)),
-            lambda: self._call("lang", self._of("'en'", "'de'", "'DE-at'")),
-            lambda: (
-                self._call("lang", "'en'", self.node(deeper))
-                if depth < 0
-                else self._call("lang", "'en'", "..")
-            ),
-            lambda: self._call("has-children", *([self.node(deeper)] if depth % 2 else [])),
-            lambda: f"{self.node(deeper)} {self._sign('is', '<<', '>>')} {self.node(deeper)}",
-            lambda: (
-                f"{self._sign('some', 'every')} $v in {self.nodes(deeper)}"
-                f" satisfies $v {self._sign(*equal)} {part}"
-            ),
-            lambda: (
-                f"{self._sign('some', 'every')} $v in {self.texts(deeper)} satisfies "
-                f"{self._call('string-length', '$v')} > {self.number(0)} or {self.path(0)}"
-            ),
-            lambda: f"some $v in {self.nodes(0)}, $w in {self.nodes(0)} satisfies $v/a = $w",
-            lambda: f"if ({self.truth(deeper)}) then {self.truth(deeper)} else {self.truth(0)}",
-            lambda: (
-                f"{self.sequence(deeper)} {self._sign('instance of')} "
-                + self._of(
-                    "xs:string",
-                    "xs:integer+",
-                    "node()*",
-                    "element(a)?",
-                    "item()*",
-                    "xs:decimal*",
-                    "empty-sequence()",
-                    "attribute()",
-                    "text()*",
-                    "xs:untypedAtomic*",
-                    "xs:double",
-                )
-            ),
-            lambda: (
-                self._of(self.text(deeper), "(@q, 1)[1]", self.number(deeper))
-                + f" {self._sign('castable as')} "
-                + self._of(
-                    "xs:integer",
-                    "xs:double",
-                    "xs:date",
-                    "xs:boolean",
-                    "xs:decimal?",
-                    "xs:dateTime",
-                    "xs:time",
-                )
-            ),
-            lambda: (
-                f"'{self.random.choice((*_DATES, *_TIMES))}' {self._sign('castable as')} "
-                + self._of("xs:date", "xs:dateTime")
-            ),
-            lambda: f"xs:boolean({self._of(chr(39) + '1' + chr(39), self.number(deeper))})",
-        )
+    def _called(self, found: re.Match[str]) -> str:
+        prefix, name = found.groups()
+        if name not in ALLOWED:
+            return found[0]
+        self.drawn[name] += 1
+        return f"{prefix or ('fn:' if self.random.random() < 0.05 else '')}{name}("
 
 
 def words(page: str) -> set[str]:

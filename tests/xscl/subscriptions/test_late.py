@@ -204,17 +204,6 @@ def test_watermarks_say_for_each_stream_what_is_late_and_how_much_was() -> None:
         ]
 
 
-@pytest.mark.parametrize(("timestamp", "late"), [(4, False), (3, True)])
-def test_the_earlier_side_is_late_when_no_partner_is_kept(timestamp: int, late: bool) -> None:
-    """Its partners come after it: one of time 4 would not be kept, the first one of time 5 is."""
-    with xscl.Engine() as engine:
-        engine.stream("S", lateness=2)
-        engine.subscribe("q", "S//a->x FOLLOWED BY{x = y, 3} R//b->y")
-        engine.push(xscl.Document("R", "1", 10, b"<b>1</b>"))
-        engine.push(xscl.Document("S", "2", timestamp, b"<a>1</a>"))
-        assert told(engine) == ({("2", "q")} if late else set())
-
-
 def test_what_is_published_from_a_late_document_is_late_too() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
