@@ -63,8 +63,8 @@ def tables(engine: Engine) -> Mapping[str, list[Any]]:
     return {name: sorted(map(str, rows.to_pylist())) for name, rows in found.items()}
 
 
-def text(name: str, day: int, root: str, value: str = "u", **more: Any) -> Document:
-    return Document("S", name, day * D, f"<{root}>{value}</{root}>".encode(), **more)
+def text(name: str, day: int, root: str, **more: Any) -> Document:
+    return Document("S", name, day * D, f"<{root}>u</{root}>".encode(), **more)
 
 
 def documents(matches: Iterable[Match]) -> list[tuple[str, ...]]:

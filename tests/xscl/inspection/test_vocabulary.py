@@ -16,8 +16,8 @@ def engine_with(*documents: str, streams: tuple[str, ...] = ("S",)) -> Engine:
     return engine
 
 
-def seen(engine: Engine, stream: str = "S") -> dict[str, SeenPath]:
-    return {"/".join(one.path): one for one in vocabulary(engine.state.store, stream).paths}
+def seen(engine: Engine) -> dict[str, SeenPath]:
+    return {"/".join(one.path): one for one in vocabulary(engine.state.store, "S").paths}
 
 
 def test_paths_have_their_documents_and_most_frequent_values() -> None:

@@ -26,8 +26,8 @@ def printed(predicate: str) -> list[str]:
 # -- The limit -------------------------------------------------------------------------------
 
 
-def alternatives(number: int, left: str = "x") -> str:
-    return "(" + " OR ".join(f"{left} = y{i}" for i in range(number)) + ")"
+def alternatives(number: int) -> str:
+    return "(" + " OR ".join(f"x = y{i}" for i in range(number)) + ")"
 
 
 def pairs(number: int) -> str:

@@ -43,8 +43,8 @@ def name(local: str, *conditions: object, variable: str | None = None, deep: boo
     return Step(NameTest(local), deep, False, conditions, variable)  # type: ignore[arg-type]  # any condition
 
 
-def child(local: str, variable: str | None = None) -> Exists:
-    return Exists(Path((name(local, variable=variable),)))
+def child(local: str) -> Exists:
+    return Exists(Path((name(local),)))
 
 
 def expression(text: str) -> StreamExpression:

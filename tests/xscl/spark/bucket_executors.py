@@ -80,10 +80,8 @@ class PartRow:
 class BucketExecutors(SparkExecutors):
     """Executors in this process, that lose what a worker keeps in memory now and then."""
 
-    def __init__(
-        self, engine: xscl.Engine, directory: Path, *, buckets: int, seed: int = 0
-    ) -> None:
-        self._random = random.Random(seed)
+    def __init__(self, engine: xscl.Engine, directory: Path, *, buckets: int) -> None:
+        self._random = random.Random(0)
         super().__init__("local", engine, directory, buckets)
 
     def _start_session(self) -> None:
@@ -130,14 +128,14 @@ class EngineWithExecutors(xscl.Engine):
     """
 
     def __init__(
-        self, path: str | Path | None = None, *, buckets: int = 4, seed: int = 0, **settings: Any
+        self, path: str | Path | None = None, *, buckets: int = 4, **settings: Any
     ) -> None:
         super().__init__(path, **settings)
         self._opened = ExitStack()
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
         spool = folder / "spool" if path is None else Path(path).with_suffix(".spool")
         self._spool = self._opened.enter_context(Spool(spool))
-        self.executors = BucketExecutors(self, folder / "spark", buckets=buckets, seed=seed)
+        self.executors = BucketExecutors(self, folder / "spark", buckets=buckets)
 
     def push(self, documents: Iterable[xscl.Document] | xscl.Document, **given: Any) -> PushResult:
         documents = [documents] if isinstance(documents, xscl.Document) else list(documents)

@@ -38,9 +38,9 @@ QUERIES = {
 """Joins of every kind that executors evaluate."""
 
 
-def documents_of(count: int, *, seed: int = 5, late: int = 0) -> list[Document]:
+def documents_of(count: int, *, late: int = 0) -> list[Document]:
     """Return books and blogs, three at a time; with `late` up to so much out of order."""
-    drawn = random.Random(seed)
+    drawn = random.Random(5)
     authors = [f"author {number}" for number in range(12)]
     found = []
     for place in range(count):

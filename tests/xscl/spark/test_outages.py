@@ -91,11 +91,11 @@ def processes(session: int, part: str = "") -> list[int]:
     return found
 
 
-def give(folder: Path, session: SparkSession | None = None) -> list[Step]:
+def give(folder: Path) -> list[Step]:
     """Write the files of a stream; return their documents."""
     documents = documents_of(20 * BATCHES)
     batches = [documents[at : at + 20] for at in range(0, len(documents), 20)]
-    run = StreamRun(session, folder, None)  # type: ignore[arg-type]  # nothing is started
+    run = StreamRun(None, folder, None)  # type: ignore[arg-type]  # nothing is started
     for batch in batches:
         run.give(batch)
     return [*batches]
