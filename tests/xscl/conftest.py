@@ -12,6 +12,7 @@ from feeds.spool import Spool
 from tests import waiting
 from tests.xscl.delivery.receiver import Receiver, receiving
 from tests.xscl.polling.scripted import Server, serving
+from xscl import Engine
 from xscl.service import subscribing
 from xscl.service.sql import sql_service
 from xscl.service.sql.limits import Limits
@@ -32,6 +33,13 @@ def patient_answers() -> Iterator[None]:
         patch.setattr(subscribing, "PATIENCE", waiting.PATIENCE)
         patch.setattr(editing, "COUNTING", waiting.PATIENCE)
         yield
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """An empty engine in memory."""
+    with Engine() as made:
+        yield made
 
 
 @pytest.fixture

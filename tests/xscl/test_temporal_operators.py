@@ -50,54 +50,51 @@ def test_each_surface_says_what_it_is(query: str, read: str, explained: tuple[st
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.name)
-def test_each_surface_names_both_bounds(operator: TemporalOperator) -> None:
+def test_each_surface_names_both_bounds(engine: xscl.Engine, operator: TemporalOperator) -> None:
     """The test walks `OPERATORS`, so a new one without a surface fails here."""
     right = "L//a[./k->m]" if operator is SYMMETRIC_JOIN else "R//b[./k->m]"
     text = f"L//a[./k->k] {operator.name}{{k = m, 12 h TO 2 d}} {right}"
     said = sentence(text)
     assert "12 hours" in said
     assert "2 days" in said
-    with xscl.Engine() as engine:
-        engine.subscribe("q", text)
-        explained = engine.explain("q")
-        assert "window 12 h TO 2 d" in explained
-        assert re.search(rf"^{operator.name}: S <= .* <= T", explained, re.MULTILINE)
-        picture = draw_query(compile_query(text))
-        assert "12 h TO 2 d" in [one.text for one in picture.elements]
-        for stream, name in (("L", "a"), ("L", "c"), ("R", "b")):
-            xml = f"<{'ab'[stream == 'R']}><k>1</k></{'ab'[stream == 'R']}>".encode()
-            engine.push(xscl.Document(stream, name, 0, xml))
-        second = "L/c" if operator is SYMMETRIC_JOIN else "R/b"
-        edges = engine.why("q", "L/a", second).edges
+    engine.subscribe("q", text)
+    explained = engine.explain("q")
+    assert "window 12 h TO 2 d" in explained
+    assert re.search(rf"^{operator.name}: S <= .* <= T", explained, re.MULTILINE)
+    picture = draw_query(compile_query(text))
+    assert "12 h TO 2 d" in [one.text for one in picture.elements]
+    for stream, name in (("L", "a"), ("L", "c"), ("R", "b")):
+        xml = f"<{'ab'[stream == 'R']}><k>1</k></{'ab'[stream == 'R']}>".encode()
+        engine.push(xscl.Document(stream, name, 0, xml))
+    second = "L/c" if operator is SYMMETRIC_JOIN else "R/b"
+    edges = engine.why("q", "L/a", second).edges
     told = [one.text for one in edges if one.kind == "time"]
     assert any("12 h" in one and "2 d" in " ".join(told) for one in told)
 
 
-def test_a_side_alone_is_certain_when_its_window_is_over() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("q", OUTER)
-        engine.push(xscl.Document("i", "i2", 0, b"<invoice><order>2</order></invoice>"))
-        engine.advance(H)
-        assert list(engine.matches("q")) == []
-        engine.advance(H + 1)
-        assert [one.documents for one in engine.matches("q")] == [("i2",)]
+def test_a_side_alone_is_certain_when_its_window_is_over(engine: xscl.Engine) -> None:
+    engine.subscribe("q", OUTER)
+    engine.push(xscl.Document("i", "i2", 0, b"<invoice><order>2</order></invoice>"))
+    engine.advance(H)
+    assert list(engine.matches("q")) == []
+    engine.advance(H + 1)
+    assert [one.documents for one in engine.matches("q")] == [("i2",)]
 
 
-def test_results_of_an_outer_join_are_joined_and_published_again() -> None:
+def test_results_of_an_outer_join_are_joined_and_published_again(engine: xscl.Engine) -> None:
     """A side that is not there is bound to nothing, so it joins with nothing."""
-    with xscl.Engine() as engine:
-        text = f"SELECT <r><n>{{string(n)}}</n><m>{{string(m)}}</m></r> FROM {OUTER} PUBLISH r"
-        engine.subscribe("q", text)
-        engine.subscribe("above", f"({OUTER}) FOLLOWED BY{{m = x, 9 d}} x//x->x")
-        engine.subscribe("read", "r//r->r")
-        order = xscl.Document("o", "o6", 0, b"<order><no>6</no></order>")
-        invoice = xscl.Document("i", "i7", 0, b"<invoice><order>7</order></invoice>")
-        engine.push([order, invoice, xscl.Document("x", "x", 120 * H, b"<x>7</x>")])
-        engine.flush()
-        assert [match.documents for match in engine.matches("above")] == [("i7", "x")]
-        shown = sorted(match.xml() for match in engine.matches("read"))
-        assert len(shown) == 2
-        assert any(b"<r><n></n><m>7</m></r>" in one or b"<n/><m>7</m>" in one for one in shown)
+    text = f"SELECT <r><n>{{string(n)}}</n><m>{{string(m)}}</m></r> FROM {OUTER} PUBLISH r"
+    engine.subscribe("q", text)
+    engine.subscribe("above", f"({OUTER}) FOLLOWED BY{{m = x, 9 d}} x//x->x")
+    engine.subscribe("read", "r//r->r")
+    order = xscl.Document("o", "o6", 0, b"<order><no>6</no></order>")
+    invoice = xscl.Document("i", "i7", 0, b"<invoice><order>7</order></invoice>")
+    engine.push([order, invoice, xscl.Document("x", "x", 120 * H, b"<x>7</x>")])
+    engine.flush()
+    assert [match.documents for match in engine.matches("above")] == [("i7", "x")]
+    shown = sorted(match.xml() for match in engine.matches("read"))
+    assert len(shown) == 2
+    assert any(b"<r><n></n><m>7</m></r>" in one or b"<n/><m>7</m>" in one for one in shown)
 
 
 def pair(name: str, hours: int, key: str = "u") -> xscl.Document:
@@ -115,23 +112,22 @@ def test_functions_and_indexes_of_texts_find_each_pair_once(predicate: str) -> N
         assert [match.documents for match in engine.matches("q")] == [("b", "a")]
 
 
-def test_why_and_its_query_take_a_pair_in_either_order() -> None:
+def test_why_and_its_query_take_a_pair_in_either_order(engine: xscl.Engine) -> None:
     """So do the parts of a larger query; of a pair that is no match one condition fails."""
     queries = {"q": SAME, "three": f"({SAME}) FOLLOWED BY{{k = z, 9 h}} S//a[./k->z]"}
-    with xscl.Engine() as engine:
-        engine.subscribe_many(queries.items())
-        engine.push([pair("b", 2), pair("a", 2), pair("c", 5), pair("far", 9)])
-        for asked in (("b", "c"), ("b", "a"), ("b", "a", "c"), ("b", "a", "far")):
-            name = "q" if len(asked) == 2 else "three"
-            for query in (name, queries[name]):
-                orders = (asked, (asked[1], asked[0], *asked[2:]))
-                answers = [engine.why(query, *order) for order in orders]
-                assert [one.matched for one in answers] == [True, True]
-                assert answers[0].edges == answers[1].edges
-        answers = [engine.why("q", *order) for order in (("b", "far"), ("far", "b"))]
-        assert answers[0].edges == answers[1].edges
-        (failing,) = [one for one in answers[0].edges if not one.holds]
-        assert failing.kind == "time"
+    engine.subscribe_many(queries.items())
+    engine.push([pair("b", 2), pair("a", 2), pair("c", 5), pair("far", 9)])
+    for asked in (("b", "c"), ("b", "a"), ("b", "a", "c"), ("b", "a", "far")):
+        name = "q" if len(asked) == 2 else "three"
+        for query in (name, queries[name]):
+            orders = (asked, (asked[1], asked[0], *asked[2:]))
+            answers = [engine.why(query, *order) for order in orders]
+            assert [one.matched for one in answers] == [True, True]
+            assert answers[0].edges == answers[1].edges
+    answers = [engine.why("q", *order) for order in (("b", "far"), ("far", "b"))]
+    assert answers[0].edges == answers[1].edges
+    (failing,) = [one for one in answers[0].edges if not one.holds]
+    assert failing.kind == "time"
 
 
 def entry(hours: int, value: int, name: str = "u") -> xscl.Document:
@@ -140,13 +136,12 @@ def entry(hours: int, value: int, name: str = "u") -> xscl.Document:
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_one_of_simultaneous_documents_may_continue_a_run(names: str) -> None:
+def test_one_of_simultaneous_documents_may_continue_a_run(engine: xscl.Engine, names: str) -> None:
     both = [entry(3, 9 if name == "a" else 1, name) for name in names]
-    with xscl.Engine() as engine:
-        engine.subscribe("q", RISING)
-        engine.push([entry(1, 5), entry(2, 6), *both, entry(4, 9)])
-        engine.flush()
-        found = sorted(one.documents for one in engine.matches("q"))
+    engine.subscribe("q", RISING)
+    engine.push([entry(1, 5), entry(2, 6), *both, entry(4, 9)])
+    engine.flush()
+    found = sorted(one.documents for one in engine.matches("q"))
     assert found == [("u1", "a3"), ("u2", "a3")]
 
 

@@ -63,39 +63,36 @@ def test_times_of_documents_are_compared_everywhere(query: str, hours: list[int]
     assert found(query) == hours
 
 
-def test_a_constructor_and_an_aggregate_have_times() -> None:
+def test_a_constructor_and_an_aggregate_have_times(engine: xscl.Engine) -> None:
     query = (
         'SELECT <r of="{time(p)}" n="{n}"/> FROM S//a[./k->p]'
         " FOLD{p = q, p = q, time($2.q) - time($1.p) AS n} T//b[./k->q]"
     )
-    with xscl.Engine() as engine:
-        engine.subscribe("q", query)
-        made = [match.xml() for match in engine.push(orders()[:2])] or [
-            match.xml() for match in engine.flush()
-        ]
+    engine.subscribe("q", query)
+    made = [match.xml() for match in engine.push(orders()[:2])] or [
+        match.xml() for match in engine.flush()
+    ]
     assert made == [b'<r of="1764504000.123456" n="3600"/>']
 
 
-def test_the_time_of_a_result_is_that_of_each_document() -> None:
+def test_the_time_of_a_result_is_that_of_each_document(engine: xscl.Engine) -> None:
     """The two documents of a pair have times of their own, also above its join."""
     inner = "(S//a[./k->p] FOLLOWED BY{p = q, 2 d} T//b[./k->q])"
     query = f"{inner} FOLLOWED BY{{q = r AND time(r) - time(q) = 3600 AND time(p) < time(q), 2 d}}"
-    with xscl.Engine() as engine:
-        engine.subscribe("q", f"{query} T//b[./k->r]")
-        engine.push(orders())
-        assert [match.documents for match in engine.matches("q")] == [
-            ("a", "b11", "b12"),
-            ("a", "b12", "b13"),
-        ]
+    engine.subscribe("q", f"{query} T//b[./k->r]")
+    engine.push(orders())
+    assert [match.documents for match in engine.matches("q")] == [
+        ("a", "b11", "b12"),
+        ("a", "b12", "b13"),
+    ]
 
 
-def test_the_time_of_an_instant_is_its_own() -> None:
+def test_the_time_of_an_instant_is_its_own(engine: xscl.Engine) -> None:
     query = "S//a->p FOLLOWED BY{time(t) - time(p) < 3600, 1 d} AT '0 * * * *'->t"
-    with xscl.Engine() as engine:
-        engine.subscribe("q", query)
-        engine.push(orders()[0])
-        engine.advance(NOON + 5 * H)
-        assert len(list(engine.matches("q"))) == 1
+    engine.subscribe("q", query)
+    engine.push(orders()[0])
+    engine.advance(NOON + 5 * H)
+    assert len(list(engine.matches("q"))) == 1
 
 
 @pytest.mark.parametrize(

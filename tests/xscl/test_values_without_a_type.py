@@ -284,37 +284,35 @@ CEL = {
     ],
 )
 def test_event_languages_compare_attributes_as_they_are_declared(
-    language: str, kind: type, one: str, other: str, less: bool
+    engine: Engine, language: str, kind: type, one: str, other: str, less: bool
 ) -> None:
     kinds = {"str": str, "float": float, "int": int}
     query = CEL[language].format("a < b", "x.a < x.b")
-    with Engine() as engine:
-        engine.stream("S", attributes={"id": str, "a": kinds[str(kind)], "b": kinds[str(kind)]})
-        engine.subscribe("q", query, language=language)
-        xml = f"<r><id>1</id><a>{one}</a><b>{other}</b></r>"
-        engine.push([Document("S", "d1", 1, xml.encode())])
-        engine.flush()
-        assert bool([*engine.matches("q")]) is less
+    engine.stream("S", attributes={"id": str, "a": kinds[str(kind)], "b": kinds[str(kind)]})
+    engine.subscribe("q", query, language=language)
+    xml = f"<r><id>1</id><a>{one}</a><b>{other}</b></r>"
+    engine.push([Document("S", "d1", 1, xml.encode())])
+    engine.flush()
+    assert bool([*engine.matches("q")]) is less
 
 
-def test_explain_counts_comparisons_of_a_number_and_a_text() -> None:
+def test_explain_counts_comparisons_of_a_number_and_a_text(engine: Engine) -> None:
     queries = {
         "join": f"{LEFT} FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT}",
         "next": f"{LEFT} NEXT{{a < b}} {RIGHT}",
         "negated": f"{LEFT} FOLLOWED BY{{k = m AND NOT a < b, 3 d}} {RIGHT}",
         "numbers": f"{LEFT} FOLLOWED BY{{k = m AND number(a) < b, 3 d}} {RIGHT}",
     }
-    with Engine() as engine:
-        for name, query in queries.items():
-            engine.subscribe(name, query)
-        engine.push([document("o", "d1", 1, 1, "n/a")])
-        engine.push([document("i", "d2", 2, 1, "5")])
-        engine.flush()
-        engine.subscribe("later", queries["join"])
-        counted = {name for name in (*queries, "later") if COUNTED in engine.explain(name)}
-        assert counted == {"join", "next", "negated"}
-        engine.push([document("i", "d3", 3, 1, "7")])
-        assert "2 comparisons of a number and a text did not hold" in engine.explain("join")
+    for name, query in queries.items():
+        engine.subscribe(name, query)
+    engine.push([document("o", "d1", 1, 1, "n/a")])
+    engine.push([document("i", "d2", 2, 1, "5")])
+    engine.flush()
+    engine.subscribe("later", queries["join"])
+    counted = {name for name in (*queries, "later") if COUNTED in engine.explain(name)}
+    assert counted == {"join", "next", "negated"}
+    engine.push([document("i", "d3", 3, 1, "7")])
+    assert "2 comparisons of a number and a text did not hold" in engine.explain("join")
 
 
 def test_explain_counts_documents_of_which_a_block_compares_a_number_and_a_text() -> None:

@@ -32,13 +32,10 @@ NAMED = (
     ids=["plain", "named"],
 )
 def test_x16_equal_documents_join_however_they_are_written(
-    texts: tuple[str, ...], query: str
+    engine: Engine, texts: tuple[str, ...], query: str
 ) -> None:
-    with Engine() as engine:
-        engine.subscribe("q", query)
-        engine.push(
-            [Document("S", f"d{at}", at, text.encode()) for at, text in enumerate(texts, 1)]
-        )
-        values = engine.sql("SELECT strVal FROM R_doc WHERE strVal IS NOT NULL").to_pylist()
-        assert [row["strVal"] for row in values] == ["ab"] * len(texts)
-        assert len(engine.matches("q")) == len(texts) * (len(texts) - 1)
+    engine.subscribe("q", query)
+    engine.push([Document("S", f"d{at}", at, text.encode()) for at, text in enumerate(texts, 1)])
+    values = engine.sql("SELECT strVal FROM R_doc WHERE strVal IS NOT NULL").to_pylist()
+    assert [row["strVal"] for row in values] == ["ab"] * len(texts)
+    assert len(engine.matches("q")) == len(texts) * (len(texts) - 1)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +18,8 @@ from xscl.language.sentence import sentence
 from xscl.subscriptions.match import Match
 
 SECOND = 1_000_000
-QUERIES = {
-    "sase": (
-        "sase",
-        "EVENT SEQ(AT '0 0 * * MON' a, !(invoice i), AT '0 9 * * MON' b) WITHIN 10 hours"
-        " RETURN b.at",
-    ),
-    "eql": ("eql", "SELECT A.n, B.at FROM invoice A ; AT '0 9 * * *' ZONE 'Europe/Berlin' B"),
-    "join": ("cel", "SELECT n, at FROM invoice JOIN{n != 'x', 12 h} AT '30 * * * *'"),
-    "published": ("cel", "SELECT at FROM AT '0 9 * * MON' PUBLISH nine"),
-    "xscl": ("xscl", "nine//at->a FOLLOWED BY{2 d} invoice//n->b"),
-    "block": ("xscl", "AT '0 0 * * MON'->t NOT FOLLOWED BY{9 h} invoice//n"),
-}
+SASE = "EVENT SEQ(AT '0 0 * * MON' a, !(invoice i), AT '0 9 * * MON' b) WITHIN 10 hours RETURN b.at"
+BLOCK = "AT '0 0 * * MON'->t NOT FOLLOWED BY{9 h} invoice//n"
 
 
 def seconds(text: str) -> int:
@@ -49,34 +37,20 @@ TIMES = ("15 12:00", "16 08:59", "22 10:00", "23 09:01", "23 09:30", "29 12:00",
 INVOICES = tuple(map(invoice, (*TIMES, "30 09:00", "30 12:00")))
 
 
-def declared(engine: xscl.Engine, lateness: int = 0) -> xscl.Engine:
-    """Return an engine that knows the attributes of invoices."""
-    engine.stream("invoice", lateness=lateness, attributes={"n": str}, live=True)
+@pytest.fixture
+def engine(engine: xscl.Engine) -> xscl.Engine:
+    """An engine that knows the attributes of invoices."""
+    engine.stream("invoice", attributes={"n": str}, live=True)
     return engine
 
 
-def found(engine: xscl.Engine) -> list[tuple[object, ...]]:
-    """Return the matches of an engine, in an order of their own."""
-    matches = engine.matches()
-    return sorted(
-        (one.subscription, one.t0, one.t1, one.xml(), one.history, len(one.documents))
-        for one in matches
-    )
-
-
-def instant(match: Match) -> str:
-    """Return the local time of the instant in a match."""
-    return str(match.bindings["at"][0].value)
-
-
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with declared(xscl.Engine()) as engine, Spool(tmp_path / "spool") as spool:
-        yield Place(engine, spool)
+def place(engine: xscl.Engine, spool: Spool) -> Place:
+    return Place(engine, spool)
 
 
 def test_instants_occur_while_nothing_comes(place: Place) -> None:
-    place.engine.subscribe("sase", QUERIES["sase"][1], language="sase")
+    place.engine.subscribe("sase", SASE, language="sase")
     assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in str(place.engine.explain("sase"))
     place.send(invoice("22 10:00"))
     assert place.at(seconds("22 23:00")) == []
@@ -84,7 +58,7 @@ def test_instants_occur_while_nothing_comes(place: Place) -> None:
     assert place.at(seconds("23 09:00")) == []
     written = place.spool.latest()
     (found,) = (place.at(seconds("23 09:00") + 1), place.engine.matches())[1]
-    assert (instant(found), found.history) == ("2026-11-23T09:00:00+00:00", False)
+    assert (instant_in(found, "at"), found.history) == ("2026-11-23T09:00:00+00:00", False)
     assert place.spool.latest() == written + 1
     place.at(seconds("23 10:00"))
     assert place.spool.latest() == written + 1, "nobody waits before the next Monday"
@@ -110,41 +84,39 @@ def test_a_wrong_calendar_is_refused_with_its_place(text: str, place: int, messa
         assert "AT '0 9 * * MON'->t" in str(caught.value.hint)
 
 
-def test_two_instants_are_two_matches() -> None:
+def test_two_instants_are_two_matches(engine: xscl.Engine) -> None:
     """Also with DISTINCT; and an instant is never paired with itself."""
-    with declared(xscl.Engine()) as engine:
-        hourly = "AT '0 * * * *'"
-        engine.subscribe("near", f"SELECT DISTINCT * FROM invoice//n JOIN{{2 h}} {hourly}->t")
-        engine.subscribe("pairs", f"{hourly}->t JOIN{{1 h}} {hourly}->u")
-        engine.push([invoice("22 10:30"), invoice("22 12:30")])
-        near = sorted(instant_in(one, "t")[11:13] for one in engine.matches("near"))
-        assert near == ["11", "11", "12", "12"]
-        assert len({one.id for one in engine.matches("near")}) == 4
-        pairs = [(instant_in(one, "t"), instant_in(one, "u")) for one in engine.matches("pairs")]
-        assert [(t[11:13], u[11:13]) for t, u in sorted(pairs)] == [("11", "12"), ("12", "11")]
+    hourly = "AT '0 * * * *'"
+    engine.subscribe("near", f"SELECT DISTINCT * FROM invoice//n JOIN{{2 h}} {hourly}->t")
+    engine.subscribe("pairs", f"{hourly}->t JOIN{{1 h}} {hourly}->u")
+    engine.push([invoice("22 10:30"), invoice("22 12:30")])
+    near = sorted(instant_in(one, "t")[11:13] for one in engine.matches("near"))
+    assert near == ["11", "11", "12", "12"]
+    assert len({one.id for one in engine.matches("near")}) == 4
+    pairs = [(instant_in(one, "t"), instant_in(one, "u")) for one in engine.matches("pairs")]
+    assert [(t[11:13], u[11:13]) for t, u in sorted(pairs)] == [("11", "12"), ("12", "11")]
 
 
-def test_matches_of_instants_are_told() -> None:
+def test_matches_of_instants_are_told(engine: xscl.Engine) -> None:
     """An instant is a value of the match, and an element of its document."""
-    with declared(xscl.Engine()) as engine:
-        engine.subscribe("block", QUERIES["block"][1])
-        engine.subscribe("each", "SELECT <due by='{t}'/> FROM AT '0 9 * * MON'->t PUBLISH due")
-        engine.subscribe("due", "SELECT by FROM due", language="cel")
-        engine.push(INVOICES)
-        block, *rest = engine.matches("block")
-        assert not rest
-        assert (instant_in(block, "t"), block.documents, block.history) == (
-            "2026-11-23T00:00:00+00:00",
-            (),
-            False,
-        )
-        assert block.xml() == b"<result><at>2026-11-23T00:00:00+00:00</at></result>"
-        assert block.t1 - block.t0 == 9 * 3_600 * SECOND
-        due = [instant_in(one, "by")[:10] for one in engine.matches("due")]
-        assert due == ["2026-11-16", "2026-11-23", "2026-11-30"]
-        view = shown(block, "block")
-        assert [(one.name, one.text) for one in view.values] == [("t", instant_in(block, "t"))]
-        assert "2026-11-23" in view.summary
+    engine.subscribe("block", BLOCK)
+    engine.subscribe("each", "SELECT <due by='{t}'/> FROM AT '0 9 * * MON'->t PUBLISH due")
+    engine.subscribe("due", "SELECT by FROM due", language="cel")
+    engine.push(INVOICES)
+    block, *rest = engine.matches("block")
+    assert not rest
+    assert (instant_in(block, "t"), block.documents, block.history) == (
+        "2026-11-23T00:00:00+00:00",
+        (),
+        False,
+    )
+    assert block.xml() == b"<result><at>2026-11-23T00:00:00+00:00</at></result>"
+    assert block.t1 - block.t0 == 9 * 3_600 * SECOND
+    due = [instant_in(one, "by")[:10] for one in engine.matches("due")]
+    assert due == ["2026-11-16", "2026-11-23", "2026-11-30"]
+    view = shown(block, "block")
+    assert [(one.name, one.text) for one in view.values] == [("t", instant_in(block, "t"))]
+    assert "2026-11-23" in view.summary
 
 
 def instant_in(match: Match, name: str) -> str:
@@ -152,21 +124,21 @@ def instant_in(match: Match, name: str) -> str:
     return str(match.bindings[name][0].value)
 
 
-def test_a_query_with_a_calendar_is_tried_and_explained() -> None:
-    with declared(xscl.Engine(retention=Retention(history=None))) as engine:
-        engine.push(INVOICES)
-        text = QUERIES["block"][1]
-        assert [instant_in(one, "t")[:10] for one in engine.try_query(text)] == ["2026-11-23"]
-        assert not list(engine.try_query(text, since="2 d"))
-        soon = "AT '0 9 * * MON'->t FOLLOWED BY{1 h} invoice//n"
-        found = {one.documents[0] for one in engine.try_query(soon)}
-        assert found == {"invoice 23 09:01", "invoice 23 09:30"}
-        assert engine.why(soon, "invoice 23 09:01").matched
-        assert not engine.why(soon, "invoice 30 12:00").matched
-        assert engine.why(text).closest is None
-        with pytest.raises(XsclError, match="no documents to ask about"):
-            engine.why(text, "invoice 23 09:01")
-        explained = str(engine.explain(soon))
-        assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in explained
-        assert "nothing has come" not in explained
-        assert sentence(soon).startswith("Tell me when an instant at 09:00 on Monday, UTC is foll")
+def test_a_query_with_a_calendar_is_tried_and_explained(engine: xscl.Engine) -> None:
+    engine.retain(Retention(history=None))
+    engine.push(INVOICES)
+    text = BLOCK
+    assert [instant_in(one, "t")[:10] for one in engine.try_query(text)] == ["2026-11-23"]
+    assert not list(engine.try_query(text, since="2 d"))
+    soon = "AT '0 9 * * MON'->t FOLLOWED BY{1 h} invoice//n"
+    found = {one.documents[0] for one in engine.try_query(soon)}
+    assert found == {"invoice 23 09:01", "invoice 23 09:30"}
+    assert engine.why(soon, "invoice 23 09:01").matched
+    assert not engine.why(soon, "invoice 30 12:00").matched
+    assert engine.why(text).closest is None
+    with pytest.raises(XsclError, match="no documents to ask about"):
+        engine.why(text, "invoice 23 09:01")
+    explained = str(engine.explain(soon))
+    assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in explained
+    assert "nothing has come" not in explained
+    assert sentence(soon).startswith("Tell me when an instant at 09:00 on Monday, UTC is foll")

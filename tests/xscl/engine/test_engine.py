@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -16,12 +15,6 @@ SHARED = (
     "S//item->i[./category->c] FOLLOWED BY{c=d, 10} S//item->j[./category->d]",
     b"<item><category>x</category><category>y</category><category>z</category></item>",
 )
-
-
-@pytest.fixture
-def engine() -> Iterator[xscl.Engine]:
-    with xscl.Engine() as engine:
-        yield engine
 
 
 def document(time: int, xml: bytes = b"<a>k</a>", stream: str = "S") -> xscl.Document:

@@ -22,7 +22,7 @@ def document(stream: str, number: int, xml: str) -> xscl.Document:
 
 @pytest.mark.parametrize("same", [30, 200])
 def test_intermediate_rows_are_bound_by_the_nodes(
-    same: int, monkeypatch: pytest.MonkeyPatch
+    engine: xscl.Engine, same: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
     rows = Index.rows
@@ -35,12 +35,11 @@ def test_intermediate_rows_are_bound_by_the_nodes(
     monkeypatch.setattr(columns.Index, "rows", counted)
     item = "<c><e>v</e><f>w</f></c>"
     left, right = "S//a/c->z[./e->y][./f->h]", "T//a/c->z1[./e->y1][./f->h1]"
-    with xscl.Engine() as engine:
-        engine.subscribe_many(
-            (f"q{n}", f"{left} FOLLOWED BY{{y=y1 AND h=h1, {100 + n}}} {right}") for n in range(5)
-        )
-        engine.push(document("S", 1, f"<a>{item * same}</a>"))
-        found = engine.push(document("T", 2, f"<a>{item}</a>"))
+    engine.subscribe_many(
+        (f"q{n}", f"{left} FOLLOWED BY{{y=y1 AND h=h1, {100 + n}}} {right}") for n in range(5)
+    )
+    engine.push(document("S", 1, f"<a>{item * same}</a>"))
+    found = engine.push(document("T", 2, f"<a>{item}</a>"))
     assert len(found) == 5 * same
     assert max(made) <= 5 * same
 

@@ -17,19 +17,18 @@ DOCUMENTS = (
 )
 
 
-def test_functions_in_a_constructor() -> None:
+def test_functions_in_a_constructor(engine: xscl.Engine) -> None:
     query = (
         'SELECT <m a="{upper-case(t)} {string-length(u)}">{concat(t, "/", u)}|{tokenize(u, ",")}|'
         "{xs:dateTime(q) - xs:dateTime(p)}|{number(t)}</m>"
         f" FROM {A} FOLLOWED BY{{t = 'a' AND u = 'a,b', 9}} {B}"
     )
-    with xscl.Engine() as engine:
-        engine.subscribe("q", query)
-        for number, (title, published) in enumerate(DOCUMENTS[:2]):
-            text = f"<a><t>{title}</t><p>{published}</p></a>"
-            found = engine.push(xscl.Document("S", str(number), number, text.encode()))
-        (match,) = found
-        assert match.xml() == b'<m a="A 3">a/a,b|a b|172800|</m>'
+    engine.subscribe("q", query)
+    for number, (title, published) in enumerate(DOCUMENTS[:2]):
+        text = f"<a><t>{title}</t><p>{published}</p></a>"
+        found = engine.push(xscl.Document("S", str(number), number, text.encode()))
+    (match,) = found
+    assert match.xml() == b'<m a="A 3">a/a,b|a b|172800|</m>'
 
 
 @pytest.mark.parametrize(

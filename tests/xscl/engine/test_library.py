@@ -49,56 +49,53 @@ def test_wrong_types_are_refused_where_they_are_written(name: str) -> None:
         call(engine)
 
 
-def test_matches_are_tables() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("twice", TWICE)
-        found = engine.push([document(time) for time in (1, 2, 3)])
-        table = found.to_arrow()
-        moment = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, datetime.UTC)
-        assert table.to_pylist()[0] == {
-            "id": found[0].id,
-            "subscription": "twice",
-            "position": 1,
-            "start": moment,
-            "end": moment.replace(microsecond=2),
-            "documents": ["d1", "d2"],
-            "sources": [
-                {
-                    **{"document": name, "stream": "S", "id": name, "version": 1, "root": "a"},
-                    "title": "",
-                }
-                for name in ("d1", "d2")
-            ],
-            "values": [("x", ["hi"]), ("y", ["hi"])],
-            "history": False,
-        }
-        assert engine.matches("twice").to_arrow() == table
-        assert found[1:].to_arrow() == table.slice(1)
-        assert found[:0].to_arrow().schema == table.schema
+def test_matches_are_tables(engine: xscl.Engine) -> None:
+    engine.subscribe("twice", TWICE)
+    found = engine.push([document(time) for time in (1, 2, 3)])
+    table = found.to_arrow()
+    moment = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, datetime.UTC)
+    assert table.to_pylist()[0] == {
+        "id": found[0].id,
+        "subscription": "twice",
+        "position": 1,
+        "start": moment,
+        "end": moment.replace(microsecond=2),
+        "documents": ["d1", "d2"],
+        "sources": [
+            {
+                **{"document": name, "stream": "S", "id": name, "version": 1, "root": "a"},
+                "title": "",
+            }
+            for name in ("d1", "d2")
+        ],
+        "values": [("x", ["hi"]), ("y", ["hi"])],
+        "history": False,
+    }
+    assert engine.matches("twice").to_arrow() == table
+    assert found[1:].to_arrow() == table.slice(1)
+    assert found[:0].to_arrow().schema == table.schema
 
 
-def test_matches_of_a_subscription() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("twice", TWICE)
-        engine.subscribe("each", "S//a->x")
-        first = engine.push([document(time) for time in (1, 2)])
-        engine.push(document(3))
-        assert [match.documents for match in engine.matches("twice")] == [
-            *(("d1", "d2"), ("d1", "d3"), ("d2", "d3"))
-        ]
-        assert len(engine.matches("twice", after=first[-1])) == 2
-        with pytest.raises(xscl.UnknownSubscription):
-            engine.matches("thrice")
+def test_matches_of_a_subscription(engine: xscl.Engine) -> None:
+    engine.subscribe("twice", TWICE)
+    engine.subscribe("each", "S//a->x")
+    first = engine.push([document(time) for time in (1, 2)])
+    engine.push(document(3))
+    assert [match.documents for match in engine.matches("twice")] == [
+        *(("d1", "d2"), ("d1", "d3"), ("d2", "d3"))
+    ]
+    assert len(engine.matches("twice", after=first[-1])) == 2
+    with pytest.raises(xscl.UnknownSubscription):
+        engine.matches("thrice")
 
 
-def test_text_in_html_is_escaped_and_bounded() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("each", "S//a->x")
-        found = engine.push([document(time, b"<a>&lt;b&gt;</a>") for time in range(1, 31)])
-        shown = found._repr_html_()
-        text = repr(found.matches)
-        assert found[0]._repr_html_().count("<tr>") == 2
-        assert "<td>S//a-&gt;x</td>" in engine._repr_html_()
+def test_text_in_html_is_escaped_and_bounded(engine: xscl.Engine) -> None:
+    engine.subscribe("each", "S//a->x")
+    found = engine.push([document(time, b"<a>&lt;b&gt;</a>") for time in range(1, 31)])
+    shown = found._repr_html_()
+    text = repr(found.matches)
+    assert found[0]._repr_html_().count("<tr>") == 2
+    assert "<td>S//a-&gt;x</td>" in engine._repr_html_()
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
     assert shown.count("<tr>") == 21
@@ -108,10 +105,9 @@ def test_text_in_html_is_escaped_and_bounded() -> None:
     assert text.count("Match(") == 20
 
 
-def test_an_engine_shows_what_it_has() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("twice", TWICE)
-        assert repr(engine) == "<xscl.Engine in memory: 1 subscription>"
+def test_an_engine_shows_what_it_has(engine: xscl.Engine) -> None:
+    engine.subscribe("twice", TWICE)
+    assert repr(engine) == "<xscl.Engine in memory: 1 subscription>"
 
 
 def test_matches_in_sql_have_the_values_of_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,20 +166,19 @@ def matches(engine: xscl.Engine) -> MatchSequence:
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars"])
-def test_a_data_frame(name: str) -> None:
+def test_a_data_frame(engine: xscl.Engine, name: str) -> None:
     pytest.importorskip(name, reason=f"{name} is not installed: it is optional")
-    with xscl.Engine() as engine:
-        found = matches(engine)
-        for some in (found, found[:0]):
-            frame = some.to_pandas() if name == "pandas" else some.to_polars()
-            assert list(frame.columns) == found.to_arrow().column_names
-            rows = frame.to_dict("records") if name == "pandas" else frame.to_dicts()
-            assert len(rows) == len(some)
-            for row in rows:
-                assert (row["subscription"], list(row["documents"])) == ("twice", ["d1", "d2"])
-                values = {variable: list(texts) for variable, texts in row["values"].items()}
-                assert values == {"x": ["hi"], "y": ["hi"]}
-                assert row["start"] == MOMENT
+    found = matches(engine)
+    for some in (found, found[:0]):
+        frame = some.to_pandas() if name == "pandas" else some.to_polars()
+        assert list(frame.columns) == found.to_arrow().column_names
+        rows = frame.to_dict("records") if name == "pandas" else frame.to_dicts()
+        assert len(rows) == len(some)
+        for row in rows:
+            assert (row["subscription"], list(row["documents"])) == ("twice", ["d1", "d2"])
+            values = {variable: list(texts) for variable, texts in row["values"].items()}
+            assert values == {"x": ["hi"], "y": ["hi"]}
+            assert row["start"] == MOMENT
 
 
 @pytest.mark.slow

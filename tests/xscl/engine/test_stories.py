@@ -107,24 +107,23 @@ def _grown(engine: xscl.Engine, name: str) -> list[Story]:
     return found
 
 
-def test_of_two_stories_the_first_keeps_its_id() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("s", SHARED, stories=True)
-        engine.push([document(1, [1]), document(2, [2]), document(3, [2]), document(4, [1])])
-        first, second = engine.stories("s")[::-1]
-        assert [source.document for source in first.sources] in (["d2", "d3"], ["d1", "d4"])
-        by_documents = {names: id for id, names in shown([first, second]).items()}
-        kept, taken = (by_documents[frozenset(names)] for names in (("d2", "d3"), ("d1", "d4")))
-        engine.push(document(5, [1, 2]))
-        assert shown(engine.stories("s")) == {kept: {"d1", "d2", "d3", "d4", "d5"}}
-        assert {one.id: one.merged_into for one in engine.stories("s", merged=True)} == {
-            kept: None,
-            taken: kept,
-        }
-        (last,) = (one.growth for one in _grown(engine, "s") if one.growth and one.growth.merged)
-        assert (last.merged, last.is_first) == ((taken,), False)
-        assert set(last.documents) == {"d1", "d4", "d5"}
-        assert engine.stories("s")[0].id == kept == engine.stories("s", limit=1)[0].id
+def test_of_two_stories_the_first_keeps_its_id(engine: xscl.Engine) -> None:
+    engine.subscribe("s", SHARED, stories=True)
+    engine.push([document(1, [1]), document(2, [2]), document(3, [2]), document(4, [1])])
+    first, second = engine.stories("s")[::-1]
+    assert [source.document for source in first.sources] in (["d2", "d3"], ["d1", "d4"])
+    by_documents = {names: id for id, names in shown([first, second]).items()}
+    kept, taken = (by_documents[frozenset(names)] for names in (("d2", "d3"), ("d1", "d4")))
+    engine.push(document(5, [1, 2]))
+    assert shown(engine.stories("s")) == {kept: {"d1", "d2", "d3", "d4", "d5"}}
+    assert {one.id: one.merged_into for one in engine.stories("s", merged=True)} == {
+        kept: None,
+        taken: kept,
+    }
+    (last,) = (one.growth for one in _grown(engine, "s") if one.growth and one.growth.merged)
+    assert (last.merged, last.is_first) == ((taken,), False)
+    assert set(last.documents) == {"d1", "d4", "d5"}
+    assert engine.stories("s")[0].id == kept == engine.stories("s", limit=1)[0].id
 
 
 def test_a_story_is_called_after_what_founded_it() -> None:
@@ -139,18 +138,17 @@ def test_a_story_is_called_after_what_founded_it() -> None:
         assert shown(at_once.stories("s")) == shown(apart.stories("s"))
 
 
-def test_what_was_taken_over_moves_on() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("s", SHARED, stories=True)
-        for number, topics in enumerate([[1], [1], [2], [2], [3], [3], [2, 3], [1, 2]], 1):
-            engine.push(document(number, topics))
-        (only,) = engine.stories("s")
-        assert only.total == 8
-        assert [one.merged_into for one in engine.stories("s", merged=True)] == [
-            None,
-            only.id,
-            only.id,
-        ]
+def test_what_was_taken_over_moves_on(engine: xscl.Engine) -> None:
+    engine.subscribe("s", SHARED, stories=True)
+    for number, topics in enumerate([[1], [1], [2], [2], [3], [3], [2, 3], [1, 2]], 1):
+        engine.push(document(number, topics))
+    (only,) = engine.stories("s")
+    assert only.total == 8
+    assert [one.merged_into for one in engine.stories("s", merged=True)] == [
+        None,
+        only.id,
+        only.id,
+    ]
 
 
 def test_a_story_of_what_was_kept_is_that_of_what_arrived() -> None:

@@ -159,23 +159,22 @@ def _words(match: xscl.Match) -> str:
 
 
 def test_beyond_the_bound_of_compared_characters_a_document_has_no_match(
-    monkeypatch: pytest.MonkeyPatch,
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_pass, "CHARACTERS", 60)
-    with xscl.Engine() as engine:
-        engine.subscribe("within", "S//a->t FOLLOWED BY{contains(u, t), 99} T//a->u")
-        engine.subscribe("equal", "S//a->t FOLLOWED BY{t = u, 99} T//a->u")
-        for number in range(5):
-            engine.push(xscl.Document("S", f"s{number}", number, f"<a>week {number}</a>".encode()))
-        long = " ".join(f"week {number}" for number in range(5))
-        assert not engine.push(xscl.Document("T", "long", 10, f"<a>{long}</a>".encode()))
-        stopped = engine.stopped("within")
-        assert stopped is not None
-        assert (stopped.documents, stopped.latest) == (1, "T/long")
-        assert engine.stopped("equal") is None
-        found = engine.push(xscl.Document("T", "short", 11, b"<a>week 1</a>"))
-        assert {match.documents for match in found} == {("s1", "short")}
-        assert len(found) == 2
+    engine.subscribe("within", "S//a->t FOLLOWED BY{contains(u, t), 99} T//a->u")
+    engine.subscribe("equal", "S//a->t FOLLOWED BY{t = u, 99} T//a->u")
+    for number in range(5):
+        engine.push(xscl.Document("S", f"s{number}", number, f"<a>week {number}</a>".encode()))
+    long = " ".join(f"week {number}" for number in range(5))
+    assert not engine.push(xscl.Document("T", "long", 10, f"<a>{long}</a>".encode()))
+    stopped = engine.stopped("within")
+    assert stopped is not None
+    assert (stopped.documents, stopped.latest) == (1, "T/long")
+    assert engine.stopped("equal") is None
+    found = engine.push(xscl.Document("T", "short", 11, b"<a>week 1</a>"))
+    assert {match.documents for match in found} == {("s1", "short")}
+    assert len(found) == 2
 
 
 def test_indexes_of_texts_count_against_the_budget_of_the_join_state() -> None:

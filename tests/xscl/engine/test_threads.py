@@ -132,26 +132,25 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         assert len(read_by) == 1
 
 
-def test_matches_are_counted_as_they_are_expanded() -> None:
+def test_matches_are_counted_as_they_are_expanded(engine: xscl.Engine) -> None:
     """By columns: of those who share a join, came later, want updates, or one for each group."""
     shared = "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]"
-    with xscl.Engine() as engine:
-        engine.subscribe("first", shared)
-        engine.subscribe("updates", shared, updates=True)
-        engine.subscribe("groups", f"SELECT DISTINCT * FROM {shared}")
-        engine.subscribe("chain", CHAIN)
-        engine.subscribe("time", OVER_TIME)
-        counted = []
-        for number in range(1, 12):
-            words = "".join(f"<b>{n % 2}</b>" for n in range(number % 4))
-            texts = [f"<a>hi{words}</a>", f"<a>hi{words}<!-- again --></a>"][: 1 + number % 2]
-            found = engine.push(
-                [xscl.Document("S", f"d{number}", number, text.encode()) for text in texts]
-            ).matches
-            assert found.received() == Counter(match.subscription for match in found)
-            counted.append(found.received())
-            engine.subscribe(f"late-{number}", shared, updates=bool(number % 2))
-        assert {name.partition("-")[0] for one in counted for name in one} == {
-            *("first", "updates", "groups", "chain", "time", "late")
-        }
-        assert not engine.push([]).matches.received()
+    engine.subscribe("first", shared)
+    engine.subscribe("updates", shared, updates=True)
+    engine.subscribe("groups", f"SELECT DISTINCT * FROM {shared}")
+    engine.subscribe("chain", CHAIN)
+    engine.subscribe("time", OVER_TIME)
+    counted = []
+    for number in range(1, 12):
+        words = "".join(f"<b>{n % 2}</b>" for n in range(number % 4))
+        texts = [f"<a>hi{words}</a>", f"<a>hi{words}<!-- again --></a>"][: 1 + number % 2]
+        found = engine.push(
+            [xscl.Document("S", f"d{number}", number, text.encode()) for text in texts]
+        ).matches
+        assert found.received() == Counter(match.subscription for match in found)
+        counted.append(found.received())
+        engine.subscribe(f"late-{number}", shared, updates=bool(number % 2))
+    assert {name.partition("-")[0] for one in counted for name in one} == {
+        *("first", "updates", "groups", "chain", "time", "late")
+    }
+    assert not engine.push([]).matches.received()

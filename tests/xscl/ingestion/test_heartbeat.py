@@ -190,15 +190,14 @@ def test_a_beat_is_what_it_is_however_the_spool_is_cut(place: Place, together: b
     ]
 
 
-def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
-    with Engine() as engine:
-        engine.subscribe("silence", SILENCE)
-        given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
-        batch = BatchKey("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
-        found = engine.ingest.push(given, source=batch, poison={0, 2})
-        assert [match.documents for match in found] == [("a",)]
-        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
-        assert engine.push(given, source=batch) == []
+def test_beats_keep_their_places_when_poison_is_taken_out(engine: Engine) -> None:
+    engine.subscribe("silence", SILENCE)
+    given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
+    batch = BatchKey("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
+    found = engine.ingest.push(given, source=batch, poison={0, 2})
+    assert [match.documents for match in found] == [("a",)]
+    assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
+    assert engine.push(given, source=batch) == []
 
 
 @pytest.mark.parametrize("fault", ["stored:2", pytest.param("beat", marks=pytest.mark.slow)])

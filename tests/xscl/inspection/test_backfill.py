@@ -72,12 +72,11 @@ def test_derived_nodes_of_the_past_have_numbers_of_their_own(
     [(SHARING, "7 y", QueryError, "not a unit of time"), (SHARING, -1, XsclError, "no time back")],
 )
 def test_what_is_refused(
-    query: str, since: str | int, error: type[XsclError], message: str
+    engine: Engine, query: str, since: str | int, error: type[XsclError], message: str
 ) -> None:
-    with Engine() as engine:
-        with pytest.raises(error, match=message):
-            engine.subscribe("q", query, since=since)
-        assert engine.subscriptions == ()
-        engine.subscribe("q", KEEPER)
-        with pytest.raises(NameTaken):
-            engine.subscribe("q", KEEPER, since="1 d")
+    with pytest.raises(error, match=message):
+        engine.subscribe("q", query, since=since)
+    assert engine.subscriptions == ()
+    engine.subscribe("q", KEEPER)
+    with pytest.raises(NameTaken):
+        engine.subscribe("q", KEEPER, since="1 d")

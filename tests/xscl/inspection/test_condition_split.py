@@ -39,12 +39,11 @@ def test_half_of_sixty_are_found_without_a_test_of_each() -> None:
     assert sum(where in ("shared", "indexed") for _, where in cases) >= 30
 
 
-def test_explain_shows_the_split_and_what_would_be_faster() -> None:
-    with xscl.Engine() as engine:
-        text = engine.explain(
-            'S//item[contains(lower-case(title), "rust")][category][a > b]'
-            '[compare(c, d) = 2][not(e = "f")]'
-        )
+def test_explain_shows_the_split_and_what_would_be_faster(engine: xscl.Engine) -> None:
+    text = engine.explain(
+        'S//item[contains(lower-case(title), "rust")][category][a > b]'
+        '[compare(c, d) = 2][not(e = "f")]'
+    )
     start = text.index("conditions of S")
     assert text[start : text.index("join graph")].splitlines() == [
         "conditions of S",

@@ -257,22 +257,19 @@ def test_patterns_have_the_prefixes_of_their_query() -> None:
 @pytest.mark.parametrize("operator", ["JOIN{u = w, 4}", "NOT FOLLOWED BY{u = w, 4}", "NEXT{u = w}"])
 @pytest.mark.parametrize("outer_first", [True, False])
 def test_an_outer_join_below_another_operator_has_a_document(
-    operator: str, outer_first: bool
+    engine: Engine, operator: str, outer_first: bool
 ) -> None:
     """None of its blocks is needed, but one of them has a document, in questions too."""
     outer, other = "(S//a[./t->u] JOIN{u = v, 3} T//a[./t->v] ELSE)", "U//a[./t->w]"
     query = f"{outer} {operator} {other}" if outer_first else f"{other} {operator} {outer}"
-    with Engine() as engine:
-        engine.subscribe("q", query)
-        for number, stream in enumerate("STU", 1):
-            xml = f"<a><t>{number}</t></a>".encode()
-            engine.push(Document(stream, f"of {stream}", number, xml))
-        closest = engine.why("q").closest
-        assert closest is not None
-        assert closest.matched == any(
-            closest.documents == match.names for match in engine.matches("q")
-        )
-        if outer_first or "NOT" not in operator:
-            alone = ("-", "-", "of U") if outer_first else ("of U", "-", "-")
-            with pytest.raises(XsclError, match=r"'-' stands for a block that|3 blocks"):
-                engine.why("q", *alone)
+    engine.subscribe("q", query)
+    for number, stream in enumerate("STU", 1):
+        xml = f"<a><t>{number}</t></a>".encode()
+        engine.push(Document(stream, f"of {stream}", number, xml))
+    closest = engine.why("q").closest
+    assert closest is not None
+    assert closest.matched == any(closest.documents == match.names for match in engine.matches("q"))
+    if outer_first or "NOT" not in operator:
+        alone = ("-", "-", "of U") if outer_first else ("of U", "-", "-")
+        with pytest.raises(XsclError, match=r"'-' stands for a block that|3 blocks"):
+            engine.why("q", *alone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,16 +107,21 @@ def test_the_rows_are_those_of_one_engine() -> None:
 ONE = [document(number, number / 10, f"<e><k>{number % 3}</k></e>") for number in range(1, 7)]
 
 
-def test_rows_that_nothing_can_join_any_more_are_not_shown() -> None:
-    with Divided() as both:
-        both.subscribe("one", QUERIES["one"])
-        both.push(ONE)
-        assert {row[0] for row in rows_of(both.divided, "FROM R_bin")} == {one.id for one in ONE}
-        both.push([document(7, 3.35, "<e><k>9</k></e>")])
-        for name in STATE:
-            found = {row[0] for row in rows_of(both.divided, f"FROM {name}")}
-            assert found == {"d4", "d5", "d6", "d7"}, name
-        assert rows_of(both.divided, "FROM R_out_1") == set()
+@pytest.fixture
+def both() -> Iterator[Divided]:
+    with Divided() as made:
+        yield made
+
+
+def test_rows_that_nothing_can_join_any_more_are_not_shown(both: Divided) -> None:
+    both.subscribe("one", QUERIES["one"])
+    both.push(ONE)
+    assert {row[0] for row in rows_of(both.divided, "FROM R_bin")} == {one.id for one in ONE}
+    both.push([document(7, 3.35, "<e><k>9</k></e>")])
+    for name in STATE:
+        found = {row[0] for row in rows_of(both.divided, f"FROM {name}")}
+        assert found == {"d4", "d5", "d6", "d7"}, name
+    assert rows_of(both.divided, "FROM R_out_1") == set()
 
 
 @pytest.mark.parametrize("history", [0, None])
@@ -164,48 +169,44 @@ def test_they_are_those_of_the_same_position_after_a_restart(tmp_path: Path) -> 
         assert both.expect_equal()["R_binW"]
 
 
-def test_a_join_that_is_newer_than_the_last_push_has_no_results() -> None:
-    with Divided() as both:
-        both.subscribe("one", QUERIES["one"])
-        both.push([document(n, 3.5 * n, "<e><k>1</k></e>") for n in range(2)])
-        both.subscribe("longer", QUERIES["longer"])
-        both.divided.executors._plan.update()  # executors join the next documents
-        assert not both.expect_equal()["R_out_1"]
-        both.push([document(2, 7, "<e><k>1</k></e>")])
-        assert {row[:3] for row in both.expect_equal()["R_out_1"]} == {(2, "d1", "d2")}
+def test_a_join_that_is_newer_than_the_last_push_has_no_results(both: Divided) -> None:
+    both.subscribe("one", QUERIES["one"])
+    both.push([document(n, 3.5 * n, "<e><k>1</k></e>") for n in range(2)])
+    both.subscribe("longer", QUERIES["longer"])
+    both.divided.executors._plan.update()  # executors join the next documents
+    assert not both.expect_equal()["R_out_1"]
+    both.push([document(2, 7, "<e><k>1</k></e>")])
+    assert {row[:3] for row in both.expect_equal()["R_out_1"]} == {(2, "d1", "d2")}
 
 
-def test_a_removed_join_has_no_rows() -> None:
-    with Divided() as both:
-        for name in ("one", "other value"):
-            both.subscribe(name, QUERIES[name])
-        both.push(ONE)
-        for engine in both.engines:
-            engine.unsubscribe("one")
-            assert not any(rows_of(engine, f"FROM {name}") for name in STATE)
+def test_a_removed_join_has_no_rows(both: Divided) -> None:
+    for name in ("one", "other value"):
+        both.subscribe(name, QUERIES[name])
+    both.push(ONE)
+    for engine in both.engines:
+        engine.unsubscribe("one")
+        assert not any(rows_of(engine, f"FROM {name}") for name in STATE)
 
 
 def test_the_bindings_of_a_document_are_made_from_that_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    both: Divided, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Divided() as both:
-        both.subscribe("one", QUERIES["one"])
-        both.push(ONE)
-        monkeypatch.setattr(rebuilt_relations, "MOST", 1)
-        one, divided = (witness(engine, "d3", tmp_path) for engine in both.engines)
-        assert one == divided
-        assert any(node.variables for node in one.nodes)
+    both.subscribe("one", QUERIES["one"])
+    both.push(ONE)
+    monkeypatch.setattr(rebuilt_relations, "MOST", 1)
+    one, divided = (witness(engine, "d3", tmp_path) for engine in both.engines)
+    assert one == divided
+    assert any(node.variables for node in one.nodes)
 
 
-def test_too_many_documents_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_documents_are_refused(both: Divided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebuilt_relations, "MOST", 5)
-    with Divided() as both:
-        both.subscribe("one", QUERIES["one"])
-        both.push(ONE[:5])
+    both.subscribe("one", QUERIES["one"])
+    both.push(ONE[:5])
+    both.divided.sql("FROM R_bin")
+    both.push(ONE[5:])
+    with pytest.raises(SqlError) as caught:
         both.divided.sql("FROM R_bin")
-        both.push(ONE[5:])
-        with pytest.raises(SqlError) as caught:
-            both.divided.sql("FROM R_bin")
-        message = "the relations of joins would be made from 6 documents, more than 5"
-        assert str(caught.value) == message
-        assert rows_of(both.divided, "SELECT docid FROM documents")
+    message = "the relations of joins would be made from 6 documents, more than 5"
+    assert str(caught.value) == message
+    assert rows_of(both.divided, "SELECT docid FROM documents")

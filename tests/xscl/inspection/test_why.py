@@ -134,11 +134,10 @@ def test_paths_that_match_in_different_places() -> None:
     assert ask("S//a[./b->x]/b/c->y", [two], "d1").matched
 
 
-def test_a_document_of_another_stream() -> None:
-    with Engine() as engine:
-        engine.subscribe("keeper", KEEPER)
-        engine.push(book("d1", 1))
-        answer = engine.why("T//book->b", "d1")
+def test_a_document_of_another_stream(engine: Engine) -> None:
+    engine.subscribe("keeper", KEEPER)
+    engine.push(book("d1", 1))
+    answer = engine.why("T//book->b", "d1")
     assert only_failure(answer) == ("pattern", "d1 matches T//book->b", "d1 belongs to S")
 
 
@@ -277,16 +276,15 @@ def test_what_came_within_the_lateness_is_in_time() -> None:
     assert ask(NEXT, LATE, "d1", "d2", lateness=2 * H).matched
 
 
-def test_a_document_does_not_match_with_its_versions() -> None:
-    with Engine() as engine:
-        engine.subscribe("keeper", KEEPER, updates=True)
-        engine.subscribe("q", ITSELF, updates=True)
-        engine.push(VERSIONS)
-        assert only_failure(engine.why("q", "d1", "d1@2")) == (
-            "order",
-            "d1 and d1@2 are different documents",
-            "d1 and d1@2 are versions of the same",
-        )
+def test_a_document_does_not_match_with_its_versions(engine: Engine) -> None:
+    engine.subscribe("keeper", KEEPER, updates=True)
+    engine.subscribe("q", ITSELF, updates=True)
+    engine.push(VERSIONS)
+    assert only_failure(engine.why("q", "d1", "d1@2")) == (
+        "order",
+        "d1 and d1@2 are different documents",
+        "d1 and d1@2 are versions of the same",
+    )
 
 
 def test_fold_says_what_of_its_predicate_holds() -> None:
@@ -335,47 +333,44 @@ def test_else() -> None:
     assert only_failure(ask(query, documents, "d1", NONE))[2] == "d1 is answered by d2"
 
 
-def test_an_absence_that_is_not_decided_yet_does_not_fail() -> None:
+def test_an_absence_that_is_not_decided_yet_does_not_fail(engine: Engine) -> None:
     """It says what time it waits for: the clock of documents, unless all streams are live."""
     query = "S//a NOT FOLLOWED BY{1 h} T//b"
-    with Engine() as engine:
-        engine.stream("S", lateness="30 min", live=True)
-        engine.subscribe("q", query)
-        engine.push(Document("S", "d1", H, b"<a/>"))
-        near = (
-            "it is decided when time passes 1970-01-01T02:30:00Z; time is at"
-            " 1970-01-01T01:00:00Z, and "
-        )
-        stuck = f"{near}only a later document advances it, as 'T' is not live"
-        choose_zone("Europe/Berlin")
-        assert "01T03:30:00+01:00; time is at 1970-01-01T02:00:00+01:00" in str(
-            list(engine.why("q", "d1").lines())
-        )
-        assert near in str(engine.why("q", "d1").as_dict())
-        choose_zone("UTC")
-        assert list(engine.why("q", "d1").lines()) == [
-            "q does not match d1 yet",
-            "  holds  registration  the subscription sees d1",
-            "  holds  pattern       d1 matches S//a",
-            "  waits  order         the query finds d1 among all kept documents: "
-            f"{stuck}; by the wall clock it has passed",
-        ]
-        engine.stream("T", live=True)
-        (edge,) = (one for one in engine.why("q", "d1").edges if not one.holds)
-        assert edge.pending
-        assert edge.nearest == f"{near}a later document or the wall clock of a service advances it"
-        engine.advance(5 * H // 2 + 1)
-        assert engine.why("q", "d1").matched
+    engine.stream("S", lateness="30 min", live=True)
+    engine.subscribe("q", query)
+    engine.push(Document("S", "d1", H, b"<a/>"))
+    near = (
+        "it is decided when time passes 1970-01-01T02:30:00Z; time is at 1970-01-01T01:00:00Z, and "
+    )
+    stuck = f"{near}only a later document advances it, as 'T' is not live"
+    choose_zone("Europe/Berlin")
+    assert "01T03:30:00+01:00; time is at 1970-01-01T02:00:00+01:00" in str(
+        list(engine.why("q", "d1").lines())
+    )
+    assert near in str(engine.why("q", "d1").as_dict())
+    choose_zone("UTC")
+    assert list(engine.why("q", "d1").lines()) == [
+        "q does not match d1 yet",
+        "  holds  registration  the subscription sees d1",
+        "  holds  pattern       d1 matches S//a",
+        "  waits  order         the query finds d1 among all kept documents: "
+        f"{stuck}; by the wall clock it has passed",
+    ]
+    engine.stream("T", live=True)
+    (edge,) = (one for one in engine.why("q", "d1").edges if not one.holds)
+    assert edge.pending
+    assert edge.nearest == f"{near}a later document or the wall clock of a service advances it"
+    engine.advance(5 * H // 2 + 1)
+    assert engine.why("q", "d1").matched
 
 
 # -- What cannot be asked ------------------------------------------------------------------
 
 
-def test_a_text_that_is_not_kept_can_be_given() -> None:
-    with Engine() as engine:
-        engine.subscribe("q", PAIR)
-        engine.push([book("d1", 1), Document("R", "d2", 2 * H, b"<other/>")])
-        with pytest.raises(DocumentError, match="the text of 'R/d2' is not kept any more"):
-            engine.why("q", "d1", "d2")
-        answer = engine.why("q", "d1", "d2", read={"R/d2": b"<other/>"}.__getitem__)
+def test_a_text_that_is_not_kept_can_be_given(engine: Engine) -> None:
+    engine.subscribe("q", PAIR)
+    engine.push([book("d1", 1), Document("R", "d2", 2 * H, b"<other/>")])
+    with pytest.raises(DocumentError, match="the text of 'R/d2' is not kept any more"):
+        engine.why("q", "d1", "d2")
+    answer = engine.why("q", "d1", "d2", read={"R/d2": b"<other/>"}.__getitem__)
     assert failures(answer)[0][2] == "R/d2 belongs to R"

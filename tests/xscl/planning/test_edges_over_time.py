@@ -22,18 +22,17 @@ def found(query: str, documents: list[Document], updates: bool = False) -> list[
         return [match.documents for match in engine.matches()]
 
 
-def test_the_aggregates_of_a_fold_that_did_not_come_are_absent() -> None:
+def test_the_aggregates_of_a_fold_that_did_not_come_are_absent(engine: Engine) -> None:
     query = (
         "SELECT <o n='{n}'/> FROM S//a->x FOLLOWED BY{x = y, 10}"
         " (S//b->y FOLD{$2.z = $1.y, $2.z = $1.y, $.n + 1 AS n} S//b->z) ELSE PUBLISH P"
     )
-    with Engine() as engine:
-        engine.subscribe("q", query)
-        engine.subscribe("reader", "P//o->o")
-        for time, xml in ((1, "<a>k</a>"), (2, "<b>k</b>"), (3, "<b>k</b>"), (99, "<a>l</a>")):
-            engine.push(doc(f"d{time}", time, xml))
-        engine.flush()
-        outputs = [(m.t1, m.xml()) for m in engine.matches() if m.subscription == "q"]
+    engine.subscribe("q", query)
+    engine.subscribe("reader", "P//o->o")
+    for time, xml in ((1, "<a>k</a>"), (2, "<b>k</b>"), (3, "<b>k</b>"), (99, "<a>l</a>")):
+        engine.push(doc(f"d{time}", time, xml))
+    engine.flush()
+    outputs = [(m.t1, m.xml()) for m in engine.matches() if m.subscription == "q"]
     assert outputs == [(3, b'<o n="1"/>'), (109, b'<o n=""/>')]
 
 
@@ -58,23 +57,21 @@ def test_a_document_does_not_meet_its_own_versions(
     assert found(query, versions, updates=True) == expected
 
 
-def test_what_is_too_much_is_refused_with_its_place() -> None:
+def test_what_is_too_much_is_refused_with_its_place(engine: Engine) -> None:
     chain = "S//a->x " + " ".join(f"NEXT{{x = y{i}}} S//a->y{i}" for i in range(70))
     sums = f"S//a->x JOIN{{x = y AND x < {'+'.join(['1'] * 400)}}} S//a->y"
-    with Engine() as engine:
-        for query in (chain, sums):
-            with pytest.raises(TooComplex, match="nested too deeply"):
-                engine.subscribe("q", query)
-        with pytest.raises(QueryError, match=r"column 30: this window is too long"):
-            engine.subscribe("q", "S//a->x NOT FOLLOWED BY{x=y, 4611686018427387904} S//a->y")
-        assert engine.subscriptions == ()
+    for query in (chain, sums):
+        with pytest.raises(TooComplex, match="nested too deeply"):
+            engine.subscribe("q", query)
+    with pytest.raises(QueryError, match=r"column 30: this window is too long"):
+        engine.subscribe("q", "S//a->x NOT FOLLOWED BY{x=y, 4611686018427387904} S//a->y")
+    assert engine.subscriptions == ()
 
 
 @pytest.mark.slow
-def test_texts_are_forgotten_beside_operators_over_time() -> None:
-    with Engine() as engine:
-        engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")
-        for time in range(200):
-            engine.push(doc(f"d{time}", time, f"<b>{time}</b>"))
-        (row,) = engine.sql("SELECT count(*) AS n FROM state.text").to_pylist()
+def test_texts_are_forgotten_beside_operators_over_time(engine: Engine) -> None:
+    engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")
+    for time in range(200):
+        engine.push(doc(f"d{time}", time, f"<b>{time}</b>"))
+    (row,) = engine.sql("SELECT count(*) AS n FROM state.text").to_pylist()
     assert row["n"] < 100

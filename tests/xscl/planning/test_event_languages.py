@@ -101,30 +101,28 @@ def test_over_documents_is_as_over_events(
     assert found == expected(rows)
 
 
-def test_each_language_shares_the_plan_and_shows_a_run_as_a_list() -> None:
-    with Engine() as engine:
-        registered(engine)
-        engine.push([flat(1, 1, "a", 1), flat(2, 2, "b", 2, "R"), flat(3, 3, "a", 4, "R")])
-        engine.flush()
-        texts = {match.subscription: match.xml().decode() for match in engine.matches()}
-        assert texts["all"] == "<result><run>[2, 4]</run></result>"
-        assert texts["sequence"] == (
-            "<result><a_k>a</a_k><a_v>1</a_v><b_k>a</b_k><b_v>4</b_v></result>"
-        )
-        assert "pattern_match" in engine.explain("sequence")
-        assert "record#1.0, record#1.1" in engine.explain("next")
+def test_each_language_shares_the_plan_and_shows_a_run_as_a_list(engine: Engine) -> None:
+    registered(engine)
+    engine.push([flat(1, 1, "a", 1), flat(2, 2, "b", 2, "R"), flat(3, 3, "a", 4, "R")])
+    engine.flush()
+    texts = {match.subscription: match.xml().decode() for match in engine.matches()}
+    assert texts["all"] == "<result><run>[2, 4]</run></result>"
+    assert texts["sequence"] == (
+        "<result><a_k>a</a_k><a_v>1</a_v><b_k>a</b_k><b_v>4</b_v></result>"
+    )
+    assert "pattern_match" in engine.explain("sequence")
+    assert "record#1.0, record#1.1" in engine.explain("next")
 
 
-def test_what_is_wrong_is_shown_in_each_language() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        for text, language, message in (
-            ("EVENT SEQ(S a, T b) WITHIN 4 ms", "sase", "there is no event type T"),
-            ("SELECT * FROM S x ; T y", "eql", "there is no stream T"),
-            ("EVENT SEQ(S a, S b) WHERE a.w = b.k WITHIN 4 ms", "sase", "w"),
-        ):
-            with pytest.raises(QueryError, match=message):
-                engine.subscribe("wrong", text, language=language)
-        engine.subscribe("reads", "EVENT SEQ(S a, S b) WITHIN 4 ms", language="sase")
-        with pytest.raises(StreamInUse):
-            engine.stream("S", attributes={"k": str})
+def test_what_is_wrong_is_shown_in_each_language(engine: Engine) -> None:
+    engine.stream("S", attributes=FLAT)
+    for text, language, message in (
+        ("EVENT SEQ(S a, T b) WITHIN 4 ms", "sase", "there is no event type T"),
+        ("SELECT * FROM S x ; T y", "eql", "there is no stream T"),
+        ("EVENT SEQ(S a, S b) WHERE a.w = b.k WITHIN 4 ms", "sase", "w"),
+    ):
+        with pytest.raises(QueryError, match=message):
+            engine.subscribe("wrong", text, language=language)
+    engine.subscribe("reads", "EVENT SEQ(S a, S b) WITHIN 4 ms", language="sase")
+    with pytest.raises(StreamInUse):
+        engine.stream("S", attributes={"k": str})

@@ -123,40 +123,36 @@ def test_a_chain_through_both_languages(tmp_path: Path) -> None:
 # -- Streams and their attributes ------------------------------------------------------------
 
 
-def test_values_that_are_none_of_their_type_are_null() -> None:
+def test_values_that_are_none_of_their_type_are_null(engine: Engine) -> None:
     texts = [b"<e><i>7</i><f> 2.50 </f><b>true</b></e>", b"<e i='x' f='' b='yes'/>", b"<e/>"]
-    with Engine() as engine:
-        engine.stream("S", attributes={"i": int, "f": float, "b": bool})
-        engine.subscribe("all", "SELECT * FROM S", language="cel")
-        pushed = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
-        found = [match.xml() for match in engine.push(pushed)]
+    engine.stream("S", attributes={"i": int, "f": float, "b": bool})
+    engine.subscribe("all", "SELECT * FROM S", language="cel")
+    pushed = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
+    found = [match.xml() for match in engine.push(pushed)]
     assert found == [b"<result><i>7</i><f>2.5</f><b>true</b></result>", b"<result/>", b"<result/>"]
 
 
-def test_a_new_version_is_no_event() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        engine.subscribe("all", "SELECT k FROM S", language="cel")
-        assert len(engine.push(flat(1, 1, "a", 1))) == 1
-        assert len(engine.push(flat(1, 2, "b", 1))) == 0
+def test_a_new_version_is_no_event(engine: Engine) -> None:
+    engine.stream("S", attributes=FLAT)
+    engine.subscribe("all", "SELECT k FROM S", language="cel")
+    assert len(engine.push(flat(1, 1, "a", 1))) == 1
+    assert len(engine.push(flat(1, 2, "b", 1))) == 0
 
 
-def test_it_sees_what_arrives_after_it_was_registered() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        engine.subscribe("one", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
-        engine.push(flat(1, 1, "a", 1))
-        engine.subscribe("two", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
-        engine.push(flat(2, 2, "a", 2))
-        assert [match.subscription for match in engine.flush()] == ["one"]
+def test_it_sees_what_arrives_after_it_was_registered(engine: Engine) -> None:
+    engine.stream("S", attributes=FLAT)
+    engine.subscribe("one", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+    engine.push(flat(1, 1, "a", 1))
+    engine.subscribe("two", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+    engine.push(flat(2, 2, "a", 2))
+    assert [match.subscription for match in engine.flush()] == ["one"]
 
 
-def test_what_is_late_is_shown() -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        engine.subscribe("next", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
-        engine.push([flat(1, 5, "a", 1), flat(2, 3, "a", 1)])
-        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "d2"}]
+def test_what_is_late_is_shown(engine: Engine) -> None:
+    engine.stream("S", attributes=FLAT)
+    engine.subscribe("next", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+    engine.push([flat(1, 5, "a", 1), flat(2, 3, "a", 1)])
+    assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "d2"}]
 
 
 @pytest.mark.parametrize(
@@ -169,17 +165,16 @@ def test_what_is_late_is_shown() -> None:
         ("SELECT k FROM back PUBLISH fed", StreamCycle, "a cycle"),
     ],
 )
-def test_what_is_refused(text: str, error: type[XsclError], message: str) -> None:
-    with Engine() as engine:
-        engine.stream("S", attributes=FLAT)
-        engine.stream("back", attributes=FLAT)
-        engine.subscribe("filtered", FILTERED, language="cel")
-        engine.subscribe("loop", "SELECT <e/> FROM fed//e PUBLISH back")
-        before = engine.sql("FROM subscriptions").to_pylist()
-        with pytest.raises(error, match=message):
-            engine.subscribe("wrong", text, language="cel")
-        assert engine.sql("FROM subscriptions").to_pylist() == before
-        assert [m.subscription for m in engine.push(flat(1, 1, "a", 2))] == ["filtered"]
+def test_what_is_refused(engine: Engine, text: str, error: type[XsclError], message: str) -> None:
+    engine.stream("S", attributes=FLAT)
+    engine.stream("back", attributes=FLAT)
+    engine.subscribe("filtered", FILTERED, language="cel")
+    engine.subscribe("loop", "SELECT <e/> FROM fed//e PUBLISH back")
+    before = engine.sql("FROM subscriptions").to_pylist()
+    with pytest.raises(error, match=message):
+        engine.subscribe("wrong", text, language="cel")
+    assert engine.sql("FROM subscriptions").to_pylist() == before
+    assert [m.subscription for m in engine.push(flat(1, 1, "a", 2))] == ["filtered"]
 
 
 # -- Removal ---------------------------------------------------------------------------------

@@ -54,96 +54,90 @@ def referring(constant: int) -> str:
     )
 
 
-def test_a_thousand_constants_are_one_select_and_one_sequence() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe_many((f"q{n}", referring(n)) for n in range(MANY))
-        assert sizes(engine) == {
-            "xpath_scan": [2],
-            "template_join": [1, 1],  # two leaves on the left, one on the right: two templates
-            "attributes": [1, 1],
-            "select": [MANY],
-            "sequence": [MANY],
-            "collect": [MANY],
-        }
-        (select,) = mops(engine, "select")
-        assert select["index_entries"] == MANY
-        assert {one["indexes"] for one in select["operators"]} == {
-            "predicate index: hash on 1 equality"
-        }
-        for scan in mops(engine, "xpath_scan")[0]["operators"]:
-            assert scan["uses"] == MANY + 1  # every query, and the one join above it
-        found = engine.push(
-            [
-                item(1, title="const17", link="http://x/1", description=""),
-                item(2, title="none of them", link="http://x/2", description=""),
-                item(3, title="const400", link="http://x/3", description="no link"),
-            ]
-        )
-        assert not found
-        assert (
-            engine.state.dataflow.core.stats()["waiting"] == 2
-        )  # d3, as a left and as a right row
-        found = engine.push([item(4, description="http://x/1 and http://x/3"), item(5)])
-        assert delivered(found) == {("q17", ("d1", "d4")), ("q400", ("d3", "d4"))}
-        assert engine.state.dataflow.core.stats()["instances"] == 0
+def test_a_thousand_constants_are_one_select_and_one_sequence(engine: xscl.Engine) -> None:
+    engine.subscribe_many((f"q{n}", referring(n)) for n in range(MANY))
+    assert sizes(engine) == {
+        "xpath_scan": [2],
+        "template_join": [1, 1],  # two leaves on the left, one on the right: two templates
+        "attributes": [1, 1],
+        "select": [MANY],
+        "sequence": [MANY],
+        "collect": [MANY],
+    }
+    (select,) = mops(engine, "select")
+    assert select["index_entries"] == MANY
+    assert {one["indexes"] for one in select["operators"]} == {
+        "predicate index: hash on 1 equality"
+    }
+    for scan in mops(engine, "xpath_scan")[0]["operators"]:
+        assert scan["uses"] == MANY + 1  # every query, and the one join above it
+    found = engine.push(
+        [
+            item(1, title="const17", link="http://x/1", description=""),
+            item(2, title="none of them", link="http://x/2", description=""),
+            item(3, title="const400", link="http://x/3", description="no link"),
+        ]
+    )
+    assert not found
+    assert engine.state.dataflow.core.stats()["waiting"] == 2  # d3, as a left and as a right row
+    found = engine.push([item(4, description="http://x/1 and http://x/3"), item(5)])
+    assert delivered(found) == {("q17", ("d1", "d4")), ("q400", ("d3", "d4"))}
+    assert engine.state.dataflow.core.stats()["instances"] == 0
 
 
-def test_an_instance_is_kept_once_for_all_whom_it_serves() -> None:
-    with xscl.Engine() as engine:
-        for limit in range(SOME):
-            engine.subscribe(f"q{limit}", numbered(limit))
-        (sequence,) = mops(engine, "sequence")
-        assert len(sequence["operators"]) == SOME
-        engine.push([item(1, n=SOME // 2, k="a"), item(2)])
-        assert engine.state.dataflow.core.stats()["instances"] == 1
-        (select,) = mops(engine, "select")
-        assert {one["indexes"] for one in select["operators"]} == {
-            "predicate index: sorted list on an inequality"
-        }
-        found = engine.push([item(3, k="a"), item(4)])
-        assert delivered(found) == {(f"q{n}", ("d1", "d3")) for n in range(SOME // 2)}
+def test_an_instance_is_kept_once_for_all_whom_it_serves(engine: xscl.Engine) -> None:
+    for limit in range(SOME):
+        engine.subscribe(f"q{limit}", numbered(limit))
+    (sequence,) = mops(engine, "sequence")
+    assert len(sequence["operators"]) == SOME
+    engine.push([item(1, n=SOME // 2, k="a"), item(2)])
+    assert engine.state.dataflow.core.stats()["instances"] == 1
+    (select,) = mops(engine, "select")
+    assert {one["indexes"] for one in select["operators"]} == {
+        "predicate index: sorted list on an inequality"
+    }
+    found = engine.push([item(3, k="a"), item(4)])
+    assert delivered(found) == {(f"q{n}", ("d1", "d3")) for n in range(SOME // 2)}
 
 
 def numbered(limit: int) -> str:
     return f"S//item[./n->n][./k->x] NEXT{{n > {limit} AND x = y}} S//item[./k->y]"
 
 
-def test_folds_above_what_differs_share_their_m_op() -> None:
-    with xscl.Engine() as engine:
-        for n in range(SOME):
-            engine.subscribe(
-                f"q{n}",
-                f"(S//item[./title->t][./link->k] NEXT{{t = 'const{n}' AND contains(d, k)}}"
-                " S//item[./description->d][./link->l_1])"
-                " FOLD{contains($2.e, $.l)} S//item[./description->e][./link->l]",
-            )
-        assert sizes(engine)["sequence"] == [SOME]
-        assert sizes(engine)["iterate"] == [SOME]
-        found = engine.push(
-            [
-                item(1, title="const7", link="L1"),
-                item(2, link="L2", description="of L1"),
-                item(3, link="L3", description="of L2"),
-                item(4, link="L4", description="of L3"),
-                item(5),
-            ]
+def test_folds_above_what_differs_share_their_m_op(engine: xscl.Engine) -> None:
+    for n in range(SOME):
+        engine.subscribe(
+            f"q{n}",
+            f"(S//item[./title->t][./link->k] NEXT{{t = 'const{n}' AND contains(d, k)}}"
+            " S//item[./description->d][./link->l_1])"
+            " FOLD{contains($2.e, $.l)} S//item[./description->e][./link->l]",
         )
-        assert delivered(found) == {("q7", ("d1", "d2", "d3")), ("q7", ("d1", "d2", "d4"))}
+    assert sizes(engine)["sequence"] == [SOME]
+    assert sizes(engine)["iterate"] == [SOME]
+    found = engine.push(
+        [
+            item(1, title="const7", link="L1"),
+            item(2, link="L2", description="of L1"),
+            item(3, link="L3", description="of L2"),
+            item(4, link="L4", description="of L3"),
+            item(5),
+        ]
+    )
+    assert delivered(found) == {("q7", ("d1", "d2", "d3")), ("q7", ("d1", "d2", "d4"))}
 
 
-def test_conditions_of_a_block_are_operators_of_one_scan() -> None:
-    with xscl.Engine() as engine:
-        for n in range(SOME):
-            engine.subscribe(f"q{n}", f"S//item[k = {n}][./l->x] NEXT{{x = y}} S//item[./l->y]")
-        assert sizes(engine) == {
-            "xpath_scan": [SOME + 1],
-            "template_join": [SOME + 1],
-            "attributes": [SOME + 1],
-            "sequence": [SOME],
-            "collect": [SOME],
-        }
-        found = engine.push([item(1, k=3, l="v"), item(2, k=4, l="v"), item(3)])
-        assert delivered(found) == {("q3", ("d1", "d2"))}
+def test_conditions_of_a_block_are_operators_of_one_scan(engine: xscl.Engine) -> None:
+    for n in range(SOME):
+        engine.subscribe(f"q{n}", f"S//item[k = {n}][./l->x] NEXT{{x = y}} S//item[./l->y]")
+    assert sizes(engine) == {
+        "xpath_scan": [SOME + 1],
+        "template_join": [SOME + 1],
+        "attributes": [SOME + 1],
+        "sequence": [SOME],
+        "collect": [SOME],
+    }
+    found = engine.push([item(1, k=3, l="v"), item(2, k=4, l="v"), item(3)])
+    assert delivered(found) == {("q3", ("d1", "d2"))}
 
 
 # -- Joins and chains -------------------------------------------------------------------------
@@ -156,16 +150,15 @@ def chain(leaf: str, window: int) -> str:
     )
 
 
-def test_chains_have_one_join_for_each_template() -> None:
-    with xscl.Engine() as engine:
-        for n in range(SOME):
-            engine.subscribe(f"q{n}", chain("abc"[n % 3], n + 1))
-        # one for the pairs, one for a pair and a third item
-        assert sizes(engine) == {"xpath_scan": [3], "template_join": [SOME, SOME]}
-        found = engine.push([item(number, a="v", b=number) for number in (1, 2, 4)])
-        assert delivered(found) == {
-            (f"q{n}", ("d1", "d2", "d4")) for n in range(SOME) if n % 3 == 0 and n + 1 >= 2
-        }
+def test_chains_have_one_join_for_each_template(engine: xscl.Engine) -> None:
+    for n in range(SOME):
+        engine.subscribe(f"q{n}", chain("abc"[n % 3], n + 1))
+    # one for the pairs, one for a pair and a third item
+    assert sizes(engine) == {"xpath_scan": [3], "template_join": [SOME, SOME]}
+    found = engine.push([item(number, a="v", b=number) for number in (1, 2, 4)])
+    assert delivered(found) == {
+        (f"q{n}", ("d1", "d2", "d4")) for n in range(SOME) if n % 3 == 0 and n + 1 >= 2
+    }
 
 
 # -- Equal subscriptions ----------------------------------------------------------------------
@@ -190,27 +183,25 @@ USERS = {"u": ("p", "q", "r", "s"), "v": ("v1", "v2", "v3", "v4"), "w": ("s", "r
 
 
 @pytest.mark.parametrize("text", EQUAL.values(), ids=EQUAL)
-def test_equal_subscriptions_are_the_same_operators(text: str) -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("first", text.format("a", "b", "c", "d"))
-        alone = sizes(engine)
-        for user, names in USERS.items():
-            engine.subscribe(user, text.format(*names))
-        assert sizes(engine) == alone
-        found = [*engine.push([item(number, a="v") for number in (1, 2, 4)]), *engine.flush()]
-        documents = {match.documents for match in found}
-        assert documents
-        assert delivered(found) == {(user, one) for user in ("first", *USERS) for one in documents}
-        assert len({match.id for match in found}) == len(found)
+def test_equal_subscriptions_are_the_same_operators(engine: xscl.Engine, text: str) -> None:
+    engine.subscribe("first", text.format("a", "b", "c", "d"))
+    alone = sizes(engine)
+    for user, names in USERS.items():
+        engine.subscribe(user, text.format(*names))
+    assert sizes(engine) == alone
+    found = [*engine.push([item(number, a="v") for number in (1, 2, 4)]), *engine.flush()]
+    documents = {match.documents for match in found}
+    assert documents
+    assert delivered(found) == {(user, one) for user in ("first", *USERS) for one in documents}
+    assert len({match.id for match in found}) == len(found)
 
 
-def test_the_order_of_conditions_makes_no_other_operator() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("one", "S//item[./a->x][./b->y] NEXT{x = 'v' AND y = z} S//item[./b->z]")
-        alone = sizes(engine)
-        engine.subscribe("two", "S//item[./b->y][./a->x] NEXT{z = y AND x = 'v'} S//item[./b->z]")
-        assert sizes(engine)["xpath_scan"] == alone["xpath_scan"]
-        assert sizes(engine)["template_join"] == alone["template_join"]
+def test_the_order_of_conditions_makes_no_other_operator(engine: xscl.Engine) -> None:
+    engine.subscribe("one", "S//item[./a->x][./b->y] NEXT{x = 'v' AND y = z} S//item[./b->z]")
+    alone = sizes(engine)
+    engine.subscribe("two", "S//item[./b->y][./a->x] NEXT{z = y AND x = 'v'} S//item[./b->z]")
+    assert sizes(engine)["xpath_scan"] == alone["xpath_scan"]
+    assert sizes(engine)["template_join"] == alone["template_join"]
 
 
 # -- Removal ----------------------------------------------------------------------------------
@@ -321,17 +312,16 @@ def shares(engine: xscl.Engine) -> dict[str, float]:
     return engine.queries.cost_shares([one.name for one in engine.subscriptions])
 
 
-def test_shares_add_up_to_one_and_what_is_shared_is_divided() -> None:
-    with xscl.Engine() as engine:
-        subscribed(engine)
-        assert set(shares(engine).values()) == {0.0}
-        push(engine)
-        engine.flush()
-        found = shares(engine)
-        assert sum(found.values()) == pytest.approx(1)
-        assert found["pair"] == found["equal"] > 0
-        assert 0 < found["quiet"] < found["filter"]  # nothing has come on its stream
-        assert all(share > 0 for share in found.values())
-        seconds = {node.name: node.seconds for node in engine.plan().nodes}
-        assert sum(seconds.values()) > 0
-        assert seconds["S"] == 0
+def test_shares_add_up_to_one_and_what_is_shared_is_divided(engine: xscl.Engine) -> None:
+    subscribed(engine)
+    assert set(shares(engine).values()) == {0.0}
+    push(engine)
+    engine.flush()
+    found = shares(engine)
+    assert sum(found.values()) == pytest.approx(1)
+    assert found["pair"] == found["equal"] > 0
+    assert 0 < found["quiet"] < found["filter"]  # nothing has come on its stream
+    assert all(share > 0 for share in found.values())
+    seconds = {node.name: node.seconds for node in engine.plan().nodes}
+    assert sum(seconds.values()) > 0
+    assert seconds["S"] == 0

@@ -14,8 +14,7 @@ from lxml import etree
 from tests.examples import examples
 from tests.xscl.shredding.patterns import install, pair_of
 from xscl.language.parser import parse_block
-from xscl.language.scope import shortest
-from xscl.language.syntax import Block, Condition
+from xscl.language.syntax import Condition
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage
 from xscl.shredding.automaton.nfa import Automaton
@@ -26,11 +25,6 @@ from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions.atoms import Interval, IntervalIndex
 from xscl.shredding.conditions.navigate import holds
-
-
-def conditions(text: str) -> tuple[Condition, ...]:
-    """Return the conditions of an element `a`."""
-    return shortest(parse_block(f"S//a{text}")).steps[-1].conditions
 
 
 def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
@@ -92,11 +86,6 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert tried == []
     assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
     assert len(tried) == 1
-
-
-def block(number: int) -> tuple[Block, Block]:
-    parsed = parse_block(f"S//a[./b = 'v{number}'][contains(./c, 'w{number}')]/c")
-    return Block(parsed.stream, parsed.steps[:1]), parsed
 
 
 MANY = shred.TOO_MANY + 4

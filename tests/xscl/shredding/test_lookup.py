@@ -186,18 +186,17 @@ def test_shapes_that_do_not_come_again_after_a_change_leave(
     assert 0 < len(shapes._known) < 36
 
 
-def test_shapes_over_the_budget_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_over_the_budget_leave(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shape, "BUDGET", 3)
-    with Engine() as engine:
-        engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
-        for day in range(12):
-            more = b"<n/>" * (day % 3)
-            text = b"<i><k>x</k><t>%d</t>%s</i>" % (day, more)
-            engine.push(Document("S", f"d{day}", day, text))
-        shapes = engine.state.dataflow.automaton.shapes
-        assert isinstance(shapes, shape.DocumentShapes)
-        (left,) = shapes._known.values()
-        assert shapes._size <= len(left) + shape.ROWS * len(left.rows)
+    engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
+    for day in range(12):
+        more = b"<n/>" * (day % 3)
+        text = b"<i><k>x</k><t>%d</t>%s</i>" % (day, more)
+        engine.push(Document("S", f"d{day}", day, text))
+    shapes = engine.state.dataflow.automaton.shapes
+    assert isinstance(shapes, shape.DocumentShapes)
+    (left,) = shapes._known.values()
+    assert shapes._size <= len(left) + shape.ROWS * len(left.rows)
 
 
 def test_the_shape_of_a_large_document_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ FORMS: Mapping[str, Sequence[str]] = {
         *("(xs:date('{date}') - xs:date('{date}'))", "({day-time} {*;div} 2)"),
         *("({day-time} + xs:dayTimeDuration('PT1H'))", "xs:{date;time}(xs:dateTime('{time}'))"),
         *("dateTime(xs:date('2026-01-02'), xs:time('{clock}'))", "xs:dateTime(xs:date('{date}'))"),
-        "timezone-from-{dateTime(xs:dateTime;date(xs:date}('{date}'))",
+        *("timezone-from-dateTime(xs:dateTime('{time}'))", "timezone-from-date(xs:date('{date}'))"),
         "timezone-from-time(xs:time('{clock}'))",
         "{max;min;sum;avg}(({day-time}, xs:dayTimeDuration('PT1H')))",
     ),

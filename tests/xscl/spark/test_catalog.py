@@ -50,6 +50,12 @@ def document(number: int, *values: str) -> Document:
     return Document("S", f"d{number}", number, f"<e>{leaves}</e>".encode())
 
 
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with Catalog(tmp_path) as opened:
+        yield opened
+
+
 def known(replica: PlanReplica) -> object:
     """The content of a replica, in a form that can be compared."""
     rows = replica.registry.rows()
@@ -67,24 +73,22 @@ def replica_at(files: PlanFiles, version: int) -> PlanReplica:
     return PlanReplica(files, 0, version)
 
 
-def test_executors_evaluate_one_join_with_an_equality(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe_many({f"q{place}": query for place, query in enumerate(DIVIDED)})
-        assert set(catalog.subscriptions.values()) == set(DIVIDED)
+def test_executors_evaluate_one_join_with_an_equality(catalog: Catalog) -> None:
+    catalog.subscribe_many({f"q{place}": query for place, query in enumerate(DIVIDED)})
+    assert set(catalog.subscriptions.values()) == set(DIVIDED)
 
 
 @pytest.mark.parametrize("query", WHOLE_QUERIES)
-def test_other_subscriptions_are_refused_with_the_reason(query: str, tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe("first", DIVIDED[0])
-        before = catalog.files.current()
-        with pytest.raises(QueryError, match=r"executors cannot evaluate .* 'one'") as raised:
-            catalog.subscribe_many({"good": DIVIDED[1], "one": query})
-        assert WHOLE_QUERIES[query] in raised.value.message
-        assert raised.value.hint is not None
-        assert "xscl.Engine.push" in raised.value.hint
-        assert list(catalog.subscriptions) == ["first"], "all or none"
-        assert catalog.files.current() == before
+def test_other_subscriptions_are_refused_with_the_reason(catalog: Catalog, query: str) -> None:
+    catalog.subscribe("first", DIVIDED[0])
+    before = catalog.files.current()
+    with pytest.raises(QueryError, match=r"executors cannot evaluate .* 'one'") as raised:
+        catalog.subscribe_many({"good": DIVIDED[1], "one": query})
+    assert WHOLE_QUERIES[query] in raised.value.message
+    assert raised.value.hint is not None
+    assert "xscl.Engine.push" in raised.value.hint
+    assert list(catalog.subscriptions) == ["first"], "all or none"
+    assert catalog.files.current() == before
 
 
 def test_a_window_without_end_needs_consent(tmp_path: Path) -> None:
@@ -125,16 +129,15 @@ def changed(catalog: Catalog) -> Iterator[int]:
             yield catalog.files.current()
 
 
-def test_a_worker_reads_each_version_once(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        files = catalog.files
-        for version in changed(catalog):
-            replica = replica_of(files, 0, version)
-            assert known(replica) == known(PlanReplica(files.image(), 0, version))
-            assert replica_of(files, 0, version) is replica is replica_of(files, 0, version - 1)
-            later = replica_of(files, 1, version)
-            assert known(later) != known(replica), "rows are kept longer for late documents"
-        assert version > 12
+def test_a_worker_reads_each_version_once(catalog: Catalog) -> None:
+    files = catalog.files
+    for version in changed(catalog):
+        replica = replica_of(files, 0, version)
+        assert known(replica) == known(PlanReplica(files.image(), 0, version))
+        assert replica_of(files, 0, version) is replica is replica_of(files, 0, version - 1)
+        later = replica_of(files, 1, version)
+        assert known(later) != known(replica), "rows are kept longer for late documents"
+    assert version > 12
 
 
 def test_numbers_of_a_writer_that_began_again_mean_other_rows(tmp_path: Path) -> None:
@@ -150,18 +153,17 @@ def test_numbers_of_a_writer_that_began_again_mean_other_rows(tmp_path: Path) ->
         assert known(replica_of(catalog.files, 0, alone.version)) == known(alone) != known(before)
 
 
-def test_one_version_is_kept(tmp_path: Path) -> None:
+def test_one_version_is_kept(catalog: Catalog) -> None:
     """Micro-batches of an earlier one have the same results, but for what was removed."""
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe_many({"one": DIVIDED[0], "two": DIVIDED[1]})
-        before = catalog.files.current()
-        catalog.subscribe("later", DIVIDED[2])
-        catalog.unsubscribe("one")
-        version = catalog.files.current()
-        assert [path.name for path in catalog.files.directory.iterdir()] == ["newest"]
-        assert replica_at(catalog.files, before).version == version
-        with pytest.raises(StoreError, match=f"at version {version}, and {version + 1} was"):
-            replica_at(catalog.files, version + 1)
+    catalog.subscribe_many({"one": DIVIDED[0], "two": DIVIDED[1]})
+    before = catalog.files.current()
+    catalog.subscribe("later", DIVIDED[2])
+    catalog.unsubscribe("one")
+    version = catalog.files.current()
+    assert [path.name for path in catalog.files.directory.iterdir()] == ["newest"]
+    assert replica_at(catalog.files, before).version == version
+    with pytest.raises(StoreError, match=f"at version {version}, and {version + 1} was"):
+        replica_at(catalog.files, version + 1)
 
 
 def test_nothing_of_a_removed_subscription_stays(tmp_path: Path) -> None:
@@ -183,25 +185,24 @@ def _with(token: str, folder: Path) -> list[str]:
     return [path.name for path in files if token.encode() in path.read_bytes()]
 
 
-def test_plans_are_read_while_others_are_written(tmp_path: Path) -> None:
+def test_plans_are_read_while_others_are_written(catalog: Catalog) -> None:
     """A reader never fails, nor is it behind."""
-    with Catalog(tmp_path) as catalog:
-        seen: list[int] = []
-        ended = threading.Event()
+    seen: list[int] = []
+    ended = threading.Event()
 
-        def read() -> None:
-            while not ended.is_set():
-                version = catalog.files.current()
-                assert replica_of(catalog.files, 0, version).version >= version
-                assert replica_of(catalog.files, 1, max(1, version - 2)).version
-                seen.append(version)
+    def read() -> None:
+        while not ended.is_set():
+            version = catalog.files.current()
+            assert replica_of(catalog.files, 0, version).version >= version
+            assert replica_of(catalog.files, 1, max(1, version - 2)).version
+            seen.append(version)
 
-        with beside(read, until=ended):
-            for _ in range(3):
-                for _ in changed(catalog):
-                    pass
-                catalog.unsubscribe(*catalog.subscriptions)
-        assert len(set(seen)) > 3
+    with beside(read, until=ended):
+        for _ in range(3):
+            for _ in changed(catalog):
+                pass
+            catalog.unsubscribe(*catalog.subscriptions)
+    assert len(set(seen)) > 3
 
 
 def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> None:
@@ -264,13 +265,12 @@ def test_a_plan_that_cannot_be_read_does_not_begin_again(
     assert {path: path.read_bytes() for path in files.directory.iterdir()} == before
 
 
-def test_claims_of_micro_batches_long_ago_are_removed(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        for batch in range(1_000, 1_000 + 3 * CLAIMS):
-            catalog.files.claimed("reader", batch)
-        assert catalog.files.claimed("reader", 5) == 1, "the clock was set back"
-        claims = catalog.files.directory / "claims" / "reader"
-        kept = sorted(int(one.name) for one in claims.iterdir())
+def test_claims_of_micro_batches_long_ago_are_removed(catalog: Catalog) -> None:
+    for batch in range(1_000, 1_000 + 3 * CLAIMS):
+        catalog.files.claimed("reader", batch)
+    assert catalog.files.claimed("reader", 5) == 1, "the clock was set back"
+    claims = catalog.files.directory / "claims" / "reader"
+    kept = sorted(int(one.name) for one in claims.iterdir())
     assert kept == [5, *range(1_000 + 2 * CLAIMS - 1, 1_000 + 3 * CLAIMS)]
 
 
@@ -288,17 +288,16 @@ def test_a_catalog_continues_after_a_restart(tmp_path: Path) -> None:
         assert known(replica_at(catalog.files, catalog.files.current())) == before
 
 
-def test_a_subscription_sees_documents_from_the_next_micro_batch_on(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe("first", DIVIDED[0])
-        run = BucketRun(catalog, 3)
-        assert not list(run.join([document(1, "v"), document(2, "w")]))
-        catalog.subscribe("second", DIVIDED[0])
-        catalog.subscribe("other", "S//a->x JOIN{x=y, 8} S//a->y")
-        found = [(row["subscription"], row["documents"]) for row in run.join([document(3, "v")])]
-        assert found == [("first", ["d1", "d3"])]
-        catalog.unsubscribe("first")
-        found = [(row["subscription"], row["documents"]) for row in run.join([document(4, "v")])]
+def test_a_subscription_sees_documents_from_the_next_micro_batch_on(catalog: Catalog) -> None:
+    catalog.subscribe("first", DIVIDED[0])
+    run = BucketRun(catalog, 3)
+    assert not list(run.join([document(1, "v"), document(2, "w")]))
+    catalog.subscribe("second", DIVIDED[0])
+    catalog.subscribe("other", "S//a->x JOIN{x=y, 8} S//a->y")
+    found = [(row["subscription"], row["documents"]) for row in run.join([document(3, "v")])]
+    assert found == [("first", ["d1", "d3"])]
+    catalog.unsubscribe("first")
+    found = [(row["subscription"], row["documents"]) for row in run.join([document(4, "v")])]
     assert sorted(found) == [
         ("other", ["d3", "d4"]),
         ("other", ["d4", "d3"]),
@@ -320,11 +319,10 @@ def test_executors_that_do_not_see_the_directory_say_so(tmp_path: Path) -> None:
     assert "do not see its directory" in raised.value.hint
 
 
-def test_the_first_task_of_a_micro_batch_decides_on_the_version(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe("one", DIVIDED[0])
-        first = catalog.files.claimed("reader", 17)
-        catalog.subscribe("two", DIVIDED[1])
-        assert catalog.files.claimed("reader", 17) == first
-        assert catalog.files.claimed("reader", 18) == first + 1
-        assert catalog.files.claimed("another", 17) == first + 1
+def test_the_first_task_of_a_micro_batch_decides_on_the_version(catalog: Catalog) -> None:
+    catalog.subscribe("one", DIVIDED[0])
+    first = catalog.files.claimed("reader", 17)
+    catalog.subscribe("two", DIVIDED[1])
+    assert catalog.files.claimed("reader", 17) == first
+    assert catalog.files.claimed("reader", 18) == first + 1
+    assert catalog.files.claimed("another", 17) == first + 1

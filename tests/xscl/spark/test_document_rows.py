@@ -127,13 +127,12 @@ def test_each_row_that_is_no_document_is_rejected_with_its_reason() -> None:
         assert message in row["message"]
 
 
-def test_the_engine_rejects_the_same() -> None:
+def test_the_engine_rejects_the_same(engine: Engine) -> None:
     """But for what is NULL, and for names of streams, which a push raises for."""
     given = [row for row, reason, _ in WRONG if reason in ("id", "timestamp")]
-    with Engine() as engine:
-        engine.subscribe("all", "S//a")
-        engine.push([Document(*row) for row in given])
-        found = [*engine.sql("SELECT reason FROM rejected").to_pydict()["reason"]]
+    engine.subscribe("all", "S//a")
+    engine.push([Document(*row) for row in given])
+    found = [*engine.sql("SELECT reason FROM rejected").to_pydict()["reason"]]
     _, rejected = documents_of(batch(*given))
     assert sorted(found) == sorted(rejected["reason"].to_pylist())
 

@@ -52,7 +52,7 @@ if __name__ == "__main__":
 
 
 def test_the_first_micro_batch_has_no_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: xscl.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark begins with one of what its source has at once, which is nothing."""
     monkeypatch.setattr("xscl.spark.executors.probe", lambda *given: None)
@@ -71,32 +71,30 @@ def test_the_first_micro_batch_has_no_documents(
         return written
 
     joined.writeStream.foreachBatch.side_effect = write
-    with xscl.Engine() as engine:
-        executors = SparkExecutors("local", engine, tmp_path / "spark")
-        executors._session = session
-        executors._start_query()
-        documents = MagicMock()
-        monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
-        assert executors._run(OFFERED, 1) is documents.toArrow()
-        executors.close()
+    executors = SparkExecutors("local", engine, tmp_path / "spark")
+    executors._session = session
+    executors._start_query()
+    documents = MagicMock()
+    monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
+    assert executors._run(OFFERED, 1) is documents.toArrow()
+    executors.close()
 
 
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_micro_batch_waits_for_executors_no_longer_than_there_are_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+    engine: xscl.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
     monkeypatch.setattr("xscl.spark.executors._ALONE", 0.0)
-    with xscl.Engine() as engine:
-        executors = SparkExecutors("spark://head", engine, tmp_path / "spark")
-        executors._query, executors._session = MagicMock(), MagicMock()
-        java = executors._session.sparkContext._jsc.sc()
-        java.isLocal.return_value = False
-        java.getExecutorMemoryStatus().size.return_value = 1 + left
-        threading.Timer(0.5, executors.stop).start()
-        expected = "the service ends" if left else "Spark's master spark://head has no executors"
-        with pytest.raises(ExecutorsAway, match=expected):
-            executors._run(OFFERED, 1)
-        executors.close()
+    executors = SparkExecutors("spark://head", engine, tmp_path / "spark")
+    executors._query, executors._session = MagicMock(), MagicMock()
+    java = executors._session.sparkContext._jsc.sc()
+    java.isLocal.return_value = False
+    java.getExecutorMemoryStatus().size.return_value = 1 + left
+    threading.Timer(0.5, executors.stop).start()
+    expected = "the service ends" if left else "Spark's master spark://head has no executors"
+    with pytest.raises(ExecutorsAway, match=expected):
+        executors._run(OFFERED, 1)
+    executors.close()
 
 
 @pytest.mark.slow

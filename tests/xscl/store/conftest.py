@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,14 @@ from tests.xscl.store.backups import batch, subscribed
 from xscl.engine.backup import back_up
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
+from xscl.store.store import Store
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty store in memory."""
+    with closing(Store(None)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -33,33 +33,32 @@ Missed = set[tuple[str, str]]
 """Documents and subscriptions that may have missed them."""
 
 
-def test_a_document_behind_the_lateness_is_in_late_and_still_joined() -> None:
-    with xscl.Engine() as engine:
-        engine.stream("S", lateness=2)
-        engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//b[./k->y]")
-        engine.subscribe("pairs", "S//a[./k->x] FOLLOWED BY{x = y, 9} S//b[./k->y]")
-        engine.push(
-            [
-                xscl.Document("S", "b", 8, b"<b><k>1</k></b>"),
-                xscl.Document("S", "in time", 6, b"<a><k>1</k></a>"),
-                xscl.Document("S", "late", 5, b"<a><k>1</k></a>"),
-            ]
-        )
-        found = [(m.subscription, m.documents) for m in (*engine.matches(), *engine.flush())]
-        assert sorted(found) == [
-            ("next", ("in time", "b")),
-            ("pairs", ("in time", "b")),
-            ("pairs", ("late", "b")),
+def test_a_document_behind_the_lateness_is_in_late_and_still_joined(engine: xscl.Engine) -> None:
+    engine.stream("S", lateness=2)
+    engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//b[./k->y]")
+    engine.subscribe("pairs", "S//a[./k->x] FOLLOWED BY{x = y, 9} S//b[./k->y]")
+    engine.push(
+        [
+            xscl.Document("S", "b", 8, b"<b><k>1</k></b>"),
+            xscl.Document("S", "in time", 6, b"<a><k>1</k></a>"),
+            xscl.Document("S", "late", 5, b"<a><k>1</k></a>"),
         ]
-        (row,) = engine.sql("SELECT * EXCLUDE streams FROM late").to_pylist()
-        assert row == {
-            "docid": "late",
-            "id": "late",
-            "timestamp": 5,
-            "watermark": 6,
-            "behind": 1,
-            "missed": ["next", "pairs"],
-        }
+    )
+    found = [(m.subscription, m.documents) for m in (*engine.matches(), *engine.flush())]
+    assert sorted(found) == [
+        ("next", ("in time", "b")),
+        ("pairs", ("in time", "b")),
+        ("pairs", ("late", "b")),
+    ]
+    (row,) = engine.sql("SELECT * EXCLUDE streams FROM late").to_pylist()
+    assert row == {
+        "docid": "late",
+        "id": "late",
+        "timestamp": 5,
+        "watermark": 6,
+        "behind": 1,
+        "missed": ["next", "pairs"],
+    }
 
 
 # -- What joins may have missed ------------------------------------------------------------
@@ -173,43 +172,41 @@ def test_the_histories_have_late_documents() -> None:
 # -- Watermarks ----------------------------------------------------------------------------
 
 
-def test_watermarks_say_for_each_stream_what_is_late_and_how_much_was() -> None:
-    with xscl.Engine() as engine:
-        engine.stream("S", lateness=2)
-        engine.subscribe("q", "S//a[./k->x] JOIN{x = y, 9} R//b[./k->y]")
-        engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
-        nothing = engine.sql("SELECT DISTINCT clock, watermark, documents FROM watermarks")
-        assert nothing.to_pylist() == [{"clock": None, "watermark": None, "documents": 0}]
-        for id_, stream, time in (
-            ("1", "S", 9),
-            ("2", "S", 7),
-            ("3", ("S", "T"), 6),
-            ("4", "R", 8),
-        ):
-            engine.push(xscl.Document(stream, id_, time, b"<a><k>1</k></a>"))
-        engine.push(xscl.Document("T", "5", 10, b"<a>"))
-        rows = engine.sql("SELECT * EXCLUDE live FROM watermarks").to_pylist()
-        assert [tuple(row.values()) for row in rows] == [
-            ("R", 0, 9, 9, 1, 1, 0),
-            ("S", 2, 9, 7, 3, 1, 0),
-            ("T", 0, 9, 9, 1, 1, 1),
-            ("made", 2, 9, 7, 3, 1, 0),
-        ]
-        (row,) = engine.sql("SELECT * FROM rejected").to_pylist()
-        assert (row["stream"], row["id"], row["line"], row["timestamp"]) == ("T", "5", 1, 9)
-        published = engine.sql("SELECT published, count(*) AS n FROM documents GROUP BY ALL")
-        assert sorted(map(tuple, (row.values() for row in published.to_pylist()))) == [
-            (False, 4),
-            (True, 3),
-        ]
+def test_watermarks_say_for_each_stream_what_is_late_and_how_much_was(engine: xscl.Engine) -> None:
+    engine.stream("S", lateness=2)
+    engine.subscribe("q", "S//a[./k->x] JOIN{x = y, 9} R//b[./k->y]")
+    engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
+    nothing = engine.sql("SELECT DISTINCT clock, watermark, documents FROM watermarks")
+    assert nothing.to_pylist() == [{"clock": None, "watermark": None, "documents": 0}]
+    for id_, stream, time in (
+        ("1", "S", 9),
+        ("2", "S", 7),
+        ("3", ("S", "T"), 6),
+        ("4", "R", 8),
+    ):
+        engine.push(xscl.Document(stream, id_, time, b"<a><k>1</k></a>"))
+    engine.push(xscl.Document("T", "5", 10, b"<a>"))
+    rows = engine.sql("SELECT * EXCLUDE live FROM watermarks").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("R", 0, 9, 9, 1, 1, 0),
+        ("S", 2, 9, 7, 3, 1, 0),
+        ("T", 0, 9, 9, 1, 1, 1),
+        ("made", 2, 9, 7, 3, 1, 0),
+    ]
+    (row,) = engine.sql("SELECT * FROM rejected").to_pylist()
+    assert (row["stream"], row["id"], row["line"], row["timestamp"]) == ("T", "5", 1, 9)
+    published = engine.sql("SELECT published, count(*) AS n FROM documents GROUP BY ALL")
+    assert sorted(map(tuple, (row.values() for row in published.to_pylist()))) == [
+        (False, 4),
+        (True, 3),
+    ]
 
 
-def test_what_is_published_from_a_late_document_is_late_too() -> None:
-    with xscl.Engine() as engine:
-        engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
-        engine.subscribe("q", "made//c->x JOIN{x = y, 5} made//c->y")
-        engine.push(xscl.Document("S", "1", 40, b"<a/>"))
-        engine.push(xscl.Document("S", "2", 30, b"<a/>"))
-        assert {name for _, name in told(engine)} == {"q"}
-        engine.unsubscribe("q")
-        assert told(engine) == set()
+def test_what_is_published_from_a_late_document_is_late_too(engine: xscl.Engine) -> None:
+    engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
+    engine.subscribe("q", "made//c->x JOIN{x = y, 5} made//c->y")
+    engine.push(xscl.Document("S", "1", 40, b"<a/>"))
+    engine.push(xscl.Document("S", "2", 30, b"<a/>"))
+    assert {name for _, name in told(engine)} == {"q"}
+    engine.unsubscribe("q")
+    assert told(engine) == set()

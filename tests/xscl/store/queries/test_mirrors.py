@@ -82,14 +82,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_mirror_reads_only_what_is_new(read: list[int]) -> None:
-    with closing(Store(None)) as store:
-        for doc in range(100):
-            late(store, doc)
-            assert store.mirror("state.late").num_rows == doc + 1
-        assert set(read) == {1}
-        store.fetch("DELETE FROM state.late WHERE doc = 5")
-        assert store.mirror("late").num_rows == read[-1] == 99
+def test_a_mirror_reads_only_what_is_new(store: Store, read: list[int]) -> None:
+    for doc in range(100):
+        late(store, doc)
+        assert store.mirror("state.late").num_rows == doc + 1
+    assert set(read) == {1}
+    store.fetch("DELETE FROM state.late WHERE doc = 5")
+    assert store.mirror("late").num_rows == read[-1] == 99
 
 
 def test_mirrors_are_kept_up_to_a_size(read: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,26 +140,25 @@ def test_tables_in_duckdb_have_the_types_that_users_know() -> None:
     assert {name: found[name] for name in TABLES} == expected
 
 
-def test_rows_go_to_duckdb_as_they_came() -> None:
+def test_rows_go_to_duckdb_as_they_came(store: Store) -> None:
     item = {"key": "k", "identity": "i", "hash": b"\0\xff", "versions": 1, "rule": None}
     item |= {"skipped": 0, "missing_since": None, "first_name": -(2**63), "all_names": 7}
     item |= {"time_from": "é\0", "clipped": True, "written": "", "alike": None}
     composite = {"doc": 1, "docs": [1, 2], "nodes": [], "vals": ["a", None, 'q"\\'], "start": -1}
     composite |= dict.fromkeys(("ts", "clock", "rank", "first", "version"), 0) | {"bases": None}
-    with closing(Store(None)) as store:
-        for table, row in (("feed_item", item), ("composite", composite)):
-            store.insert_rows(f"state.{table}", [row])
-            columns = ", ".join(f'"{name}"' for name in row)
-            assert list(store.rows(f"SELECT {columns} FROM state.{table}")) == [row]
-            with closing(store.duck(table)) as connection:
-                found = connection.sql(f"SELECT {columns} FROM state.{table}")
-                assert found.to_arrow_table().to_pylist() == [row]
-            assert store.arrow(f"SELECT {columns} FROM state.{table}").to_pylist() == [row]
-            copied = store.mirror(table)
-            store.insert_rows(f"state.{table}", [row | {"key": "l", "doc": 2}])
-            store.fetch(f"DELETE FROM state.{table}")
-            store.insert(table, copied.to_pydict())
-            assert store.mirror(table) == copied
+    for table, row in (("feed_item", item), ("composite", composite)):
+        store.insert_rows(f"state.{table}", [row])
+        columns = ", ".join(f'"{name}"' for name in row)
+        assert list(store.rows(f"SELECT {columns} FROM state.{table}")) == [row]
+        with closing(store.duck(table)) as connection:
+            found = connection.sql(f"SELECT {columns} FROM state.{table}")
+            assert found.to_arrow_table().to_pylist() == [row]
+        assert store.arrow(f"SELECT {columns} FROM state.{table}").to_pylist() == [row]
+        copied = store.mirror(table)
+        store.insert_rows(f"state.{table}", [row | {"key": "l", "doc": 2}])
+        store.fetch(f"DELETE FROM state.{table}")
+        store.insert(table, copied.to_pydict())
+        assert store.mirror(table) == copied
 
 
 @pytest.mark.parametrize("texts", [['["a"]', None, '["a"]', "[]", '["a"]', '["a"]'], [None] * 3])
