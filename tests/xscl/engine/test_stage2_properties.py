@@ -20,7 +20,6 @@ from tests.algorithm_1 import ProcessorOfBase
 from tests.examples import examples
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case
-
 from tests.strategies.language import KINDS, joins
 from tests.xscl.engine.player import played
 from xscl import Engine

@@ -157,7 +157,7 @@ FORMS: Mapping[str, Sequence[str]] = {
         *("({number}, {number})", "//n", "//@q", "(1 to 4)", "({nodes} ! string-length(.))"),
         *("(for $v in {nodes:0} return string-length($v))", "{nodes:0}/string-length(.)"),
         *("string-to-codepoints({text})", "index-of({texts}, {text:0})"),
-        "for $v in (1, 2), $w in ({number}, 3) return $v * $w",
+        "(for $v in (1, 2), $w in ({number}, 3) return $v * $w)",
     ),
     "texts": (
         *("({text}, {text})", "data({nodes}) ! string()", "({nodes} ! upper-case(string(.)))"),
