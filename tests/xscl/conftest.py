@@ -13,6 +13,7 @@ from tests import waiting
 from tests.xscl.delivery.receiver import Receiver, receiving
 from tests.xscl.polling.scripted import Server, serving
 from xscl import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import subscribing
 from xscl.service.sql import sql_service
 from xscl.service.sql.limits import Limits
@@ -33,6 +34,18 @@ def patient_answers() -> Iterator[None]:
         patch.setattr(subscribing, "PATIENCE", waiting.PATIENCE)
         patch.setattr(editing, "COUNTING", waiting.PATIENCE)
         yield
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of a store, which is not there yet."""
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> DataDirectory:
+    """A data directory, which is not there yet."""
+    return DataDirectory(tmp_path / "data")
 
 
 @pytest.fixture

@@ -224,12 +224,11 @@ def test_why_agrees_at_every_edge(expected: dict[str, Counter[Found]], name: str
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_eviction_keeps_what_a_later_document_may_meet(reopened: bool, tmp_path: Path) -> None:
+def test_eviction_keeps_what_a_later_document_may_meet(path: Path, reopened: bool) -> None:
     """Many rows have left their windows when one row is at the end of its own.
 
     Two equal values have made the engine load its join state into memory.
     """
-    path = tmp_path / "state.sqlite"
     old = [row(f"old {number}", 0) for number in range(20)]
     with xscl.Engine(path) as engine:
         engine.subscribe("q", "S//a->x JOIN{x = y, 10} S//a->y")

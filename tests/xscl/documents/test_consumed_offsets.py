@@ -65,8 +65,7 @@ def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
     assert (ledger.segment, ConsumedOffsets(store).segment) == (7, 7)
 
 
-def test_a_restart_changes_no_number_to_come(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
+def test_a_restart_changes_no_number_to_come(path: Path) -> None:
     with closing(Store(path)) as store:
         streams = CompositeIds(store)
         with store.transaction():

@@ -31,8 +31,7 @@ from xscl.web.gallery import cases
 from xscl.web.samples import subscriptions
 
 
-def test_the_plan_has_streams_scans_templates_and_operators() -> None:
-    engine = xscl.Engine()
+def test_the_plan_has_streams_scans_templates_and_operators(engine: xscl.Engine) -> None:
     engine.subscribe_many(subscriptions().items())
     engine.subscribe(
         "next", "weather//item->a[./title->t] NEXT{t = u} weather//item->b[./title->u]"
@@ -65,8 +64,7 @@ def test_of_a_large_plan_the_largest_part_is_drawn() -> None:
     assert len(part.edges) == MOST - 1
 
 
-def test_nodes_say_what_has_passed_them() -> None:
-    engine = xscl.Engine()
+def test_nodes_say_what_has_passed_them(engine: xscl.Engine) -> None:
     engine.subscribe("pair", "S//a[./t->t] FOLLOWED BY{t = u, 1 h} S//b[./t->u] PUBLISH pairs")
     engine.subscribe("next", "pairs//a->x NEXT S//b->y")
     assert all(node.rows == 0 == node.rate for node in engine.plan().nodes)

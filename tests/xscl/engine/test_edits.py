@@ -48,8 +48,8 @@ def test_matches_stay_until_they_are_purged(engine: xscl.Engine) -> None:
     assert rows == [{"n": 0}]
 
 
-def test_a_name_that_is_used_again_begins_a_new_list_of_matches(tmp_path: Path) -> None:
-    path, ids = tmp_path / "state.sqlite", set[str]()
+def test_a_name_that_is_used_again_begins_a_new_list_of_matches(path: Path) -> None:
+    ids = set[str]()
     for number, query in enumerate((PAIR, RENDERED, "S//a->x[./t->u]")):
         with xscl.Engine(path) as engine:
             engine.subscribe("q", query)

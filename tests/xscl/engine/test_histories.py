@@ -281,8 +281,7 @@ def test_a_history_reads_what_queries_of_all_languages_have_published(
 NEXT = "S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]"
 
 
-def test_a_history_is_bounded_and_marked(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_history_is_bounded_and_marked(path: Path) -> None:
     day = 86_400_000
     with xscl.Engine(path, retention=KEPT) as engine:
         engine.push([item(number, day * number, "a") for number in range(40)])

@@ -181,12 +181,11 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
 
 
 def test_a_component_that_fails_closes_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Transactions) -> Store:
         raise StoreError("no room", hint="planted")
 
-    path = tmp_path / "x.sqlite"
     with monkeypatch.context() as patched:
         patched.setattr(Transactions, "connect", fail)
         with pytest.raises(StoreError, match="no room"):

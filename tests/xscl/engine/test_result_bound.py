@@ -336,10 +336,8 @@ def test_a_push_with_very_many_results_is_split_between_documents() -> None:
         assert engine.consumed("q") == 1
 
 
-def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again(
-    tmp_path: Path,
-) -> None:
-    path, documents = tmp_path / "state.sqlite", numbered("a" * 10)
+def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again(path: Path) -> None:
+    documents = numbered("a" * 10)
     with xscl.Engine(path) as engine:
         engine.subscribe("q", EACH_PAIR)
         engine.ingest._push_size.size = 3
@@ -429,11 +427,9 @@ def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> 
 KEPT = 3
 
 
-def test_the_latest_documents_are_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_latest_documents_are_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truncations, "KEPT", KEPT)
-    path, seen = tmp_path / "state.sqlite", []
+    seen = []
     with xscl.Engine(path, result_bound=1) as engine:
         engine.subscribe("q", EACH_PAIR.replace("JOIN", "FOLLOWED BY"))
         for number, one in enumerate(numbered("a" * 20)):

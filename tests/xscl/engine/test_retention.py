@@ -396,8 +396,7 @@ def test_everything_returns_to_a_steady_size(
 # -- What was said -------------------------------------------------------------------------
 
 
-def test_a_store_remembers_what_it_is_to_keep(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_store_remembers_what_it_is_to_keep(path: Path) -> None:
     with Engine(path) as engine:
         assert engine.retention is None
     said = Retention.of(history="30 d", matches="inf", identities="1 w", text_bytes=None, rows=7)
@@ -420,8 +419,7 @@ def served(home: DataDirectory, serving: ServeSettings) -> Retention | None:
         return engine.retention
 
 
-def test_a_service_keeps_what_it_was_told_last(tmp_path: Path) -> None:
-    home = DataDirectory(tmp_path / "data")
+def test_a_service_keeps_what_it_was_told_last(home: DataDirectory) -> None:
     serving = ServeSettings(poll_interval=0.01)
     assert served(home, serving) == SERVICE
     changed = replace(SERVICE, history=7 * DAY)

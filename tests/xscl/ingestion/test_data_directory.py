@@ -27,16 +27,11 @@ with DataDirectory(pathlib.Path(sys.argv[1])).hold(sys.argv[2]):
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> DataDirectory:
-    return DataDirectory(tmp_path / "data")
-
-
 @contextmanager
-def holding(place: DataDirectory, command: str) -> Iterator[subprocess.Popen[str]]:
+def holding(home: DataDirectory, command: str) -> Iterator[subprocess.Popen[str]]:
     """Run another process that holds the directory as a command does, until its input ends."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place.path), command],
+        [sys.executable, "-c", HOLD, str(home.path), command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -47,8 +42,8 @@ def holding(place: DataDirectory, command: str) -> Iterator[subprocess.Popen[str
 
 
 @pytest.fixture
-def service(place: DataDirectory) -> Iterator[subprocess.Popen[str]]:
-    with holding(place, "serve") as process:
+def service(home: DataDirectory) -> Iterator[subprocess.Popen[str]]:
+    with holding(home, "serve") as process:
         yield process
         process.kill()
 
@@ -67,73 +62,72 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
         DataDirectory(tmp_path / "data").create()
 
 
-def test_nothing_there_yet(place: DataDirectory) -> None:
+def test_nothing_there_yet(home: DataDirectory) -> None:
     with pytest.raises(DataDirectoryError, match=r"there is no data in .* yet"):
-        place.expect()
-    assert place.holder() is None
-    assert not place.path.exists()
+        home.expect()
+    assert home.holder() is None
+    assert not home.path.exists()
 
 
 def test_the_second_is_told_who_is_first(
-    place: DataDirectory, service: subprocess.Popen[str]
+    home: DataDirectory, service: subprocess.Popen[str]
 ) -> None:
     told = f"in use by process {service.pid}, a running service"
-    with pytest.raises(DataDirectoryInUse, match=told), place.hold("test"):
+    with pytest.raises(DataDirectoryInUse, match=told), home.hold("test"):
         pass
-    assert place.holder() == LockHolder(service.pid, "serve")
+    assert home.holder() == LockHolder(service.pid, "serve")
 
 
 def test_a_holder_without_its_signature_is_not_process_0(
-    place: DataDirectory, service: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    home: DataDirectory, service: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kill 0` would end the shell of its reader."""
     monkeypatch.setattr(data_directory, "PATIENCE", 0.0)
     told = "is in use by a process that the file 'lock' does not name"
-    place.lock.unlink()
+    home.lock.unlink()
     for damage in (None, b"", b"\xff\x00no number\n"):
         if damage is not None:
-            place.lock.write_bytes(damage)
-        with pytest.raises(DataDirectoryInUse, match=told) as raised, place.hold("test"):
+            home.lock.write_bytes(damage)
+        with pytest.raises(DataDirectoryInUse, match=told) as raised, home.hold("test"):
             pass
-        assert str(raised.value.hint).startswith(f"stop it first (fuser -v {place.path})")
+        assert str(raised.value.hint).startswith(f"stop it first (fuser -v {home.path})")
         assert service.poll() is None
-        assert place.address() is None
+        assert home.address() is None
 
 
 def test_the_lock_goes_with_the_process(
-    place: DataDirectory, service: subprocess.Popen[str]
+    home: DataDirectory, service: subprocess.Popen[str]
 ) -> None:
     service.kill()
     service.wait()
-    assert place.holder() is None
-    with place.hold("test"):
-        assert place.holder() == LockHolder(os.getpid(), "test")
-    assert place.holder() is None
+    assert home.holder() is None
+    with home.hold("test"):
+        assert home.holder() == LockHolder(os.getpid(), "test")
+    assert home.holder() is None
 
 
-def test_a_command_is_waited_for(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_waited_for(home: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_directory, "PATIENCE", 0.2)
-    with holding(place, "sql") as process:
-        with pytest.raises(DataDirectoryInUse, match="'xscl sql'"), place.hold("test"):
+    with holding(home, "sql") as process:
+        with pytest.raises(DataDirectoryInUse, match="'xscl sql'"), home.hold("test"):
             pass
         assert process.stdin is not None
         monkeypatch.setattr(data_directory, "PATIENCE", 20.0)
         process.stdin.close()
-        with place.hold("test"):
-            assert place.holder() == LockHolder(os.getpid(), "test")
+        with home.hold("test"):
+            assert home.holder() == LockHolder(os.getpid(), "test")
 
 
-def test_status_is_read_whole_or_not_at_all(place: DataDirectory) -> None:
-    place.create()
-    assert place.read_status() is None
-    place.write_status({"pid": 1})
-    assert place.read_status() == {"pid": 1}
-    place.status.write_text('{"pid":')
-    assert place.read_status() is None
+def test_status_is_read_whole_or_not_at_all(home: DataDirectory) -> None:
+    home.create()
+    assert home.read_status() is None
+    home.write_status({"pid": 1})
+    assert home.read_status() == {"pid": 1}
+    home.status.write_text('{"pid":')
+    assert home.read_status() is None
 
 
-def test_a_service_is_starting_until_it_says_its_address(tmp_path: Path) -> None:
-    home = DataDirectory(tmp_path / "data")
+def test_a_service_is_starting_until_it_says_its_address(home: DataDirectory) -> None:
     assert not home.is_starting()
     with home.hold("push"):
         assert not home.is_starting()

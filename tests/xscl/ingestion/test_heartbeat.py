@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,9 +65,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Engine() as engine, Spool(tmp_path / "spool") as spool:
-        yield Place(engine, spool)
+def place(engine: Engine, spool: Spool) -> Place:
+    return Place(engine, spool)
 
 
 @pytest.fixture
@@ -202,10 +200,9 @@ def test_beats_keep_their_places_when_poison_is_taken_out(engine: Engine) -> Non
 
 @pytest.mark.parametrize("fault", ["stored:2", pytest.param("beat", marks=pytest.mark.slow)])
 def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
-    fault: str, tmp_path: Path
+    home: DataDirectory, fault: str
 ) -> None:
     """Killed with the beat in the spool, and in the transaction that is to take it."""
-    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.stream("S", live=True)
         engine.subscribe("silence", SILENCE)

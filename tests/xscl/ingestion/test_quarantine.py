@@ -24,13 +24,12 @@ def documents(*numbers: int) -> list[Document]:
     return [Document("S", f"d{n}", n, b"<a>hi</a>") for n in numbers]
 
 
-def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(tmp_path: Path) -> None:
+def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(home: DataDirectory) -> None:
     """The service dies in a batch; its next start dies of the third document, in another process.
 
     The fault points stand for the document: the first run ends where documents are read, and of
     the processes that try them each ends at its third.
     """
-    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.subscribe("echo", ECHO)
         spool.append(documents(1, 2, 3, 4, 5), 1)

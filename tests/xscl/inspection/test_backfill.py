@@ -21,8 +21,7 @@ def item(number: int, time: int, key: str) -> Document:
     return Document("S", f"d{number}", time * 1_000, f"<e><k>{key}</k></e>".encode())
 
 
-def test_it_joins_later_documents_with_earlier_ones(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_it_joins_later_documents_with_earlier_ones(path: Path) -> None:
     with Engine(path) as engine:
         engine.subscribe("keeper", KEEPER)
         engine.push([item(1, 1, "a"), item(2, 5, "a")])

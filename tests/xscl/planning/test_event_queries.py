@@ -190,8 +190,7 @@ def test_the_values_of_a_run_are_json_with_numbers_as_they_are_alone() -> None:
 @pytest.mark.parametrize(
     ("missed", "hint"), [("T", "PUT /v1/streams/T with"), ("FILTER{q > 1}(S)", "there are v")]
 )
-def test_only_of_a_stream_the_attributes_are_missed(missed: str, hint: str) -> None:
-    engine = Engine()
+def test_only_of_a_stream_the_attributes_are_missed(engine: Engine, missed: str, hint: str) -> None:
     engine.stream("S", attributes={"v": float})
     with pytest.raises(QueryError) as refused:
         engine.subscribe("e", f"SELECT * FROM {missed}", language="cel")

@@ -70,37 +70,36 @@ def test_what_fails_has_no_match_at_any_place(text: str) -> None:
 def test_a_place_among_children_of_all_nodes_costs_what_it_finds(condition: str) -> None:
     """A step at each node would exceed the budget of one expression (`_deep`)."""
     text = f"<r>{'<i><a/>x<b/></i>' * 20_000}</r>"
-    with xscl.Engine() as core:
-        core.subscribe("q", f"S//r[{condition}]->x")
-        assert len(core.push([xscl.Document("S", "d", 1, text.encode())])) == 1
+    with xscl.Engine() as engine:
+        engine.subscribe("q", f"S//r[{condition}]->x")
+        assert len(engine.push([xscl.Document("S", "d", 1, text.encode())])) == 1
 
 
-def test_the_owner_is_shown_what_was_not_evaluated() -> None:
+def test_the_owner_is_shown_what_was_not_evaluated(engine: xscl.Engine) -> None:
     long = "Q" * 900
     grown = f"replace(replace(zz, '.', '{long}'), '.', '{long}')"
-    with xscl.Engine() as kept:
-        kept.subscribe("number", f"S/a[not({FAILS})]")
-        kept.subscribe("grown", f"S/a[not({grown} = 'x')]")
-        kept.subscribe("other", "S/a[n > m]")
-        found = kept.push(
-            [
-                xscl.Document("S", "d1", 1, b"<a><zz>q</zz><n>3</n><m>2</m></a>"),
-                xscl.Document("S", "d2", 2, b"<a><zz>3</zz></a>"),
-                xscl.Document("S", "d3", 3, b"<a><zz>" + b"q" * 2_000 + b"</zz></a>"),
-            ]
-        ).matches
-        assert {(one.subscription, one.documents[0]) for one in found} == {
-            *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1"))
-        }
-        (number,) = kept.queries.unevaluated("number")
-        assert (number.expression, number.documents, number.latest) == (FAILS, 2, "d3")
-        assert number.reason.endswith("is no xs:integer")
-        (long_text,) = kept.queries.unevaluated("grown")
-        assert (long_text.documents, long_text.latest) == (1, "d3")
-        assert "a text of over 1,000,000 characters" in kept.explain("grown")
-        assert f"not evaluated in 2 documents, the latest: d3: [{FAILS}]" in kept.explain("number")
-        assert kept.queries.unevaluated("other") == []
-        assert "not evaluated" not in kept.explain("other")
+    engine.subscribe("number", f"S/a[not({FAILS})]")
+    engine.subscribe("grown", f"S/a[not({grown} = 'x')]")
+    engine.subscribe("other", "S/a[n > m]")
+    found = engine.push(
+        [
+            xscl.Document("S", "d1", 1, b"<a><zz>q</zz><n>3</n><m>2</m></a>"),
+            xscl.Document("S", "d2", 2, b"<a><zz>3</zz></a>"),
+            xscl.Document("S", "d3", 3, b"<a><zz>" + b"q" * 2_000 + b"</zz></a>"),
+        ]
+    ).matches
+    assert {(one.subscription, one.documents[0]) for one in found} == {
+        *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1"))
+    }
+    (number,) = engine.queries.unevaluated("number")
+    assert (number.expression, number.documents, number.latest) == (FAILS, 2, "d3")
+    assert number.reason.endswith("is no xs:integer")
+    (long_text,) = engine.queries.unevaluated("grown")
+    assert (long_text.documents, long_text.latest) == (1, "d3")
+    assert "a text of over 1,000,000 characters" in engine.explain("grown")
+    assert f"not evaluated in 2 documents, the latest: d3: [{FAILS}]" in engine.explain("number")
+    assert engine.queries.unevaluated("other") == []
+    assert "not evaluated" not in engine.explain("other")
 
 
 def test_the_latest_expressions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,25 +34,24 @@ DAY = 86_400_000_000
 # -- Conditions ------------------------------------------------------------------------------
 
 
-def test_blocks_in_xpath_bind_and_join() -> None:
-    with xscl.Engine() as kept:
-        kept.subscribe(
-            "changed",
-            "S//item[updated > published]->x[./title->t][./category[last()]->c]"
-            " FOLLOWED BY{t = u AND c = d, 1 d}"
-            " S//item[some $c in category satisfies $c = 'b']->y[./title->u][./category[2]->d]",
-        )
-        text = "<item><title>T</title><category>a</category><category>b</category>{}</item>"
-        older = text.format("<published>2026-01-01</published><updated>2026-01-02</updated>")
-        matches = kept.push(
-            [
-                xscl.Document("S", "1", DAY, older.encode()),
-                xscl.Document("S", "2", DAY + 1, text.format("").encode()),
-            ]
-        )
-        (match,) = matches
-        assert match.documents == ("1", "2")
-        assert match.bindings["d"][0].path == "/item[1]/category[2]"
+def test_blocks_in_xpath_bind_and_join(engine: xscl.Engine) -> None:
+    engine.subscribe(
+        "changed",
+        "S//item[updated > published]->x[./title->t][./category[last()]->c]"
+        " FOLLOWED BY{t = u AND c = d, 1 d}"
+        " S//item[some $c in category satisfies $c = 'b']->y[./title->u][./category[2]->d]",
+    )
+    text = "<item><title>T</title><category>a</category><category>b</category>{}</item>"
+    older = text.format("<published>2026-01-01</published><updated>2026-01-02</updated>")
+    matches = engine.push(
+        [
+            xscl.Document("S", "1", DAY, older.encode()),
+            xscl.Document("S", "2", DAY + 1, text.format("").encode()),
+        ]
+    )
+    (match,) = matches
+    assert match.documents == ("1", "2")
+    assert match.bindings["d"][0].path == "/item[1]/category[2]"
 
 
 # -- Bounds and isolation --------------------------------------------------------------------
@@ -166,10 +165,10 @@ def test_an_expression_is_evaluated_once_for_each_node(monkeypatch: pytest.Monke
         return original(document, condition, item)
 
     monkeypatch.setattr(evaluation.Evaluation, "_tried", counted)
-    with xscl.Engine() as kept:
+    with xscl.Engine() as engine:
         for number in range(20):
-            kept.subscribe(f"q{number}", f"S//item[a > b or c = 'x{number}']")
-        kept.push([xscl.Document("S", "1", DAY, b"<item><a>2</a><b>1</b></item>")])
+            engine.subscribe(f"q{number}", f"S//item[a > b or c = 'x{number}']")
+        engine.push([xscl.Document("S", "1", DAY, b"<item><a>2</a><b>1</b></item>")])
     assert tried == ["a > b"]
 
 

@@ -154,8 +154,7 @@ def test_texts_that_only_executors_have_read_are_forgotten() -> None:
         assert 2 <= kept["n"] <= 5
 
 
-def test_rows_that_a_release_refuses_are_evaluated_nowhere(tmp_path: Path) -> None:
-    path = tmp_path / "engine.sqlite"
+def test_rows_that_a_release_refuses_are_evaluated_nowhere(path: Path) -> None:
     for with_executors in (True, True, False, True):
         engine = EngineWithExecutors(path) if with_executors else xscl.Engine(path)
         with engine:

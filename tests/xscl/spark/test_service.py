@@ -20,11 +20,10 @@ from xscl.ingestion.pipeline import Consumer
 
 
 def test_a_service_goes_on_with_executors_that_listen_on_loopback_only(
-    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: DataDirectory, spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the session of this process, which outlives it."""
     monkeypatch.setattr("xscl.spark.executors.end_session", lambda session: None)
-    home = DataDirectory(tmp_path / "data")
     home.create()
     with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.subscribe("again", "S//a->x FOLLOWED BY{x = y, 10} S//a->y")

@@ -24,11 +24,6 @@ def store() -> Iterator[Store]:
         yield made
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> DataDirectory:
-    return DataDirectory(tmp_path / "data")
-
-
 @pytest.fixture(scope="session")
 def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a data directory that has consumed two of four segments, and its backup."""
