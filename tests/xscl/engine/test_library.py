@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import os
+import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import xscl
-from tests.project import python
 from xscl.inspection.rebuilt_relations import may_read_values
 from xscl.subscriptions.matches import MatchSequence
 
@@ -152,11 +150,6 @@ def test_values_are_read_only_for_queries_that_may_use_them(query: str, may: boo
 
 
 MOMENT = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, datetime.UTC)
-_ABSENT = """
-import os, pathlib
-pathlib.Path(os.environ["MARKS"], str(os.getpid())).touch()
-raise ImportError("not installed")
-"""
 
 
 def matches(engine: xscl.Engine) -> MatchSequence:
@@ -181,26 +174,13 @@ def test_a_data_frame(engine: xscl.Engine, name: str) -> None:
             assert row["start"] == MOMENT
 
 
-@pytest.mark.slow
-def test_matches_are_used_without_both(tmp_path: Path) -> None:
-    program = (
-        "import xscl\nwith xscl.Engine() as engine:\n"
-        "    engine.subscribe('each', 'S//a->x')\n"
-        "    found = engine.push(xscl.Document('S', 'd', 1, b'<a/>')).matches\n"
-        "    print(len(found), found.to_arrow().num_rows, len(found._repr_html_()) > 0)\n"
-        "    try:\n        found.to_polars()\n"
-        "    except ImportError as error:\n        print(error)\n"
-    )
-    done = python("-c", program, **without_frames(tmp_path))
-    assert (done.stdout, done.returncode) == ("1 1 True\nnot installed\n", 0)
-
-
-def without_frames(directory: Path) -> dict[str, str]:
-    """Return variables without pandas and Polars; a process that imports one leaves a mark."""
-    (directory / "marks").mkdir()
+def test_matches_are_used_without_both(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("pandas", "polars"):
-        module = directory / "modules" / name / "__init__.py"
-        module.parent.mkdir(parents=True)
-        module.write_text(_ABSENT, "utf-8")
-    path = os.pathsep.join((str(directory / "modules"), str(Path(xscl.__file__).parents[1])))
-    return {"PYTHONPATH": path, "MARKS": str(directory / "marks")}
+        monkeypatch.setitem(sys.modules, name, None)
+    found = matches(engine)
+    assert (len(found), found.to_arrow().num_rows) == (1, 1)
+    assert found._repr_html_()
+    with pytest.raises(ImportError, match="polars"):
+        found.to_polars()

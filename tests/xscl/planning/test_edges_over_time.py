@@ -66,12 +66,3 @@ def test_what_is_too_much_is_refused_with_its_place(engine: Engine) -> None:
     with pytest.raises(QueryError, match=r"column 30: this window is too long"):
         engine.subscribe("q", "S//a->x NOT FOLLOWED BY{x=y, 4611686018427387904} S//a->y")
     assert engine.subscriptions == ()
-
-
-@pytest.mark.slow
-def test_texts_are_forgotten_beside_operators_over_time(engine: Engine) -> None:
-    engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")
-    for time in range(200):
-        engine.push(doc(f"d{time}", time, f"<b>{time}</b>"))
-    (row,) = engine.sql("SELECT count(*) AS n FROM state.text").to_pylist()
-    assert row["n"] < 100

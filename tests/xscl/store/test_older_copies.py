@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -110,14 +111,16 @@ def without_the_logs(yesterday: DataDirectory, today: DataDirectory) -> None:
     log_path(today.database).unlink(missing_ok=True)
 
 
-def all_but_the_count(yesterday: DataDirectory, today: DataDirectory) -> None:
-    """Copy all files of the database in place of today's; the count of commits stays."""
-    for path in files_of(today):
-        if path != lock_path(today.database):
-            path.unlink()
-    for path in files_of(yesterday):
-        if path != lock_path(yesterday.database):
-            shutil.copy(path, today.path)
+def all_files(yesterday: DataDirectory, today: DataDirectory, *, count: bool = True) -> None:
+    """Copy all files of the database in place of today's, with the count of commits or without."""
+    for home in (today, yesterday):
+        for path in files_of(home):
+            if not count and path == lock_path(home.database):
+                continue
+            if home is today:
+                path.unlink()
+            else:
+                shutil.copy(path, today.path)
 
 
 def without(*names: str) -> Change:
@@ -139,7 +142,7 @@ def without(*names: str) -> Change:
 
 CHANGES: dict[str, tuple[Change, str]] = {
     "the file of yesterday alone": (without_the_logs, "are missing"),
-    "all of yesterday but the count": (all_but_the_count, "are missing"),
+    "all of yesterday but the count": (partial(all_files, count=False), "are missing"),
     "no log": (without("log"), f"the last {TODAY} are missing"),
     "no log and no count": (
         without("log", "count"),
@@ -166,14 +169,6 @@ def test_a_directory_of_today_that_lacks_something(
     assert f"xscl restore FILE --force --data {today.path}" in doctor.stdout
     if today.database.exists():
         is_accepted(today, YESTERDAY + TODAY)
-
-
-def all_files(yesterday: DataDirectory, today: DataDirectory) -> None:
-    """Copy all files of the database in place of today's, with the count of commits."""
-    for path in files_of(today):
-        path.unlink()
-    for path in files_of(yesterday):
-        shutil.copy(path, today.path)
 
 
 @pytest.mark.parametrize("kept", [True, False])
