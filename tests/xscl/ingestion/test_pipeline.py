@@ -16,6 +16,7 @@ from feeds.documents import Document, DocumentColumns
 from feeds.errors import SpoolError
 from feeds.spool import Spool
 from tests.xscl.service.conftest import eventually, ok, serving
+from tests.xscl.service.test_metrics import figures
 from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.engine.ingest import Ingest, PushResult
@@ -33,7 +34,6 @@ class Store(Ingest):
     documents: list[Document] = field(default_factory=list)
     ledger: list[tuple[str, int]] = field(default_factory=list)
     refused: list[tuple[str, int]] = field(default_factory=list)
-    beats: list[tuple[int, int]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
     evaluated: list[ExecutorResults | None] = field(default_factory=list)
     fail_before: str | None = None
@@ -53,7 +53,7 @@ class Store(Ingest):
     ) -> PushResult:
         documents = [one for place, one in enumerate(documents) if place not in poison]
         assert isinstance(source, BatchKey)
-        query_id, batch_id, segment, beats, _ = source
+        query_id, batch_id, segment, _, _ = source
         self.threads.add(threading.get_ident())
         self.evaluated.append(evaluated)
         ids = {document.id for document in documents}
@@ -63,7 +63,6 @@ class Store(Ingest):
             self.refused.append((query_id, batch_id))
         else:
             self.ledger.append((query_id, batch_id))
-            self.beats += [(len(self.documents) + place, time) for place, time in beats]
             self.documents += documents
             self.segment = max(segment, self.segment)
         if self.fail_after in ids:
@@ -261,21 +260,24 @@ class Remote:
         self.stopped = True
 
 
-def test_documents_wait_while_executors_are_away(
-    spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
+def serve_once(spool: Spool, store: Store, executors: Remote, **options: Any) -> None:
+    """Serve until a batch was consumed; executors that are away are asked again at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "AGAIN", 0.01)
+        consumer = Consumer(spool, store, executors=executors, **options)  # type: ignore[arg-type]  # as much as is used
+        store.on_consume = consumer.stop
+        consumer.serve(interval=0.01)
+
+
+def test_documents_wait_while_executors_are_away(spool: Spool, store: Store) -> None:
     fill(spool, 0, 1, 2, 3)
-    executors: Any = Remote(2)
-    reasons: list[str | None] = []
+    executors, reasons = Remote(2), list[str | None]()
 
     def away(failure: ExecutorsAway | None) -> None:
         reasons.append(None if failure is None else failure.message)
         assert store.ids == []
 
-    consumer = Consumer(spool, store, executors=executors, on_away=away)
-    store.on_consume = consumer.stop
-    consumer.serve(interval=0.01)
+    serve_once(spool, store, executors, on_away=away)
     assert reasons == ["no Java 1", "no Java 2", None]
     assert executors.asked == [[1, 2]] * 3
     assert executors.stopped
@@ -289,7 +291,6 @@ def test_a_document_that_ends_executors_is_left_out(
     spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked for when they have failed twice, by another process."""
-    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
     read: list[int] = []
 
     def poisonous(documents: DocumentColumns) -> frozenset[int]:
@@ -298,25 +299,17 @@ def test_a_document_that_ends_executors_is_left_out(
 
     monkeypatch.setattr(pipeline, "poisonous", poisonous)
     fill(spool, 0, 1, 2, 3)
-    executors: Any = Remote(ended_by="d2")
-    consumer = Consumer(spool, store, executors=executors)
-    store.on_consume = consumer.stop
-    consumer.serve(interval=0.01)
+    serve_once(spool, store, Remote(ended_by="d2"))
     assert store.ids == ["d0", "d1", "d3"]
     assert read == [4]
 
 
-def test_executors_that_fail_get_fewer_documents(
-    spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_executors_that_fail_get_fewer_documents(spool: Spool, store: Store) -> None:
     """They may have found more than fits into one micro-batch."""
-    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
     fill(spool, *range(8))
     fill(spool, *range(8, 16))
-    executors: Any = Remote(2)
-    consumer = Consumer(spool, store, executors=executors, batch=16)
-    store.on_consume = consumer.stop
-    consumer.serve(interval=0.01)
+    executors = Remote(2)
+    serve_once(spool, store, executors, batch=16)
     assert executors.asked == [[1, 2, 3, 4], [1, 2], [1]]
 
 
@@ -364,11 +357,11 @@ def test_it_is_stalled_when_something_waits_and_nothing_is_committed() -> None:
 
 
 def test_health_says_so_while_the_engine_is_busy(
-    place_of_a_service: DataDirectory, monkeypatch: pytest.MonkeyPatch
+    home: DataDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered without the engine's lock, which somebody has here."""
     monkeypatch.setattr("xscl.service.app.ConsumerWatch", partial(ConsumerWatch, stalled=0.1))
-    with serving(place_of_a_service) as running, running.client() as client:
+    with serving(home) as running, running.client() as client:
         assert ok(client.get("/v1/health"))["consumer"] == "ok"
         ok(client.put("/v1/streams/S", json={}))  # else its first document waits for the engine
         app = running.service.app
@@ -380,17 +373,5 @@ def test_health_says_so_while_the_engine_is_busy(
             assert told["stalled_segment"] == 1
             assert told["stalled_since"].endswith("Z")
             eventually(lambda: bool(ok(client.get("/v1/status"))["service"]["stalled"]))
-            metrics = client.get("/v1/metrics").text
-            (line,) = [
-                one
-                for one in metrics.splitlines()
-                if one.startswith("xscl_consumer_stalled_seconds")
-            ]
-            assert float(line.split()[1]) > 0
+            assert figures(client)["xscl_consumer_stalled_seconds", ""] > 0
         eventually(lambda: ok(client.get("/v1/health"))["consumer"] == "ok")
-
-
-@pytest.fixture
-def place_of_a_service(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
-    """A new data directory."""
-    return DataDirectory(tmp_path_factory.mktemp("service") / "data")
