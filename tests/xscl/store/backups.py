@@ -6,7 +6,7 @@ import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import xscl
 from feeds.spool import Spool
@@ -30,8 +30,14 @@ def batch(number: int) -> list[xscl.Document]:
     ]
 
 
-def found(engine: xscl.Engine) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(match.id, match.subscription, match.documents) for match in engine.matches()]
+Matches: TypeAlias = list[tuple[str, str, tuple[str, ...]]]
+"""Ids, subscriptions and documents of matches, sorted."""
+
+
+def found(engine: xscl.Engine) -> Matches:
+    """Return all matches when the input has ended."""
+    engine.flush()
+    return sorted((match.id, match.subscription, match.documents) for match in engine.matches())
 
 
 def subscribed(path: Path | None) -> xscl.Engine:
@@ -40,13 +46,25 @@ def subscribed(path: Path | None) -> xscl.Engine:
     return engine
 
 
-def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
+def found_after(pushes: int) -> Matches:
+    """Return the matches of an engine that took so many batches and was never stopped."""
+    with subscribed(None) as engine:
+        for number in range(pushes):
+            engine.push(batch(number))
+        return found(engine)
+
+
+def consume(engine: xscl.Engine, home: DataDirectory) -> None:
+    """Consume what waits."""
+    with Spool(home.spool) as spool:
+        Consumer(spool, engine.ingest).run_once()
+
+
+def consumed(home: DataDirectory) -> Matches:
     """Consume what waits, end the input, and return all matches."""
     with xscl.Engine(home.database) as engine:
-        with Spool(home.spool) as spool:
-            Consumer(spool, engine.ingest).run_once()
-        engine.flush()
-        return sorted(found(engine))
+        consume(engine, home)
+        return found(engine)
 
 
 def append(home: DataDirectory, *numbers: int) -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from feeds.spool import Spool
-from tests.xscl.store.backups import batch, subscribed
+from tests.xscl.store.backups import append, consume, subscribed
 from xscl.engine.backup import back_up
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.pipeline import Consumer
 from xscl.store.store import Store
 
 
@@ -30,12 +28,10 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("backed up")
     home = DataDirectory(place / "data")
     home.create()
-    with subscribed(home.database) as engine, Spool(home.spool) as spool:
-        for number in range(2):
-            spool.append(batch(number), number)
-        Consumer(spool, engine.ingest).run_once()
-        for number in range(2, 4):
-            spool.append(batch(number), number)
+    with subscribed(home.database) as engine:
+        append(home, 0, 1)
+        consume(engine, home)
+        append(home, 2, 3)
         with closing(engine.connect()) as store:
             made = back_up(store, place / "backup.tar", home.spool)
     assert [Path(name).stem for name in made.segments] == [f"{3:012d}"]

@@ -21,13 +21,15 @@ from tests.project import python
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import (
     SUBSCRIPTIONS,
+    Matches,
     append,
     batch,
+    consume,
     consumed,
     edited,
     everything,
     flipped,
-    found,
+    found_after,
     members_of,
     renamed,
     replaced,
@@ -50,13 +52,9 @@ PUSHES = 8
 
 
 @pytest.fixture(scope="module")
-def never_stopped() -> list[tuple[str, str, tuple[str, ...]]]:
+def never_stopped() -> Matches:
     """The matches of an engine that took all batches and was never stopped."""
-    with subscribed(None) as engine:
-        for number in range(PUSHES):
-            engine.push(batch(number))
-        engine.flush()
-        result = found(engine)
+    result = found_after(PUSHES)
     assert {subscription for _, subscription, _ in result} == set(SUBSCRIPTIONS)
     return result
 
@@ -119,7 +117,9 @@ def test_an_engine_in_memory_has_no_files(tmp_path: Path) -> None:
 # -- Into a directory ----------------------------------------------------------------------
 
 
-def test_on_another_machine(home: DataDirectory, backup: Path, tmp_path: Path) -> None:
+def test_on_another_machine(
+    home: DataDirectory, backup: Path, tmp_path: Path, never_stopped: Matches
+) -> None:
     elsewhere = DataDirectory(tmp_path / "elsewhere")
     shutil.move(home.path, tmp_path / "gone")
     done = restore(backup, elsewhere)
@@ -127,11 +127,7 @@ def test_on_another_machine(home: DataDirectory, backup: Path, tmp_path: Path) -
     append(elsewhere, *range(4, PUSHES))
     with Spool(elsewhere.spool, read_only=True) as spool:
         assert spool.numbers(0) == [3, 4, 5, 6, 7, 8]
-    with subscribed(None) as engine:
-        for number in range(PUSHES):
-            engine.push(batch(number))
-        engine.flush()
-        assert consumed(elsewhere) == sorted(found(engine))
+    assert consumed(elsewhere) == never_stopped
 
 
 def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
@@ -139,8 +135,7 @@ def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
     home.create()
     with subscribed(home.database) as engine:
         append(home, *range(2))
-        with Spool(home.spool) as spool:
-            Consumer(spool, engine.ingest).run_once()
+        consume(engine, home)
         if known:
             with FeedRepository(engine) as feeds:
                 feeds.record([feeds.add(FeedRequest("http://a.example/"))], segment=known)
@@ -159,7 +154,7 @@ def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
 def test_a_backup_without_a_spool_is_served(
     home: DataDirectory,
     tmp_path: Path,
-    never_stopped: list[tuple[str, str, tuple[str, ...]]],
+    never_stopped: Matches,
     lost: str,
     known: int,
 ) -> None:
@@ -170,11 +165,11 @@ def test_a_backup_without_a_spool_is_served(
     append(home, *range(2, PUSHES))
     with xscl.Engine(home.database) as engine, FeedRepository(engine, home.spool):
         assert Spool(home.spool, read_only=True).numbers(0)[0] == max(2, known) + 1
-    assert consumed(home) == sorted(never_stopped)
+    assert consumed(home) == never_stopped
 
 
 def test_in_the_place_of_what_went_further(
-    home: DataDirectory, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+    home: DataDirectory, backup: Path, never_stopped: Matches
 ) -> None:
     append(home, *range(4, PUSHES - 1))
     assert len(consumed(home)) > 0
@@ -185,10 +180,10 @@ def test_in_the_place_of_what_went_further(
     assert set(done.kept) == {DATABASE, "lock"}
     assert done.waiting == PUSHES - 1 - 2
     append(home, PUSHES - 1)
-    assert consumed(home) == sorted(never_stopped)
+    assert consumed(home) == never_stopped
     with closing(Store(done.aside / DATABASE)) as store:
         assert store.seen().commits > done.backup.commits
-    assert consumed(home) == sorted(never_stopped), "nothing twice"
+    assert consumed(home) == never_stopped, "nothing twice"
 
 
 @pytest.mark.usefixtures("apart")
@@ -344,11 +339,7 @@ def test_a_store_without_its_log(killed: DataDirectory, log: str) -> None:
     assert done.commits in dict(zip(("sound", "removed", "damaged"), whole, strict=True))[log]
     assert done.lost == LAST - done.commits
     assert done.kept in ((), (path.name,))
-    with subscribed(None) as engine:
-        for number in range(3):
-            engine.push(batch(number))
-        engine.flush()
-        assert consumed(killed) == sorted(found(engine))
+    assert consumed(killed) == found_after(3)
 
 
 @pytest.mark.parametrize("was_there", [False, True])

@@ -18,9 +18,8 @@ import pytest
 import xscl
 from feeds.spool import Spool
 from tests.xscl.commandline import called
-from tests.xscl.store.backups import append, everything, subscribed
+from tests.xscl.store.backups import append, consume, everything, subscribed
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.pipeline import Consumer
 from xscl.store.store_file import log_path
 from xscl.store.store_lock import lock_path
 
@@ -33,11 +32,10 @@ def files_of(home: DataDirectory) -> Iterator[Path]:
     yield from (*sorted(home.path.glob(f"{home.database.name}*")), lock_path(home.database))
 
 
-def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
-    """Take segments in, consume them, and delete those that need not be kept."""
+def take(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
+    """Take segments in, and consume them."""
     append(home, *numbers)
-    with Spool(home.spool) as spool:
-        Consumer(spool, engine.ingest).run_once()
+    consume(engine, home)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +45,11 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, DataD
     home, yesterday = DataDirectory(place / "home"), DataDirectory(place / "yesterday")
     home.create()
     with subscribed(home.database) as engine:
-        consume(home, engine, *range(YESTERDAY))
+        take(home, engine, *range(YESTERDAY))
     shutil.copytree(home.path, yesterday.path)
     with xscl.Engine(home.database) as engine:
         for number in range(YESTERDAY, YESTERDAY + TODAY):
-            consume(home, engine, number)
+            take(home, engine, number)
         today = DataDirectory(shutil.copytree(home.path, place / "today"))
     return yesterday, today
 
@@ -89,8 +87,7 @@ def is_accepted(home: DataDirectory, segments: int) -> None:
     assert "lost: " in done.stdout
     assert "lost: nothing" not in done.stdout
     with xscl.Engine(home.database) as engine:
-        with Spool(home.spool) as spool:
-            Consumer(spool, engine.ingest).run_once()
+        consume(engine, home)
         assert numbers(engine) == [f"d{n}.{i}" for n in range(segments) for i in range(3)]
     assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
 
