@@ -161,14 +161,16 @@ OVER_100 = ["1.0E7", "101", " 1E3\n", "+101.0", "INF", "2000"]
 NOT_OVER_100 = ["99", "9E1", "abc", "", "NaN", "-1", "1_000", "0x1F4", "$500", "1,000", "0"]
 
 
+def with_end(values: Sequence[str]) -> list[Document]:
+    """Return a document of each value, and one with which the history ends."""
+    texts = [f"<r><p>{value}</p></r>".encode() for value in values]
+    documents = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
+    return [*documents, Document("S", "end", 100, b"<end/>")]
+
+
 def test_a_number_is_one_for_every_evaluator() -> None:
     values = [*OVER_100, *NOT_OVER_100]
-    documents = [
-        Document("S", f"d{n}", n, f"<r><p>{value}</p></r>".encode())
-        for n, value in enumerate(values)
-    ]
-    documents.append(Document("S", "end", 100, b"<end/>"))
-    for query, matches in zip(FORMS, found(FORMS, documents), strict=True):
+    for query, matches in zip(FORMS, found(FORMS, with_end(values)), strict=True):
         names = {one[0] for one in matches}
         assert [values[int(name[1:])] for name in sorted(names)] == OVER_100, query
 
@@ -184,12 +186,7 @@ def test_a_function_has_one_value_in_a_window_and_over_time(sign: str) -> None:
     assert {"round(p)", "floor(p)", "xs:decimal(p)", "year-from-date(p)"} <= {*calls}
     forms = ("FOLLOWED BY{%s, 9 d}", "NEXT{%s}", "NOT FOLLOWED BY{NOT %s, 9 d}")
     queries = [f"S//p->p {form % f'{call} {sign} 2'} S//end" for call in calls for form in forms]
-    documents = [
-        Document("S", f"d{n}", n, f"<r><p>{value}</p></r>".encode())
-        for n, value in enumerate(values)
-    ]
-    documents.append(Document("S", "end", 100, b"<end/>"))
-    names = [{one[0] for one in matches} for matches in found(queries, documents)]
+    names = [{one[0] for one in matches} for matches in found(queries, with_end(values))]
     for call, place in zip(calls, range(0, len(names), 3), strict=True):
         in_window, next_one, answered = names[place : place + 3]
         assert in_window == next_one == answered, call
@@ -273,22 +270,21 @@ CEL = {
 @pytest.mark.parametrize(
     ("kind", "one", "other", "less"),
     [
-        ("str", "9", "10", False),
-        ("float", "9", "10", True),
-        ("int", "9", "10", True),
-        ("float", "1.0E1", "1.1E1", True),
-        ("int", "1E1", "1.1E1", True),
-        ("int", "9.0", "10", True),
-        ("float", "1_0", "20", False),
-        ("int", "9.5", "10", False),
+        (str, "9", "10", False),
+        (float, "9", "10", True),
+        (int, "9", "10", True),
+        (float, "1.0E1", "1.1E1", True),
+        (int, "1E1", "1.1E1", True),
+        (int, "9.0", "10", True),
+        (float, "1_0", "20", False),
+        (int, "9.5", "10", False),
     ],
 )
 def test_event_languages_compare_attributes_as_they_are_declared(
     engine: Engine, language: str, kind: type, one: str, other: str, less: bool
 ) -> None:
-    kinds = {"str": str, "float": float, "int": int}
     query = CEL[language].format("a < b", "x.a < x.b")
-    engine.stream("S", attributes={"id": str, "a": kinds[str(kind)], "b": kinds[str(kind)]})
+    engine.stream("S", attributes={"id": str, "a": kind, "b": kind})
     engine.subscribe("q", query, language=language)
     xml = f"<r><id>1</id><a>{one}</a><b>{other}</b></r>"
     engine.push([Document("S", "d1", 1, xml.encode())])
