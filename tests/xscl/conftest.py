@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import subscribing
 from xscl.service.sql import sql_service
 from xscl.service.sql.limits import Limits
+from xscl.store.store import Store
 from xscl.web.views import editing
 
 PATIENT = 60.0
@@ -52,6 +54,13 @@ def home(tmp_path: Path) -> DataDirectory:
 def engine() -> Iterator[Engine]:
     """An empty engine in memory."""
     with Engine() as made:
+        yield made
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty store in memory."""
+    with closing(Store(None)) as made:
         yield made
 
 

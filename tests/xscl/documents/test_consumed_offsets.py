@@ -16,19 +16,11 @@ from xscl.documents.consumed_offsets import KNOWN, BatchKey, ConsumedOffsets
 from xscl.store.store import Store
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = Store(None)
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Store]:
     """A store for all cases of the property, each of which has queries of its own."""
-    opened = Store(None)
-    yield opened
-    opened.close()
+    with closing(Store(None)) as opened:
+        yield opened
 
 
 NUMBERS = count()

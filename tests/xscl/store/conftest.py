@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,14 +11,6 @@ import pytest
 from tests.xscl.store.backups import append, consume, subscribed
 from xscl.engine.backup import back_up
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.store.store import Store
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    """An empty store in memory."""
-    with closing(Store(None)) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")
