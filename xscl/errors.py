@@ -157,20 +157,12 @@ class DocumentError(XsclError):
     """A document that cannot be taken; `reason_code` is a stable name of why."""
 
     code = "document"
+    line: int | None = None
+    column: int | None = None
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        reason_code: str,
-        line: int | None = None,
-        column: int | None = None,
-        hint: str | None = None,
-    ) -> None:
+    def __init__(self, message: str, *, reason_code: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.reason_code = reason_code
-        self.line = line
-        self.column = column
 
 
 class StoreError(XsclError):

@@ -85,15 +85,12 @@ def _without_credentials(tag: str, attribute: str, value: str) -> str | None:
     return safe_link(value)
 
 
-def safe_link(address: str | None, base: str = "") -> str | None:
-    """The absolute address if it may be shown as a link, without user name and password."""
-    absolute = link(address, base)
-    if absolute is None:
-        return None
+def safe_link(address: str | None) -> str | None:
+    """The address if it is absolute and may be shown as a link, without user name and password."""
+    absolute = link(address, "")
     try:
-        parts = urlsplit(absolute)
+        parts = urlsplit(absolute or "")
+        fine = parts.scheme == "mailto" or (parts.scheme in SCHEMES and parts.hostname)
+        return without_user(absolute) if absolute and fine else None
     except ValueError:
         return None
-    if parts.scheme not in SCHEMES:
-        return None
-    return without_user(absolute)

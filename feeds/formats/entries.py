@@ -129,6 +129,11 @@ def split(tag: str) -> tuple[str, str]:
     return namespace[1:], name
 
 
+def local_name(element: etree._Element) -> str:
+    """Return the local name in small letters, empty for a comment: some write `<OPML>`."""
+    return split(element.tag)[1].lower() if isinstance(element.tag, str) else ""
+
+
 def tag_of(namespace: str, name: str) -> str:
     """Return a tag as lxml writes it, `{namespace}name`."""
     return f"{{{namespace}}}{name}" if namespace else name

@@ -11,7 +11,6 @@ own, which other programs ignore.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,7 @@ from itertools import islice
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAList
+from feeds.formats.entries import local_name, number
 from feeds.formats.mend import FORBIDDEN, tree_of
 from feeds.xml.encoding import without_declared_encoding
 from feeds.xml.xmlparse import MAX_BYTES
@@ -87,24 +87,24 @@ def _lines(body: bytes) -> Iterator[FeedOutline]:
 
 def _outlines(root: etree._Element) -> Iterator[FeedOutline]:
     """The outlines that are no folders."""
-    name = _local(root)
+    name = local_name(root)
     if name != "opml":
         raise NotAList(f"the root element is {name[:100]}, which is no OPML")
     for body in root:
-        if _local(body) == "body":
+        if local_name(body) == "body":
             yield from _below(body, ())
 
 
 def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[FeedOutline]:
     """The feeds below an element; the parser's limit of depth bounds the recursion."""
     for child in element:
-        if _local(child) != "outline":
+        if local_name(child) != "outline":
             continue
         values = {str(key).lower(): str(value).strip() for key, value in child.attrib.items()}
         url = values.get("xmlurl", "")
         if not url and values.get("type", "").lower() in ("rss", "atom"):
             url = values.get("url", "")
-        inner = any(_local(each) == "outline" for each in child)
+        inner = any(local_name(each) == "outline" for each in child)
         title = _name(values.get("title") or values.get("text") or "")
         if url or not inner:
             tags = dict.fromkeys((*folders, *_categories(values.get("category", ""))))
@@ -121,18 +121,11 @@ def _categories(written: str) -> Iterator[str]:
 
 def _seconds(text: str) -> int:
     """The number of a text; 0 for any other text, which counts as none."""
-    found = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
-    return min(found, _LONGEST)
+    return min(number(text) or 0, _LONGEST)
 
 
 def _name(text: str) -> str:
     return " ".join(text.split())[:_LONGEST_NAME]
-
-
-def _local(element: etree._Element) -> str:
-    """The local name in small letters, empty for a comment: some write `<OPML>`."""
-    tag = element.tag
-    return etree.QName(tag).localname.lower() if isinstance(tag, str) else ""
 
 
 # --- writing ---

@@ -34,7 +34,7 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     if version is None:
         return None
     kind = "atom" if version.startswith("atom") else "rss"
-    channels = (child for child in root if kind == "rss" and _local(child) == "channel")
+    channels = (child for child in root if kind == "rss" and entries.local_name(child) == "channel")
     channel = next(channels, root)
     written = _entries(root, channel, kind)
     holder = root if written and written[0].getparent() is root else channel
@@ -81,14 +81,9 @@ def _entries(root: etree._Element, channel: etree._Element, kind: str) -> list[e
         return [*root.iterchildren(entries.tag_of(entries.split(str(root.tag))[0], "entry"))]
     holders = [channel, root] if channel is not root else [root]
     # In a damaged feed an element that was never closed may have swallowed the items.
-    return [child for each in holders for child in each if _local(child) == "item"] or [
-        element for element in channel.iter() if _local(element) == "item"
+    return [child for each in holders for child in each if entries.local_name(child) == "item"] or [
+        element for element in channel.iter() if entries.local_name(element) == "item"
     ]
-
-
-def _local(element: etree._Element) -> str:
-    """The name of an element in small letters."""
-    return entries.split(element.tag)[1].lower() if isinstance(element.tag, str) else ""
 
 
 def _site(found: Children, links: Sequence[etree._Element], base: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from xscl.cli.connection import SubscriptionName, opened
 from xscl.cli.options import Call, argument, option, query_text
@@ -35,6 +34,7 @@ from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.plurals import counted
+from xscl.polling.feed import is_url
 from xscl.service.names import refuse_unaddressable
 from xscl.time_format import ticks_to_second
 
@@ -215,10 +215,7 @@ def _stopped(stopped: Stopped) -> str:
 
 def check_webhook(url: str | None) -> None:
     """Raise UsageError for a text that is no HTTP address; it is not requested yet."""
-    if url is None:
-        return
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
+    if url is not None and not is_url(url):
         raise UsageError(f"{url!r} is no address of a webhook", hint="it begins with https://")
 
 

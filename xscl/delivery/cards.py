@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from lxml import etree
 
-from feeds.formats.display import plain_text
+from feeds.formats.display import plain_text, safe_link
 from feeds.xml.xmlparse import parse
 from xscl.errors import StoreError
 from xscl.planning.join_groups import ComparedOperand, compared
@@ -308,7 +307,7 @@ def _item(part: MatchDocument, values: list[CardValue]) -> Card:
     categories = tuple(value for value in values if value.name == "category")
     plain = [value for value in values if value.joined or value.name not in _QUIET]
     others = _others(plain, [title, text, told, *categories])
-    url = None if address is None else link(address.text)
+    url = None if address is None else safe_link(address.text)
     return Card(part.document, part.ts, title, url, origin, text, categories, others)
 
 
@@ -419,19 +418,3 @@ def shortened(text: str, most: int = LONGEST) -> str:
 def sentence_case(text: str) -> str:
     """Return words as the beginning of a sentence."""
     return text[:1].upper() + text[1:]
-
-
-def link(address: str) -> str | None:
-    """Return a URL that is safe as a link target: absolute and HTTP(S); else None.
-
-    A feed's `javascript:` or `data:` URL is never linked.
-    """
-    text = address.strip()
-    if any(character.isspace() or ord(character) < 32 for character in text):
-        return None
-    try:
-        parts = urlsplit(text)
-        fine = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return None
-    return text if fine else None

@@ -86,9 +86,7 @@ class EngineCatalog:
                 if not self._state.streams.is_known(name):
                     self.declare(name, live=True)
 
-    def raise_lateness(
-        self, needed: Mapping[str, int], attributes: StreamAttributes | None = None
-    ) -> list[str]:
+    def raise_lateness(self, needed: Mapping[str, int], attributes: StreamAttributes) -> list[str]:
         """Make streams live, with the least lateness of each in ticks; return those that lack it.
 
         These are read by subscriptions, so their lateness is fixed.  All others get the attributes
@@ -96,8 +94,7 @@ class EngineCatalog:
         transaction for any number of streams.
         """
         with self._transactions.committed():
-            schema = schema_of(attributes) if attributes else None
-            raised, fixed = self._state.streams.raised(needed, schema)
+            raised, fixed = self._state.streams.raised(needed, schema_of(attributes))
             if raised:
                 with self._transactions.change() as state:
                     state.streams.declare(*raised)

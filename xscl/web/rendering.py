@@ -18,7 +18,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from xscl.delivery.cards import MatchView, link, sentence_case, shortened
+from feeds.formats.display import safe_link
+from xscl.delivery.cards import MatchView, sentence_case, shortened
 from xscl.drawing.charts import draw_sparkline
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
@@ -141,7 +142,7 @@ _TEMPLATES.filters.update(
     percent=percent,
     spent=spent,
     query=urlencode,
-    safe_link=link,
+    safe_link=safe_link,
     shortened=shortened,
     sentence_case=sentence_case,
     why_query=_why_query,

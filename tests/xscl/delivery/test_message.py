@@ -9,7 +9,7 @@ import pytest
 
 import xscl
 from feeds.documents import Document
-from xscl.delivery.cards import Card, CardValue, link, shown
+from xscl.delivery.cards import Card, CardValue, shown
 from xscl.delivery.channels.mail import mail_of
 from xscl.delivery.endpoint import Ntfy, Slack
 from xscl.delivery.message import CUT, LARGEST, TOGETHER, message_of, messages_of
@@ -172,17 +172,6 @@ def test_a_constructed_output_is_shown() -> None:
         '<disagree order="71" ordered="184.00" invoiced="214.00"/>',
         '<disagree order="74" ordered="99.00" invoiced="102.00"/>',
     ]
-
-
-NO_LINKS = (
-    *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\nscript:alert(1)", "data:text/html,x"),
-    *("vbscript:x", "/relative", "//host/x", "http://", "https://[broken", "ftp://host/x"),
-)
-
-
-def test_w9_an_address_that_is_not_by_http_is_no_link() -> None:
-    assert [one for one in NO_LINKS if link(one) is not None] == []
-    assert link(" https://example.org/a?b=c ") == "https://example.org/a?b=c"
 
 
 LINES = {
