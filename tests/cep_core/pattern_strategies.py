@@ -6,7 +6,6 @@ here by what docs/languages says, not by the engine's code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never, cast
@@ -40,9 +39,8 @@ SCHEMA = Schema(("n", "k", "v"), (int, int, float))
 TYPES = ("A", "B", "C")
 LACKING = Schema(("n", "k"), (int, int))
 SCHEMAS = {**dict.fromkeys(TYPES, SCHEMA), "D": LACKING}  # D stands in ANY only
-_QUANTIFIERS: tuple[tuple[str, int, int | None], ...] = (
-    *(("?", 0, 1), ("*", 0, None), ("+", 1, None), ("{2}", 2, 2), ("{1,2}", 1, 2)),
-    *(("{2,3}", 2, 3), ("{0,2}", 0, 2), ("{1,}", 1, None)),
+_TIMES: tuple[tuple[int, int | None], ...] = (
+    *((0, 1), (0, None), (1, None), (2, 2), (1, 2), (2, 3), (0, 2), (1, None)),
 )
 POLICIES: dict[Policy, str] = {
     "none": "",
@@ -88,7 +86,6 @@ class Program:
     query: Query
     shown: list[Variable]
     writer: _Writer
-    parts: tuple[tuple[str, Pattern], ...]
     events: tuple[Event, ...] = ()
     cuts: tuple[int, ...] = ()
     lateness: int = 0
@@ -146,7 +143,7 @@ class _Writer:
         marks: tuple[Mark, ...] = ("next", "any", "nearest", "strict")
         return None if self.plain or self.choose.often(3) else self.choose.of(*marks)
 
-    def item(self, room: int, begun: bool, nested: bool = False) -> tuple[str, Pattern]:
+    def item(self, room: int, begun: bool, nested: bool = False) -> Pattern:
         """Return a part of a sequence, of at most so many components."""
         choose = self.choose
         if begun and not self.plain and choose.seldom(5):
@@ -164,99 +161,79 @@ class _Writer:
             return self.group()
         return self.component(plain=kind < 2 and not nested)
 
-    def absence(self, time: int | None) -> tuple[str, Absent]:
+    def absence(self, time: int | None) -> Absent:
         """Return that something does not occur, for so long."""
-        step = self.step(occurs=False)
         self.edges = self.edges or time is None
-        said = "" if time is None else f" FOR {time}"
-        return f"!({_typed(step)} {step.name}){said}", Absent(step, time=time)
+        return Absent(self.step(occurs=False), time=time)
 
-    def component(self, plain: bool) -> tuple[str, Pattern]:
+    def component(self, plain: bool) -> Pattern:
         choose, mark = self.choose, self.mark()
-        step = self.step()
-        said = f"{mark} " if mark else ""
-        step = Step(step.name, step.types, mark, step.test)
+        step = replace(self.step(), mark=mark)
         variable = self.variables[-1]
         if plain:
-            return f"{said}{_typed(step)} {step.name}", step
-        sign, least, most = choose.of(*_QUANTIFIERS)
+            return step
+        least, most = choose.of(*_TIMES)
         variable.repeated = most != 1
         pace: Pace = choose.of("all", "all", "greedy", "reluctant", "longest")
         inner = self.mark() if most != 1 else None
         self.paces.add(pace)
         self.edges = self.edges or (pace == "longest" and not (least and inner == "strict"))
-        said += f"{_typed(step)}{sign}"
-        said += f" {pace}" if pace != "all" else ""
-        said += f" {inner}" if inner else ""
-        said += f" {step.name}{'[]' if variable.repeated else ''}"
         until = None
         if most != 1 and choose.seldom(4):
             until = self.step(occurs=False, stop=True)
-            said += f" UNTIL {_typed(until)} {until.name}"
         if self.sase and variable.repeated and choose.seldom(3):
             variable.over = choose.of(*AGGREGATES)
-        return said, Repeat(step, least, most, pace, inner, until)
+        return Repeat(step, least, most, pace, inner, until)
 
-    def group(self) -> tuple[str, Pattern]:
+    def group(self) -> Pattern:
         first = len(self.variables)
         parts = [self.component(plain=self.choose.often(3)) for _ in range(2)]
-        sign, least, most = self.choose.of(*_QUANTIFIERS[1:6], ("", 1, 1))
-        whole = Chain(tuple(part for _, part in parts))
-        said = f"({', '.join(text for text, _ in parts)}){sign}"
-        if not sign or all(isinstance(part, Repeat) and part.least < 1 for _, part in parts):
-            return f"({', '.join(text for text, _ in parts)})", whole
+        least, most = self.choose.of(*_TIMES[1:6], (1, 1))
+        whole = Chain(tuple(parts))
+        if most == 1 or all(isinstance(part, Repeat) and part.least < 1 for part in parts):
+            return whole
         self.groups += 1
         for one in self.variables[first:]:
             if one.occurs:
                 one.repeated, one.group = True, self.groups
         pace: Pace = self.choose.of("all", "greedy", "reluctant")
-        inner = self.mark()
-        said += f" {pace}" if pace != "all" else ""
-        said += f" {inner}" if inner else ""
-        return said, Repeat(whole, least, most, pace, inner)
+        return Repeat(whole, least, most, pace, self.mark())
 
-    def every(self, room: int) -> tuple[str, Pattern]:
+    def every(self, room: int) -> Pattern:
         """Return each occurrence of a part, one after the other."""
         kind = self.choose.of(0, 1, 1, 2, 3) if room > 1 else self.choose.of(0, 2)
+        inner: Pattern
         if kind == 1:
-            parts = [self.component(plain=True), self.component(plain=self.choose.often(2))]
-            said = f"({parts[0][0]}, {parts[1][0]})"
-            inner: Pattern = Chain(tuple([one for _, one in parts]))
+            inner = Chain((self.component(plain=True), self.component(plain=self.choose.often(2))))
         elif kind == 3:
-            said, inner = self.unordered(room)
+            inner = self.unordered(room)
         else:
-            said, inner = self.component(plain=kind == 0)
+            inner = self.component(plain=kind == 0)
         if finished(inner):
-            return said, inner
+            return inner
         self.paces.add("every")
-        return f"every {said}", Repeat(inner, 1, None, "every")
+        return Repeat(inner, 1, None, "every")
 
-    def choice(self) -> tuple[str, Pattern]:
+    def choice(self) -> Pattern:
         one = self.component(plain=self.choose.often(2))
         if self.choose.seldom(3):
-            other: tuple[str, Pattern] = self.absence(self.choose.of(None, 1, 3))
-        else:
-            other = self.component(plain=True)
-        return f"({one[0]} | {other[0]})", Choice((one[1], other[1]))
+            return Choice((one, self.absence(self.choose.of(None, 1, 3))))
+        return Choice((one, self.component(plain=True)))
 
-    def unordered(self, room: int) -> tuple[str, Pattern]:
+    def unordered(self, room: int) -> Pattern:
         steps = [self.step() for _ in range(self.choose.of(2, 2, min(3, room)))]
         names = {one.name for one in steps}
         for variable in self.variables[-len(steps) :]:
             variable.beside = names
-        said = [f"{_typed(one)} {one.name}" for one in steps]
         times = [self.choose.of(None, 1, 3, 4) for _ in range(self.choose.of(0, 0, 1, 1, 2))]
         absent = [self.absence(time) for time in times[: max(0, room - len(steps))]]
-        said += [one for one, _ in absent]
-        span = self.choose.of(None, 2, 4)
-        text = f"({' AND '.join(said)}{f' WITHIN {span}' if span is not None else ''})"
-        whole: Pattern = Unordered(tuple(steps), span)
-        return text, Chain((whole, *[replace(one, along=True) for _, one in absent]))
+        whole: Pattern = Unordered(tuple(steps), self.choose.of(None, 2, 4))
+        return Chain((whole, *[replace(one, along=True) for one in absent]))
 
-    def silences(self) -> tuple[str, Pattern]:
+    def silences(self) -> Pattern:
         """Return absences that begin together."""
-        (first, one), (second, other) = (self.absence(self.choose.of(1, 2, 4)) for _ in "ab")
-        return f"({first} AND {second})", Chain((one, replace(other, beside=True)))
+        one, other = (self.absence(self.choose.of(1, 2, 4)) for _ in range(2))
+        return Chain((one, replace(other, beside=True)))
 
     # -- conditions ------------------------------------------------------------------------
 
@@ -433,34 +410,22 @@ def _other_constants(choose: Choose, first: Program) -> Program:
     window = first.query.window
     if window is not None and choose.often(2):
         window = choose.of(3, 4, 5, 8)
-    parts = [_other_times(choose, *part) for part in first.parts]
-    query = replace(first.query, window=window, pattern=Chain(tuple([one for _, one in parts])))
+    query = replace(first.query, window=window, pattern=_other_times(choose, first.query.pattern))
     write = written_in_eql if first.language == "eql" else written
-    return write(replace(writer, conditions=conditions), parts, query)
+    return write(replace(writer, conditions=conditions), query)
 
 
-def _other_times(choose: Choose, text: str, pattern: Pattern) -> tuple[str, Pattern]:
-    """Return a part of a pattern with other times of its absences."""
-    times: list[int] = []
-
-    def other(found: re.Match[str]) -> str:
-        times.append(choose.of(1, 2, 4))
-        return f"FOR {times[-1]}"
-
-    said, left = re.sub(r"FOR \d", other, text), iter(times)
-
-    def timed(part: Pattern) -> Pattern:
-        match part:
-            case Absent(_, _, int()):
-                return replace(part, time=next(left))
-            case Chain(parts) | Choice(parts):
-                return replace(part, parts=tuple([timed(one) for one in parts]))
-            case Repeat(inner):
-                return replace(part, pattern=timed(inner))
-            case _:
-                return part
-
-    return said, timed(pattern)
+def _other_times(choose: Choose, pattern: Pattern) -> Pattern:
+    """Return a pattern with other times of its absences."""
+    match pattern:
+        case Absent(time=int()):
+            return replace(pattern, time=choose.of(1, 2, 4))
+        case Chain(parts) | Choice(parts):
+            return replace(pattern, parts=tuple([_other_times(choose, one) for one in parts]))
+        case Repeat(inner):
+            return replace(pattern, pattern=_other_times(choose, inner))
+        case _:
+            return pattern
 
 
 @st.composite
@@ -502,9 +467,9 @@ def program(
 ) -> Program:
     """Return a pattern without events; if it is ``selecting`` it compares with a constant."""
     writer = _Writer(choose, sase, plain)
-    parts: list[tuple[str, Pattern]] = []
+    parts: list[Pattern] = []
     for _ in range(choose.of(2, 2, 3, 1)):
-        begun = any(list(steps(one)) for _, one in parts)
+        begun = any(list(steps(one)) for one in parts)
         parts.append(writer.item(4 - len(writer.variables), begun))
         if len(writer.variables) > 3:
             break
@@ -539,18 +504,18 @@ def program(
     lacking = any(writer.tested not in SCHEMAS[kind].names for one in shown for kind in one.types)
     partition = (writer.tested,) if writer.tested and not lacking else ()
     query = Query(
-        Chain(tuple(part for _, part in parts)),
+        Chain(tuple(parts)),
         *(window, inclusive, mark, simultaneous, policy, target, partition, reads),
         writer.accepts,
     )
-    return written(writer, tuple(parts), query)
+    return written(writer, query)
 
 
-def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query) -> Program:
+def written(writer: _Writer, query: Query) -> Program:
     """Return a pattern as text, its conditions being those of a writer."""
     shown = [one for one in writer.variables if one.occurs]
     query = replace(query, pattern=_bound(query.pattern, writer), accept=writer.accepts)
-    said = f"EVENT SEQ({', '.join(text for text, _ in parts)})"
+    said = f"EVENT SEQ{_part(query.pattern, sase=True)}"
     said += " NONSTRICT" if query.simultaneous else ""
     tests = [*([f"[{writer.tested}]"] if writer.tested else []), *map(str, writer.conditions)]
     condition = " AND ".join(tests)
@@ -565,11 +530,50 @@ def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query)
         + f" AS {one.name}{one.returned}"
         for one in shown
     ]
-    return Program(f"{said} RETURN {', '.join(items)}", query, shown, writer, tuple(parts))
+    return Program(f"{said} RETURN {', '.join(items)}", query, shown, writer)
 
 
-def _typed(step: Step) -> str:
-    return step.types[0] if len(step.types) == 1 else f"ANY({', '.join(step.types)})"
+def _part(part: Pattern, sase: bool) -> str:
+    """Return a part of a pattern as text; a sequence is in parentheses."""
+
+    def joined(parts: Sequence[Pattern], between: str) -> str:
+        return between.join(_part(one, sase) for one in parts)
+
+    match part:
+        case Step():
+            return _component(part, sase)
+        case Repeat(inner, pace="every"):
+            return f"every {_part(inner, sase)}"
+        case Repeat(inner, least, most, pace, mark, until):
+            times = {(0, 1): "?", (0, None): "*", (1, None): "+", (2, 2): "{2}"}
+            how = times.get((least, most), f"{{{least},{most}}}")
+            how += "".join(f" {word}" for word in (pace, mark) if word not in ("all", None))
+            end = "" if until is None else f" UNTIL {_component(until, sase)}"
+            if isinstance(inner, Step):
+                return _component(inner, sase, how, is_run=most != 1) + end
+            return f"{_part(inner, sase)}{how}{end}"
+        case Chain((Unordered(steps, span), *absent)):
+            within = "" if span is None else f" WITHIN {span}"
+            return f"({joined((*steps, *absent), ' AND ')}{within})"
+        case Chain((Absent(), Absent(beside=True))):
+            return f"({joined(part.parts, ' AND ')})"
+        case Chain(parts):
+            return f"({joined(parts, ', ' if sase else ' ; ')})"
+        case Choice(parts):
+            return f"({joined(parts, ' | ')})"
+        case Absent(step, time=time):
+            return f"!({_part(step, sase)}){'' if time is None else f' FOR {time}'}"
+        case _:
+            raise AssertionError(part)
+
+
+def _component(step: Step, sase: bool, how: str = "", is_run: bool = False) -> str:
+    """Return a step as text; `how` says how often it occurs."""
+    kind = step.types[0] if len(step.types) == 1 else f"ANY({', '.join(step.types)})"
+    kind = kind if step.mark is None else f"{step.mark} {kind}"
+    if sase:
+        return f"{kind}{how} {step.name}{'[]' * is_run}"
+    return f"{kind} {step.name}{how}"
 
 
 def _clauses(query: Query) -> str:
@@ -626,13 +630,13 @@ def in_eql(choose: Choose, made: Program) -> Program:
         for one in writer.conditions
     ]
     query = replace(made.query, mark="next")
-    said = " ; ".join(_in_eql(part) for _, part in made.parts)
+    said = _part(query.pattern, sase=False)
     if query.window is None and not any(sign in said for sign in "?*!{"):
         query = replace(query, window=50)  # makes a pattern of it
-    return written_in_eql(replace(writer, conditions=conditions), made.parts, query)
+    return written_in_eql(replace(writer, conditions=conditions), query)
 
 
-def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query) -> Program:
+def written_in_eql(writer: _Writer, query: Query) -> Program:
     """Return a pattern as text of EQL, its conditions being those of a writer."""
     shown = [one for one in writer.variables if one.occurs]
     query = replace(query, pattern=_bound(query.pattern, writer), accept=writer.accepts)
@@ -640,7 +644,7 @@ def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query:
         f"ALL({one.name}.n) AS {one.name}" if one.repeated else f"{one.name}.n AS {one.name}"
         for one in shown
     ]
-    said = f"SELECT {', '.join(items)} FROM {' ; '.join(_in_eql(part) for _, part in parts)}"
+    said = f"SELECT {', '.join(items)} FROM {_part(query.pattern, sase=False)[1:-1]}"
     said += " NONSTRICT" if query.simultaneous else ""
     tests = [f"FILTER([{writer.tested}])"] if writer.tested else []
     for one in writer.conditions:
@@ -648,7 +652,7 @@ def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query:
         condition = one.written(left, right)
         tests.append(condition if one.ends else f"FILTER({condition})")
     said += f" WHERE {', '.join(tests)}" if tests else ""
-    return Program(said + _clauses(query), query, shown, writer, tuple(parts), language="eql")
+    return Program(said + _clauses(query), query, shown, writer, language="eql")
 
 
 def _value_in_eql(side: Operand | int, one: Condition, writer: _Writer) -> str:
@@ -661,42 +665,3 @@ def _value_in_eql(side: Operand | int, one: Condition, writer: _Writer) -> str:
     groups = [writer.group_of(operand) for operand in one.operands]
     each = all(group == groups[0] for group in groups)
     return f"{side.name}.v" if side.index == ("i" if each else "last") else str(side)
-
-
-def _in_eql(part: Pattern) -> str:
-    """Return a part of a sequence as text."""
-    match part:
-        case Step(name, (kind,), mark):
-            return f"{mark} {kind} {name}" if mark else f"{kind} {name}"
-        case Repeat(inner, pace="every"):
-            return f"every {_in_eql(inner)}"
-        case Repeat(inner, least, most, pace, mark, until):
-            said = _in_eql(inner) if isinstance(inner, Step) else f"({_parts(inner)})"
-            said += {(0, 1): "?", (0, None): "*", (1, None): "+"}.get(
-                (least, most), f"{{{least}{'' if most == least else f',{most or str()}'}}}"
-            )
-            said += f" {pace}" if pace != "all" else ""
-            said += f" {mark}" if mark else ""
-            return said if until is None else f"{said} UNTIL {until.types[0]} {until.name}"
-        case Chain((Unordered(steps, span), *absent)):
-            return _unordered([*steps], span, [_in_eql(one) for one in absent])
-        case Chain((Absent() as one, Absent(beside=True) as other)):
-            return f"({_in_eql(one)} AND {_in_eql(other)})"
-        case Chain():
-            return f"({_parts(part)})"
-        case Choice(parts):
-            return f"({' | '.join(_in_eql(one) for one in parts)})"
-        case Absent(step, time=time):
-            return f"!({step.types[0]} {step.name})" + ("" if time is None else f" FOR {time}")
-        case _:
-            raise AssertionError(part)
-
-
-def _parts(part: Pattern) -> str:
-    assert isinstance(part, Chain)
-    return " ; ".join(_in_eql(one) for one in part.parts)
-
-
-def _unordered(steps: Sequence[Step], span: int | None, absent: Sequence[str]) -> str:
-    said = " AND ".join([*(_in_eql(one) for one in steps), *absent])
-    return f"({said})" if span is None else f"({said} WITHIN {span})"
