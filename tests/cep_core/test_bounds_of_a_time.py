@@ -12,18 +12,28 @@ from cep_core import Engine, Event, Match, Schema, algebra
 from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Or
 from cep_core.dataflow import mop
 from cep_core.operators.cayuga import state
+from cep_core.operators.pattern import absences, matching, stacks
 from tests.cep_core.engines import engine_of
+from tests.cep_core.pattern_strategies import TYPES
 
 SCHEMA = Schema(("v",), (int,))
+NONE = 1 << 60
+
+
+def limit(patch: pytest.MonkeyPatch, runs: int, work: int) -> None:
+    """Set how many results, and how many rows that are tried, a query may have at one time."""
+    for module in (mop, matching, stacks, absences):
+        for name, bound in (("RUNS", runs), ("WORK", work)):
+            if hasattr(module, name):
+                patch.setattr(module, name, bound)
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the bounds small: 100 results, 1,000 rows that are tried."""
+    """Make the bounds small: 100 results, 1,000 rows that are tried; none was reached before."""
     monkeypatch.setattr("cep_core.algebra.function_bounds._given_up", {})
-    monkeypatch.setattr(mop, "RUNS", 100)
-    monkeypatch.setattr(mop, "WORK", 1_000)
     monkeypatch.setattr(state, "_FEW", 10)
+    limit(monkeypatch, 100, 1_000)
 
 
 def engine() -> Engine:
@@ -110,8 +120,7 @@ KEEPS = {
 @pytest.mark.parametrize("kind", KEEPS)
 def test_what_is_kept_is_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many events at many times keep no more than their number explains."""
-    monkeypatch.setattr(mop, "RUNS", 1 << 60)
-    monkeypatch.setattr(mop, "WORK", 1 << 60)
+    limit(monkeypatch, NONE, NONE)
     monkeypatch.setattr(mop, "KEPT", 500)
     core = engine()
     core.register("q", f"EVENT {KEEPS[kind]} WITHIN 1000", "sase")
@@ -152,7 +161,7 @@ OF_ORDER: dict[str, algebra.Node] = {
 @pytest.mark.parametrize("kind", OF_ORDER)
 def test_what_is_left_out_makes_no_other_match(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that was left out stands against later rows, as the next one, in rank and as an end."""
-    monkeypatch.setattr(mop, "WORK", 300)
+    limit(monkeypatch, 100, 300)
     draw = Random(kind)
 
     def matches() -> Counter[str]:
@@ -169,31 +178,55 @@ def test_what_is_left_out_makes_no_other_match(kind: str, monkeypatch: pytest.Mo
         events = [*begun, *[Event("B", (draw.randrange(45),), at) for at in times]]
         found = matches()
         with monkeypatch.context() as unbounded:
-            for bound in ("RUNS", "WORK"):
-                unbounded.setattr(mop, bound, 1 << 60)
+            limit(unbounded, NONE, NONE)
             wanted = matches()
         assert not found - wanted
         few, all_of_them = few + found, all_of_them + wanted
     assert 0 < few.total() < all_of_them.total()
 
 
-def test_what_a_query_has_too_many_of_takes_nothing_from_others() -> None:
-    """They share a join, and its rows."""
-
-    def matches(*least: int) -> Counter[str]:
-        core = engine()
-        for one in least:
-            right = f"(FILTER{{v >= {one}}} A)"  # each event comes from the left first
-            text = f"SELECT * FROM {renamed('A', 'w')} JOIN{{$2.v < $1.w + 50, 1 day}} {right}"
-            core.register(str(one), text, "cel")
-        got = core.push([Event("A", (at,), 0) for at in range(120)]) + core.close()
-        return Counter(match.query for match in got)
-
-    assert matches(0, 119) == matches(0) + matches(119)
-    assert matches(119) == {"119": 49}
+# -- Queries that share ----------------------------------------------------------------------
 
 
-ROWS_OF_OTHERS = {
+def at(stream: str, *times: int, v: int = 0) -> list[Event]:
+    return [Event(stream, (v,), time) for time in times]
+
+
+ALTERNATING = [
+    one
+    for time in range(0, 80, 2)
+    for one in (*at("A", time, v=10 * (time % 40 == 0)), *at("B", time + 1))
+]
+KEPT_FOR_OTHERS = {
+    "runs in a longer window": (
+        "EVENT SEQ(A a, A b, !C z, B c) WHERE b.v >= 0 WITHIN @",
+        (9, 1_000),
+        ALTERNATING,
+    ),
+    "runs of more events": (
+        "EVENT SEQ(A a, A b, !C z, B c) WHERE a.v > @ AND b.v >= 0 WITHIN 20",
+        (9, -1),
+        ALTERNATING,
+    ),
+}
+OTHERS = {
+    **KEPT_FOR_OTHERS,
+    "JOIN of too many": (
+        f"SELECT * FROM {renamed('A', 'w')}"
+        " JOIN{$2.v < $1.w + 50, 1 day} (FILTER{v >= @} A)",  # each event comes from the left first
+        (119, 0),
+        [Event("A", (number,), 0) for number in range(120)],
+    ),
+    "too many runs": (
+        "EVENT SEQ(A a, any A+ b[], A c) WHERE a.v > @ AND c.v > @ WITHIN 1000",
+        (12, 0),
+        ONE_BY_ONE[:19],
+    ),
+    "too many sequences": (
+        "EVENT SEQ(A a, A b, A c, A d, A e) WHERE a.v > @ AND e.v > @ WITHIN 1000",
+        (12, 0),
+        ONE_BY_ONE[:19],
+    ),
     "JOIN": (
         f"SELECT * FROM (FILTER{{v < @}} A) JOIN{{v + w = 30, 1 day}} {renamed('B', 'w')}",
         (30, 5_000),
@@ -209,18 +242,46 @@ ROWS_OF_OTHERS = {
         (30, 5_000),
         [*[Event("A", (at,), 0) for at in range(2_000)], *[Event("B", (1,), 1)] * 3],
     ),
+    "tried runs in a longer window": (
+        "EVENT SEQ(A a, B{1,2} b[], C c) WITHIN @",
+        (5, 1_000),
+        [*at("A", *range(60)), *at("B", *[60] * 20), *at("C", 62)],
+    ),
+    "events that others select": (
+        "EVENT SEQ(A a, B+ b[], A c) WHERE c.v > @ WITHIN 1000",
+        (9, -1),
+        [*at("A", *range(13)), *at("B", 13), *at("A", *[20] * 79), *at("A", 20, v=10)],
+    ),
+    "absent events in a longer window": (
+        "EVENT SEQ(!C x, A a, B b) WITHIN @",
+        (8, 1_000),
+        [*at("C", *sorted([*range(100)] * 2)), *at("A", *range(100, 120)), *at("B", 120)],
+    ),
+    "absent events that others select": (
+        "EVENT SEQ(A a, !C x, B b) WHERE x.v > @ WITHIN 1000",
+        (9, -1),
+        [*at("A", *range(20)), *at("C", *range(20, 80)), *at("B", 80)],
+    ),
 }
+"""Texts with a constant of two queries, the one with few results first, and events."""
 
 
-@pytest.mark.parametrize("kind", ROWS_OF_OTHERS)
-def test_rows_of_others_are_no_work_of_a_query(kind: str) -> None:
-    """They share an operator, and what it keeps."""
-    text, (own, other), events = ROWS_OF_OTHERS[kind]
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_another_query_has_too_many_of_takes_nothing_from_a_query(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share an operator, and the rows or runs that it tries and keeps."""
+    text, (own, other), events = OTHERS[kind]
+    if kind in KEPT_FOR_OTHERS:
+        limit(monkeypatch, NONE, NONE)
+        monkeypatch.setattr(mop, "KEPT", 200)
+        monkeypatch.setattr(mop, "FREE", 0)
 
     def matches(*constants: int) -> list[Match]:
         core = engine()
         for one in constants:
-            core.register(str(one), text.replace("@", str(one)), "cel")
+            language = "sase" if text.startswith("EVENT") else "cel"
+            core.register(str(one), text.replace("@", str(one)), language)
         found = [*core.push(events), *core.close()]
         assert other not in constants or "left them out" in core.explain(str(other))
         return [match for match in found if match.query == str(own)]
@@ -233,8 +294,7 @@ def test_rows_of_several_events_that_are_kept_are_bounded(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event makes a row with each that came before; cuts and restarts make no difference."""
-    monkeypatch.setattr(mop, "RUNS", 1 << 60)
-    monkeypatch.setattr(mop, "WORK", 1 << 60)
+    limit(monkeypatch, NONE, NONE)
     monkeypatch.setattr(mop, "KEPT", 1_000)
     monkeypatch.setattr(mop, "FREE", 20)
     text = f"SELECT * FROM ({JOIN}) {kind}{{v + w = x@}} {renamed('B', 'x')}"
@@ -262,3 +322,127 @@ def test_a_late_event_has_a_bound_of_its_own() -> None:
     core.register("q", f"SELECT * FROM {JOIN}", "cel")
     found = core.push([Event("A", (0,), 99), *[Event("A", (at,), at) for at in range(40)]])
     assert len(found) == 40 * 41
+
+
+# -- Patterns --------------------------------------------------------------------------------
+
+MANY = {
+    "runs of any": "SEQ(A a, any A+ b[], A c)",
+    "runs of any, twice": "SEQ(A a, any A+ b[], any A+ c[], A d)",
+    "sequences": f"SEQ({', '.join(f'A a{at}' for at in range(20))})",
+    "sequences without a match": f"SEQ({', '.join(f'A a{at}' for at in range(20))})",
+    "in any order": "(A a AND A b AND A c AND A d AND A e AND A f WITHIN 900)",
+}
+WITHOUT = {"sequences without a match": "WHERE a0.v + a19.v = -1"}
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("kind", MANY)
+def test_a_pattern_with_very_many_matches_ends(
+    kind: str, together: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also of simultaneous events; with the definition this would take years."""
+    core = engine_of("A", {"v": int})
+    core.register("q", f"EVENT {MANY[kind]} {WITHOUT.get(kind, '')} WITHIN 1000", "sase")
+    found, most = Counter[int | None](), 0
+    for at in range(60):
+        for match in core.push([Event("A", (at,), 1 if together else at)]):
+            found[match.event.t1] += 1
+        most = max(most, core.stats()["instances"])
+    explained = core.explain("q")
+    for match in core.close():
+        found[match.event.t1] += 1
+    assert max(found.values(), default=0) <= 100
+    assert most <= 60 * 200
+    if not together or kind == "in any order":  # others take none of simultaneous events twice
+        assert "over 100 runs" in caplog.text
+        assert together or "too many matches" in explained
+
+
+A_TIME = {
+    "matches of simultaneous events": ("SEQ(A a, B b)", "", 10),
+    "matches with an absence": ("SEQ(A a, !C c, B b)", "", 10),
+    "runs": ("SEQ(A a, B{1,2} b[], C c)", "", 10),
+    "rows that are tried": ("SEQ(A a, B b)", "a.v + b.v = -1", 50),
+    "rows that are tried with care": ("SEQ(A a, B b)", "a.v + b.v / 0 = -1", 50),
+    "rows of three": ("SEQ(A a, A c, B b)", "a.v + b.v = -1", 3),
+    "runs that are tried": ("SEQ(A a, !C c, B b)", "a.v + b.v = -1", 50),
+    "runs that are tried, by key": ("SEQ(A a, !C c, B b)", "[k] AND a.v + b.v = -1", 50),
+    "absent events": ("SEQ(A a, !A c, B b)", "c.v + a.v = -1", 3),
+}
+
+
+@pytest.mark.parametrize("kind", A_TIME)
+def test_a_bound_is_that_of_one_time(kind: str) -> None:
+    """A pattern over its bound has no match with any event of that time, and begins anew."""
+    pattern, condition, simultaneous = A_TIME[kind]
+    core = engine_of(TYPES, {"v": int, "k": int})
+    where = f"WHERE {condition}" if condition else ""
+    core.register("q", f"EVENT {pattern} {where} WITHIN 1000", "sase")
+    begun = [Event("A", (at, 1), at) for at in range(30 if condition else 15)]
+    assert not core.push([*begun, *[Event("B", (at, 1), 100) for at in range(simultaneous)]])
+    assert not core.push([Event("A", (2, 1), 101), Event("A", (2, 1), 102)])
+    assert "left them out (1 time)" in core.explain("q")
+    assert core.stats()["instances"] <= 5 + 30 * (kind == "absent events")
+
+
+@pytest.mark.parametrize("kind", A_TIME)
+def test_a_pattern_within_its_bounds_has_left_out_nothing(
+    kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its explanation nor the log says so, after a restart, either."""
+    limit(monkeypatch, NONE, NONE)
+    pattern, condition, _ = A_TIME[kind]
+    core = engine_of(TYPES, {"v": int, "k": int})
+    where = f"WHERE {condition}" if condition else ""
+    core.register("q", f"EVENT {pattern} {where} WITHIN 1000", "sase")
+    for at in range(12):
+        core.push([Event("AAB"[at % 3], (at, 1), at)])
+        assert not any("left them out" in core.explain(query) for query in core.queries)
+        if at % 4 == 3:
+            core = Engine.restore(core.snapshot())
+            core.register(f"q{at}", f"EVENT {pattern} {where} WITHIN {at}", "sase")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("pattern", ["A+ longest next a[]", "SEQ(B b, A+ longest next a[])"])
+def test_no_run_is_the_longest_one_after_a_pattern_gave_up(pattern: str) -> None:
+    """Those that wait would have got longer: 101 simultaneous events make too many runs."""
+    core = engine_of(TYPES, {"v": int, "k": int})
+    core.register("q", f"EVENT {pattern} WITHIN 100 RETURN LIST(a[].v) AS run", "sase")
+    begun = [Event("B", (0, 1), 0), Event("A", (1, 1), 1), Event("A", (2, 1), 2)]
+    found = core.push([*begun, *[Event("A", (at, 1), 3) for at in range(3, 104)]])
+    found += core.push([Event("B", (0, 1), 4), Event("A", (200, 1), 5)])
+    assert "left them out (1 time)" in core.explain("q")
+    assert [match.event.values for match in [*found, *core.advance(1_000)]] == [((200,),)]
+
+
+def test_rows_of_other_queries_are_no_work_of_a_query() -> None:
+    """Queries of one shape share stacks; one with few rows among very many has its matches."""
+    core = engine_of("AB", {"v": int, "k": int})
+    for key in range(40):
+        text = f"EVENT SEQ(A a, A b, B c) WHERE a.k = {key} AND b.k = {key} AND c.v > {key}"
+        core.register(str(key), f"{text} WITHIN 1000", "sase")
+    core.push([Event("A", (at, at % 40), at) for at in range(400)])
+    found = Counter(match.query for match in core.push([Event("B", (100, 0), 400)]) + core.close())
+    assert found == {str(key): 45 for key in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "null", "number"),
+    [
+        ("b.v + 1 = c.v AND a.v = b.v", "A", 1),
+        ("b.v + 1 = c.v AND a.v = b.v", "B", 1),
+        ("b.v < c.v AND a.v < b.v AND c.v < 4", "A", 1),
+        ("b.v < c.v AND a.v < b.v AND c.v < 4", "B", 3),
+    ],
+)
+def test_a_null_takes_no_match_from_others(condition: str, null: str, number: int) -> None:
+    """Sequences are searched with care then: of 40 times 40 rows a few are a match."""
+    values = {name: [None if name == null and n == 0 else n for n in range(40)] for name in "AB"}
+    values["C"] = [3]
+    arrivals = [(name, value) for name in "ABC" for value in values[name]]
+    engine = engine_of("ABC", {"v": int})
+    engine.register("q", f"EVENT SEQ(A a, B b, C c) WHERE {condition} WITHIN 1 day", "sase")
+    events = [Event(name, (value,), time) for time, (name, value) in enumerate(arrivals)]
+    assert len([*engine.push(events), *engine.close()]) == number
