@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-import cep_core
 from cep_core.events import Event
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, engine_with, rows_found
 
 QUOTE = {"Name": str, "Price": float}
 IN_ORDER = [
@@ -23,10 +22,11 @@ IN_ORDER = [
 
 
 def run(streams: Sequence[str], text: str, events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    core = engine_of(streams, QUOTE)
-    core.register("q", text)
-    out = [*core.push(events), *core.close()]
-    return [(*m.event.values, m.event.t0, m.event.t1) for m in out]
+    return _shown(rows_found(engine_of(streams, QUOTE), text, events))
+
+
+def _shown(found: Sequence[Event]) -> list[tuple[Any, ...]]:
+    return [(*event.values, event.t0, event.t1) for event in found]
 
 
 def test_figure_3_1_sequencing_with_overlapping_intervals() -> None:
@@ -65,13 +65,10 @@ def test_the_iteration_of_example_4() -> None:
     ],
 )
 def test_sequencing_is_not_associative(text: str, expected: list[tuple[Any, ...]]) -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    for name in ("I", "M", "D"):
-        core.stream(name, {name.lower(): float})
-    core.register("q", text)
+    core = engine_with({name: {name.lower(): float} for name in "IMD"})
     quotes = [("I", 80.0, 1), ("M", 50.0, 2), ("M", 49.0, 3), ("D", 24.0, 4)]
-    out = [*core.push([Event(s, (price,), t) for s, price, t in quotes]), *core.close()]
-    assert [(*m.event.values, m.event.t0, m.event.t1) for m in out] == expected
+    events = [Event(s, (price,), t) for s, price, t in quotes]
+    assert _shown(rows_found(core, text, events)) == expected
 
 
 def test_the_introduced_average() -> None:

@@ -26,7 +26,7 @@ from cep_core.rewrite.cost import (
     optimal_union,
     united,
 )
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, engine_with, rows_found, values_found
 
 HOUR = 3_600
 FRAUD = """
@@ -50,11 +50,7 @@ Found = list[tuple[int, int, tuple[Any, ...]]]
 
 def run(query: str, events: Sequence[Event], **streams: Mapping[str, type]) -> Found:
     """The matches of a query: when they begin and end, and their values."""
-    core = cep_core.Engine(ticks_per_second=1)
-    for name, attributes in streams.items():
-        core.stream(name, attributes)
-    core.register("q", query, language="eql")
-    found = [event for _, event in [*core.push(events), *core.close()]]
+    found = rows_found(engine_with(streams), query, events, "eql")
     return [(event.t0, event.t1 or 0, event.values) for event in found]
 
 
@@ -99,11 +95,10 @@ def test_parentheses_say_nothing(query: str, rates: tuple[int, ...] | None) -> N
     core = cep_core.Engine(ticks_per_second=1)
     for name, rate in zip("ABC", rates or (None, None, None), strict=True):
         core.stream(name, {"x": int}, rate=rate)
-    core.register("q", f"SELECT * FROM {query} WHERE FILTER(S2.x = L.x)", language="eql")
+    text = f"SELECT * FROM {query} WHERE FILTER(S2.x = L.x)"
     numbers = [("A", 0), ("B", 1), ("B", 2), ("C", 2), ("C", 1)]
     events = [Event(stream, (x,), time) for time, (stream, x) in enumerate(numbers)]
-    found = [event.values for _, event in [*core.push(events), *core.close()]]
-    assert found == [(0, 1, 1)]
+    assert values_found(core, text, events, "eql") == [(0, 1, 1)]
     assert "NEXT FIRST" not in core.explain("q")
 
 

@@ -20,7 +20,7 @@ from cep_core import Engine, Event
 from cep_core.dataflow.mop import MOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.plan import Builder
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, engine_with, rows_found
 
 Kind = TypeVar("Kind", bound=MOp)
 HOUR = 3600
@@ -44,13 +44,14 @@ WITHIN 4 hours"""
 
 def store() -> Engine:
     """Return an engine with the streams of a store and a ward; a tick is a second."""
-    core = Engine(1)
-    shelf = {"id": str, "shelf_id": int, "category": str, "manufacturer_id": str}
-    core.stream("SHELF_READING", shelf)
-    core.stream("COUNTER_READING", {"id": str})
-    core.stream("EXIT_READING", {"id": str})
-    core.stream("MEDICINE_TAKEN", {"name": str, "medicine": str, "amount": int})
-    return core
+    return engine_with(
+        {
+            "SHELF_READING": {"id": str, "shelf_id": int, "category": str, "manufacturer_id": str},
+            "COUNTER_READING": {"id": str},
+            "EXIT_READING": {"id": str},
+            "MEDICINE_TAKEN": {"name": str, "medicine": str, "amount": int},
+        }
+    )
 
 
 def shelf(item: str, number: int, time: int, category: str = "food", maker: str = "1") -> Event:
@@ -59,9 +60,7 @@ def shelf(item: str, number: int, time: int, category: str = "food", maker: str 
 
 def found(core: Engine, text: str, events: list[Event]) -> list[Any]:
     """Return the results of a query as (t0, t1, values)."""
-    core.register("q", text, "sase")
-    matches = core.push(events) + core.close()
-    return [(event.t0, event.t1, event.values) for _, event in matches]
+    return [(e.t0, e.t1, e.values) for e in rows_found(core, text, events, "sase")]
 
 
 def test_q1_is_a_selection() -> None:
@@ -75,20 +74,16 @@ def test_q1_is_a_selection() -> None:
 @pytest.mark.parametrize("condition", ["x.id = y.id ∧ x.id = z.id", "[id]"])
 def test_q2_reports_what_is_taken_out_without_being_checked_out(condition: str) -> None:
     text = Q2.replace("x.id = y.id ∧ x.id = z.id", condition)
-    core = store()
-    core.register("q", f"{text} RETURN x.id, z.id AS again", "sase")
-    matches = core.push(
-        [
-            shelf("paid", 1, 0),
-            shelf("stolen", 1, 10),
-            Event("COUNTER_READING", ("paid",), 20),
-            Event("EXIT_READING", ("stolen",), 30),
-            Event("EXIT_READING", ("paid",), 40),
-            Event("EXIT_READING", ("stolen",), 10 + 12 * HOUR),
-        ]
-    )
-    found = [(event.t0, event.t1, event.values) for _, event in matches + core.close()]
-    assert found == [(10, 30, ("stolen", "stolen"))]
+    events = [
+        shelf("paid", 1, 0),
+        shelf("stolen", 1, 10),
+        Event("COUNTER_READING", ("paid",), 20),
+        Event("EXIT_READING", ("stolen",), 30),
+        Event("EXIT_READING", ("paid",), 40),
+        Event("EXIT_READING", ("stolen",), 10 + 12 * HOUR),
+    ]
+    rows = found(store(), f"{text} RETURN x.id, z.id AS again", events)
+    assert rows == [(10, 30, ("stolen", "stolen"))]
 
 
 def test_misplaced_inventory_is_reported_when_the_window_ends() -> None:
@@ -134,10 +129,9 @@ def test_an_overdose_is_the_sum_of_two_doses_within_four_hours() -> None:
 
 def letters(window: int, pattern: str, events: list[tuple[str, int]]) -> list[tuple[int, int]]:
     """Return the times of the results of a pattern over events without attributes."""
-    core = engine_of("AB", {"n": int})
-    core.register("q", f"EVENT SEQ({pattern}) WITHIN {window}", "sase")
-    matches = core.push([Event(name, (0,), time) for name, time in events]) + core.close()
-    return [(event.t0, event.t1 or 0) for _, event in matches]
+    given = [Event(name, (0,), time) for name, time in events]
+    text = f"EVENT SEQ({pattern}) WITHIN {window}"
+    return [(t0, t1) for t0, t1, _ in found(engine_of("AB", {"n": int}), text, given)]
 
 
 @pytest.mark.parametrize(("apart", "matches"), [(5, True), (6, False)])

@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 import cep_core
 from cep_core.events import Event
 from cep_core.rewrite.cost import Estimate, followed, of_source, optimal_next
+from tests.cep_core.engines import engine_with, values_found
 
 AMOUNT: Mapping[str, type] = {"acc": str, "amount": float}
 
 
 def engine(**streams: Mapping[str, type]) -> cep_core.Engine:
-    core = cep_core.Engine(ticks_per_second=1)
-    for name, attributes in streams.items():
-        core.stream(name, attributes)
-    return core
+    return engine_with(streams)
 
 
 def found(core: cep_core.Engine, query: str, events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    core.register("q", query, language="eql")
-    return [event.values for _, event in [*core.push(events), *core.close()]]
+    return values_found(core, query, events, "eql")
 
 
 def pay(account: str, amount: float | None, time: int, stream: str = "t") -> Event:

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from cep_core.events import Event
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, values_found
 from tests.project import ROOT
 
 GUIDE = (ROOT / "docs" / "languages" / "eql.md").read_text("utf-8")
@@ -31,10 +31,8 @@ def test_a_program_prints_what_the_guide_says(program: str, output: str) -> None
 
 @pytest.mark.parametrize(("what", "query", "finds"), QUERIES)
 def test_a_query_finds_what_the_guide_says(what: str, query: str, finds: str) -> None:
-    core = engine_of(["s"], {"k": str, "v": int})
-    core.register(what, query, language="eql")
-    matches = [*core.push(EVENTS), *core.close()]
-    shown = [f"({', '.join(map(repr, event.values))})" for _, event in matches]
+    found = values_found(engine_of(["s"], {"k": str, "v": int}), query, EVENTS, "eql")
+    shown = [f"({', '.join(map(repr, values))})" for values in found]
     assert sorted(shown) == sorted(re.split(r"(?<=\)) (?=\()", finds))
 
 

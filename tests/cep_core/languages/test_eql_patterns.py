@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cep_core import Engine, Event
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, values_found
 
 NUMBERS = (1, 5, 3, 2, 6)  # one a second; even ones have k = a, odd ones k = b
 
@@ -67,9 +67,7 @@ FOUND: list[tuple[str, list[tuple[Any, ...]]]] = [
 
 @pytest.mark.parametrize(("query", "finds"), FOUND)
 def test_what_a_pattern_finds(query: str, finds: list[tuple[Any, ...]]) -> None:
-    core = engine()
-    core.register("q", query, "eql")
-    assert sorted(event.values for _, event in [*core.push(events()), *core.close()]) == finds
+    assert sorted(values_found(engine(), query, events(), "eql")) == finds
 
 
 @pytest.mark.parametrize(

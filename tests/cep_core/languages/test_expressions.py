@@ -13,7 +13,7 @@ from cep_core import EDGE_RULES, Event
 from cep_core.algebra.functions import FUNCTIONS, like
 from cep_core.errors import QueryError
 from cep_core.languages.tokens import UNITS
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, values_found
 from tests.project import ROOT
 
 PAGES = ROOT / "docs" / "languages"
@@ -24,9 +24,7 @@ QUERIES = re.findall(r"^\| `((?:SELECT|EVENT) .+)` \| (.*) \|$", GUIDE, re.MULTI
 
 def found(query: str) -> list[tuple[Any, ...]]:
     """Return the values that a query finds in the events of the guide."""
-    core = engine_of(["s"], {"k": str, "v": float, "n": int})
-    sase = query.startswith("EVENT")
-    core.register("q", query, "sase" if sase else "eql" if " ; " in query else "cel")
+    language = "sase" if query.startswith("EVENT") else "eql" if " ; " in query else "cel"
     events = [
         Event(
             "s",
@@ -38,7 +36,8 @@ def found(query: str) -> list[tuple[Any, ...]]:
         )
         for second, texts in enumerate(EVENTS)
     ]
-    return [event.values for _, event in core.push(events) + core.close()]
+    core = engine_of(["s"], {"k": str, "v": float, "n": int})
+    return values_found(core, query, events, language)
 
 
 def test_there_are_examples() -> None:

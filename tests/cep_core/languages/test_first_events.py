@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import cep_core
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, values_found
 
 EVENTS = (("a", 5.0), ("b", 1.0), ("b", 7.0))
 RISING = "b[i].p > b[i-1].p"
@@ -19,10 +19,8 @@ FROM_A = "(b[i-1].p IS NULL AND b[i].p > a.p)"
 
 
 def found(language: str, query: str, events: tuple[tuple[str, float], ...] = EVENTS) -> list[Any]:
-    core = engine_of(["T"], {"k": str, "p": float})
-    core.register("q", query, language)
     given = [cep_core.Event("T", values, time) for time, values in enumerate(events, 1)]
-    return [event.values for _, event in core.push(given) + core.close()]
+    return values_found(engine_of(["T"], {"k": str, "p": float}), query, given, language)
 
 
 def runs(condition: str, quantifier: str, strategy: str = "") -> list[Any]:

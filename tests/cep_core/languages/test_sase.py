@@ -6,30 +6,21 @@ from typing import Any
 
 import pytest
 
-from cep_core import Engine, Event, Match
+from cep_core import Engine, Event
 from cep_core.algebra.patterns import MOST_COMPONENTS
 from cep_core.dataflow.mop import MOp
 from cep_core.errors import QueryError, StreamInUse
+from tests.cep_core.engines import engine_with, values_found
 
 
 def engine() -> Engine:
-    core = Engine(1)
-    core.stream("A", {"id": int, "v": float})
-    core.stream("B", {"id": int, "v": float})
-    core.stream("C", {"id": int, "w": int})
-    core.stream("D", {"w": int})
-    return core
-
-
-def rows(matches: list[Match]) -> list[Any]:
-    return [event.values for _, event in matches]
+    pair = {"id": int, "v": float}
+    return engine_with({"A": pair, "B": pair, "C": {"id": int, "w": int}, "D": {"w": int}})
 
 
 def run(text: str, *events: tuple[str, int, tuple[Any, ...]]) -> list[Any]:
     """Return the values of a query's results over (type, time, values)."""
-    core = engine()
-    core.register("q", text, "sase")
-    return rows(core.push([Event(n, v, t) for n, t, v in events]) + core.close())
+    return values_found(engine(), text, [Event(n, v, t) for n, t, v in events], "sase")
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -100,10 +91,9 @@ def test_conditions(condition: str, holds: bool) -> None:
 def test_a_sequence_of_many_components(size: int, rest: str) -> None:
     names = ", ".join(f"a{place}" for place in range(size))
     components = ", ".join(f"{'AB'[place % 2]} a{place}" for place in range(size))
-    core = engine()
-    core.register("q", f"EVENT SEQ({components}){rest.format(names=names, last=size - 1)}", "sase")
+    text = f"EVENT SEQ({components}){rest.format(names=names, last=size - 1)}"
     events = [Event("AB"[place % 2], (1, float(place)), place) for place in range(size)]
-    assert len(core.push(events) + core.close()) == 1
+    assert len(values_found(engine(), text, events, "sase")) == 1
 
 
 @pytest.mark.parametrize("component", ["A a{}", "A+ a{}[]", "!(A a{})", "ANY(A, B) a{}"])
@@ -114,9 +104,6 @@ def test_a_sequence_of_too_many_components(component: str) -> None:
         engine().register("q", text, "sase")
     last = component.format(MOST_COMPONENTS - 1)
     assert text[caught.value.span.start :].startswith((last, "B more"))
-
-
-# -- runs and strategies -------------------------------------------------------------------------
 
 
 # -- shapes, composition, sharing ----------------------------------------------------------------

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from cep_core import Engine, Event
+from cep_core import Event
+from tests.cep_core.engines import engine_with, rows_found
 from tests.project import ROOT
 
 GUIDE = (ROOT / "docs" / "languages" / "sase.md").read_text("utf-8")
@@ -21,15 +22,14 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize(("construct", "query", "results"), QUERIES)
 def test_an_example_has_the_results_that_it_says(construct: str, query: str, results: str) -> None:
-    core = Engine(1)
-    core.stream("Shelf", {"id": int, "shelf": int})
-    core.stream("Counter", {"id": int})
-    core.stream("Exit", {"id": int})
-    core.register(construct, query, "sase")
+    item = {"id": int}
+    core = engine_with({"Shelf": {**item, "shelf": int}, "Counter": item, "Exit": item})
     events = [
         Event(kind, (int(item), int(shelf)) if shelf else (int(item),), int(time))
         for time, kind, item, shelf in EVENTS
     ]
-    matches = core.push(events) + core.close()
-    found = [f"{event.t0}-{event.t1}: {' '.join(map(str, event.values))}" for _, event in matches]
+    found = [
+        f"{event.t0}-{event.t1}: {' '.join(map(str, event.values))}"
+        for event in rows_found(core, query, events, "sase")
+    ]
     assert ", ".join(sorted(found)) == ", ".join(sorted(re.split(r", (?=\d+-\d+: )", results)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import cep_core
-from tests.cep_core.engines import engine_of
+from tests.cep_core.engines import engine_of, engine_with, values_found
 
 WORDS = (
     *("SEQ", "any", "next", "event", "within", "where", "return", "publish", "as", "until"),
@@ -20,16 +20,12 @@ LITERALS = ("true", "null", "not", "dur")  # what they are wherever a value may 
 
 def found(language: str, query: str, **streams: dict[str, type]) -> list[Any]:
     """Return the results over two events of each stream, whose values are their places."""
-    core = cep_core.Engine(ticks_per_second=1)
-    for name, schema in streams.items():
-        core.stream(name, schema)
-    core.register("q", query, language)
     given = [
         cep_core.Event(name, tuple(range(len(schema))), time)
         for time in (1, 2)
         for name, schema in streams.items()
     ]
-    return [event.values for _, event in core.push(given) + core.close()]
+    return values_found(engine_with(streams), query, given, language)
 
 
 T: dict[str, type] = dict.fromkeys(("k", *WORDS), int)
@@ -94,10 +90,8 @@ KINDS = ("a", "b", "b", "c")
 
 
 def groups(language: str, query: str) -> list[Any]:
-    core = engine_of(["T"], {"k": str, "n": int})
-    core.register("q", query, language)
     events = [cep_core.Event("T", (kind, time), time) for time, kind in enumerate(KINDS, 1)]
-    return [event.values for _, event in core.push(events) + core.close()]
+    return values_found(engine_of(["T"], {"k": str, "n": int}), query, events, language)
 
 
 BC = "b.k = 'b' AND c.k = 'c'"
