@@ -251,47 +251,44 @@ def loops(pattern: Pattern) -> frozenset[object]:
             return frozenset()
 
 
+def parts_of(pattern: Pattern) -> Iterator[Pattern]:
+    """Yield a pattern and all of its parts, from left to right."""
+    yield pattern
+    match pattern:
+        case Repeat(inner):
+            yield from parts_of(inner)
+        case Chain(parts) | Choice(parts) | Unordered(parts):
+            for part in parts:
+                yield from parts_of(part)
+        case _:
+            return
+
+
 def steps(pattern: Pattern) -> Iterator[Step]:
     """Yield all steps of a pattern."""
-    match pattern:
-        case Step():
-            yield pattern
-        case Repeat(inner):
-            yield from steps(inner)
-        case Chain(parts) | Choice(parts):
-            for part in parts:
-                yield from steps(part)
-        case Unordered(parts):
-            yield from parts
-        case Absent():
-            return
-        case _:
-            assert_never(pattern)
+    return (part for part in parts_of(pattern) if isinstance(part, Step))
 
 
 def absent(pattern: Pattern) -> Iterator[Step]:
     """Yield what a pattern says does not occur."""
+    return (part.step for part in parts_of(pattern) if isinstance(part, Absent))
+
+
+def rewritten(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
+    """Return a pattern with each of its parts changed, the innermost first."""
+
+    def each(parts: Sequence[Pattern]) -> tuple[Any, ...]:
+        return tuple([rewritten(part, change) for part in parts])
+
     match pattern:
-        case Absent(step):
-            yield step
         case Repeat(inner):
-            yield from absent(inner)
+            return change(replace(pattern, pattern=rewritten(inner, change)))
         case Chain(parts) | Choice(parts):
-            for part in parts:
-                yield from absent(part)
+            return change(replace(pattern, parts=each(parts)))
+        case Unordered(parts):
+            return change(replace(pattern, steps=each(parts)))
         case _:
-            return
-
-
-def paces(pattern: Pattern) -> dict[object, Pace]:
-    """Return the pace of each loop."""
-    match pattern:
-        case Repeat(inner, pace=pace, loop=loop):
-            return {loop: pace, **paces(inner)}
-        case Chain(parts) | Choice(parts):
-            return {loop: pace for part in parts for loop, pace in paces(part).items()}
-        case _:
-            return {}
+            return change(pattern)
 
 
 # -- matches ---------------------------------------------------------------------------------
@@ -328,7 +325,8 @@ class Search:
         self._place = {id(event): place for place, event in enumerate(events)}
         self._named = {name for step in steps(query.pattern) for name in step.types}
         self._named.update(query.reads)
-        self._paces = paces(query.pattern)
+        loops = (part for part in parts_of(query.pattern) if isinstance(part, Repeat))
+        self._paces = {part.loop: part.pace for part in loops}
         self.reached: dict[frozenset[tuple[str, int]], Taken] = {}  # prefixes of matches
         self._complete: dict[frozenset[tuple[str, int]], tuple[int, Taken]] = {}
         self._extend(Partial((), query.pattern, None), ())

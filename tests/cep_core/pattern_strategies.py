@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -30,6 +30,7 @@ from tests.cep_core.pattern_reference import (
     Unordered,
     finished,
     matches,
+    rewritten,
     steps,
 )
 from tests.cep_core.strategies import NAN, Declared, in_order
@@ -399,7 +400,7 @@ def companies(draw: st.DrawFn, language: str = "sase", plain: bool = False) -> C
 
 
 def _other_constants(choose: Choose, first: Program) -> Program:
-    """Return a pattern with other numbers in its conditions, and another window."""
+    """Return a pattern with other numbers in its conditions, absences, and window."""
     writer = first.writer
     conditions = [
         replace(one, right=choose.of(1, 2, 3))
@@ -410,22 +411,14 @@ def _other_constants(choose: Choose, first: Program) -> Program:
     window = first.query.window
     if window is not None and choose.often(2):
         window = choose.of(3, 4, 5, 8)
-    query = replace(first.query, window=window, pattern=_other_times(choose, first.query.pattern))
+
+    def timed(part: Pattern) -> Pattern:
+        has_time = isinstance(part, Absent) and part.time is not None
+        return replace(part, time=choose.of(1, 2, 4)) if has_time else part
+
+    query = replace(first.query, window=window, pattern=rewritten(first.query.pattern, timed))
     write = written_in_eql if first.language == "eql" else written
     return write(replace(writer, conditions=conditions), query)
-
-
-def _other_times(choose: Choose, pattern: Pattern) -> Pattern:
-    """Return a pattern with other times of its absences."""
-    match pattern:
-        case Absent(time=int()):
-            return replace(pattern, time=choose.of(1, 2, 4))
-        case Chain(parts) | Choice(parts):
-            return replace(pattern, parts=tuple([_other_times(choose, one) for one in parts]))
-        case Repeat(inner):
-            return replace(pattern, pattern=_other_times(choose, inner))
-        case _:
-            return pattern
 
 
 @st.composite
@@ -595,20 +588,18 @@ def _bound(pattern: Pattern, writer: _Writer) -> Pattern:
 
         return replace(one, test=writer.test_of(one.name), stay=stay)
 
-    match pattern:
-        case Step():
-            return step(pattern)
-        case Repeat(inner, until=until):
-            ended = None if until is None else step(until)
-            return replace(pattern, pattern=_bound(inner, writer), until=ended)
-        case Chain(parts) | Choice(parts):
-            return replace(pattern, parts=tuple([_bound(one, writer) for one in parts]))
-        case Unordered(steps):
-            return replace(pattern, steps=tuple(map(step, steps)))
-        case Absent(one):
-            return replace(pattern, step=step(one))
-        case _:
-            assert_never(pattern)
+    def bound(part: Pattern) -> Pattern:
+        match part:
+            case Step():
+                return step(part)
+            case Repeat(until=Step() as until):
+                return replace(part, until=step(until))
+            case Absent(one):
+                return replace(part, step=step(one))
+            case _:
+                return part
+
+    return rewritten(pattern, bound)
 
 
 def happened(event: Event) -> Happened:

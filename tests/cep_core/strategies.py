@@ -320,6 +320,15 @@ def condition(choose: Choice, types: Types, depth: int = 2) -> Expression:
             return atom(choose, types)
 
 
+@st.composite
+def predicates(draw: st.DrawFn, binary: bool) -> Expression:
+    """Return a predicate over rows, or pairs of rows, of two numbers."""
+    choose = Choice(draw)
+    newer: Types = {2: (float, float)}
+    types = {1: (float, float), **newer} if binary else newer
+    return And(tuple([condition(choose, types) for _ in range(choose.number(1, 2))]))
+
+
 # -- nodes -----------------------------------------------------------------------------------
 
 

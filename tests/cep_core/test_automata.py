@@ -23,7 +23,7 @@ from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
 from cep_core.views import air
 from tests.cep_core.engines import engine_of
-from tests.cep_core.test_predicate_index import predicates
+from tests.cep_core.strategies import predicates
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)

@@ -10,58 +10,20 @@ from hypothesis import given, settings
 from cep_core.algebra.expressions import (
     FUNCTIONS,
     And,
-    Arithmetic,
     Column,
     Compare,
     Constant,
     Expression,
-    Missing,
-    Not,
     Or,
 )
 from cep_core.algebra.normal_form import MOST_DISJUNCTS
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
 from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal_form
+from tests.cep_core.strategies import VALUES_OF, predicates
 from tests.examples import tried
 
-NAN = float("nan")
-VALUES = st.sampled_from([None, 0, 1, 2, 2.5, NAN])
-CONSTANTS = st.sampled_from([0, 1, 2, 2.5, None]).map(Constant)
-OPERATORS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
-
-
-def columns(side: int) -> st.SearchStrategy[Column]:
-    """Columns of a side with two attributes."""
-    return st.integers(0, 1).map(lambda index: Column(1 if side == 1 else 2, index))
-
-
-def atoms(binary: bool) -> st.SearchStrategy[Expression]:
-    newer = columns(2)
-    other: st.SearchStrategy[Any] = CONSTANTS | newer
-    if binary:
-        other = other | columns(1)
-    halves = st.builds(Arithmetic, st.just("/"), newer, CONSTANTS)
-    return st.one_of(
-        st.builds(Compare, OPERATORS, newer, other),
-        st.builds(Compare, OPERATORS, CONSTANTS, newer),
-        st.builds(Compare, OPERATORS, halves, other),
-        st.builds(Compare, OPERATORS, newer, st.just(Missing())),
-    )
-
-
-def predicates(binary: bool) -> st.SearchStrategy[Expression]:
-    return st.recursive(
-        atoms(binary),
-        lambda inner: st.one_of(
-            st.lists(inner, min_size=1, max_size=3).map(lambda items: And(tuple(items))),
-            st.lists(inner, min_size=1, max_size=3).map(lambda items: Or(tuple(items))),
-            inner.map(Not),
-        ),
-        max_leaves=6,
-    )
-
-
+VALUES = st.sampled_from(VALUES_OF[float])
 ROWS = st.tuples(VALUES, VALUES).map(lambda values: (0, 0, 0, *values))
 
 

@@ -12,7 +12,12 @@ from tests.simulation.histories import compare_histories
 from tests.simulation.host import Host
 from tests.simulation.model import Model, Stream
 from tests.simulation.sites import FEED
-from tests.soak.oracle import composites, matches_of
+from tests.soak.oracle import (
+    composites,
+    differences_of_deliveries,
+    differences_of_matches,
+    matches_of,
+)
 
 
 def compare_service(host: Host, model: Model) -> Iterator[str]:
@@ -71,9 +76,7 @@ def compare_stream(
     keyed = [(name, stream.documents[name].key) for name in stored]
     expected = Counter(composites("pairs", keyed, {}))
     found = Counter(documents for _, documents in matches)
-    for what, those in (("lost", expected - found), ("too many", found - expected)):
-        if those:
-            yield f"{those.total()} matches {what}: {list(those)[:3]}"
+    yield from differences_of_matches(expected, found)
     places = {name: place for place, name in enumerate(stored)}
     ends = [places.get(documents[-1], -1) for _, documents in matches]
     if ends != sorted(ends):
@@ -82,17 +85,4 @@ def compare_stream(
     if stream.listed != ids[: len(stream.listed)]:
         yield "the matches were listed in another order, twice, or with a gap"
     if stream.hook is not None:
-        yield from _compare_deliveries(stream, ids)
-
-
-def _compare_deliveries(stream: Stream, ids: Sequence[str]) -> Iterator[str]:
-    """Compare what a webhook has received."""
-    missing = set(ids) - stream.received.keys()
-    if missing:
-        yield f"{len(missing)} of {len(ids)} matches were not delivered"
-    if strange := stream.received.keys() - set(ids):
-        yield f"{len(strange)} deliveries of matches that are not there"
-    places = {id: place for place, id in enumerate(ids)}
-    order = [places[id] for id in stream.received if id in places and id not in stream.put_aside]
-    if order != sorted(order):
-        yield "matches were not delivered in their order"
+        yield from differences_of_deliveries(ids, stream.received, stream.put_aside)

@@ -17,6 +17,7 @@ from tests.soak.oracle import (
     KINDS,
     TOLD_AS_STORIES,
     composites,
+    differences_of_matches,
     sizes_of_stories,
     stories_of,
 )
@@ -66,9 +67,8 @@ def compare_histories(
         expected = Counter(composites(one.kind, keyed, stored))
         matches = all_matches[one.name]
         found = Counter(match.documents for match in matches)
-        for what, those in (("lost", expected - found), ("too many", found - expected)):
-            if those:
-                yield f"{one.name} ({one.kind}): {those.total()} {what}: {list(those)[:3]}"
+        told = differences_of_matches(expected, found)
+        yield from (f"{one.name} ({one.kind}): {text}" for text in told)
         if one.kind == TOLD_AS_STORIES and stories_of(engine, one.name) != sizes_of_stories(keyed):
             yield f"{one.name}: the stories are {stories_of(engine, one.name)} by their sizes"
         model.counts["backfilled"] += sum(match.backfilled for match in matches)

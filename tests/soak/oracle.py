@@ -62,6 +62,29 @@ def stories_of(engine: xscl.Engine, subscription: str) -> Counter[int]:
     return Counter(engine.sql(f"{query}'{subscription}'")["documents"].to_pylist())
 
 
+def differences_of_matches(
+    wanted: Counter[tuple[str, ...]], there: Counter[tuple[str, ...]]
+) -> Iterator[str]:
+    """Yield how many matches are lost, and how many are too many, given by their documents."""
+    for what, those in (("lost", wanted - there), ("too many", there - wanted)):
+        if those:
+            yield f"{those.total()} {what}: {list(those)[:3]}"
+
+
+def differences_of_deliveries(
+    ids: Sequence[str], received: Collection[str], put_aside: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the errors in deliveries, in order of arrival; those put aside may come later."""
+    if missing := set(ids) - set(received):
+        yield f"{len(missing)} of {len(ids)} matches were not delivered"
+    if strange := set(received) - set(ids):
+        yield f"{len(strange)} deliveries of matches that are not there"
+    places = {id: place for place, id in enumerate(ids)}
+    order = [places[id] for id in received if id in places and id not in put_aside]
+    if order != sorted(order):
+        yield "matches were not delivered in their order"
+
+
 @dataclass
 class Seen:
     """The deliveries of one channel: the documents of each match by id, in order of arrival."""
@@ -84,12 +107,7 @@ class Seen:
     def differences(self, ids: Sequence[str]) -> Iterator[str]:
         """Yield the errors in the deliveries of a subscription's matches, which are in order."""
         yield from self.wrong[:3]
-        if missing := set(ids) - self.matches.keys():
-            yield f"{len(missing)} of {len(ids)} matches were not delivered"
-        if strange := self.matches.keys() - set(ids):
-            yield f"{len(strange)} deliveries of matches that are not there"
-        if not missing and not strange and list(self.matches) != list(ids):
-            yield "matches were not delivered in their order"
+        yield from differences_of_deliveries(ids, self.matches)
 
 
 @dataclass
@@ -212,9 +230,7 @@ def _differences(
         own = [(id,) for id in pairs]
         wanted = Counter(own if kind == HITS else composites(kind, kept, times))
         there = Counter(documents for _, documents in matches)
-        for what, those in (("lost", wanted - there), ("too many", there - wanted)):
-            if those:
-                yield f"{name}: {those.total()} {what}: {list(those)[:3]}"
+        yield from (f"{name}: {text}" for text in differences_of_matches(wanted, there))
         if len({id for id, _ in matches}) < len(matches):
             yield f"{name}: two matches have one id"
         if kind == TOLD_AS_STORIES and stories_of(engine, name) != sizes_of_stories(kept):
