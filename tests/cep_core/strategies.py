@@ -326,7 +326,9 @@ def predicates(draw: st.DrawFn, binary: bool) -> Expression:
     choose = Choice(draw)
     newer: Types = {2: (float, float)}
     types = {1: (float, float), **newer} if binary else newer
-    return And(tuple([condition(choose, types) for _ in range(choose.number(1, 2))]))
+    if choose.often(2):
+        return atom(choose, types)
+    return Or((condition(choose, types), And((atom(choose, types), atom(choose, types)))))
 
 
 # -- nodes -----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def by_atoms(node: Expression, binary: bool) -> code.CompiledCondition:
     return holds
 
 
-@settings(max_examples=tried(40))
+@settings(max_examples=tried(160))
 @given(binary=st.booleans(), data=st.data())
 def test_finds_what_trying_each_finds(binary: bool, data: st.DataObject) -> None:
     shapes = PredicateShapes(FUNCTIONS)
