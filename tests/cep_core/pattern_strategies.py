@@ -413,8 +413,9 @@ def _other_constants(choose: Choose, first: Program) -> Program:
         window = choose.of(3, 4, 5, 8)
 
     def timed(part: Pattern) -> Pattern:
-        has_time = isinstance(part, Absent) and part.time is not None
-        return replace(part, time=choose.of(1, 2, 4)) if has_time else part
+        if isinstance(part, Absent) and part.time is not None:
+            return replace(part, time=choose.of(1, 2, 4))
+        return part
 
     query = replace(first.query, window=window, pattern=rewritten(first.query.pattern, timed))
     write = written_in_eql if first.language == "eql" else written

@@ -17,7 +17,8 @@ from tests.cep_core.engines import engine_of
 from tests.cep_core.pattern_strategies import TYPES
 
 SCHEMA = Schema(("v",), (int,))
-NONE = 1 << 60
+USUAL = mop.RUNS, mop.WORK
+NONE = 1 << 60, 1 << 60
 
 
 def limit(patch: pytest.MonkeyPatch, runs: int, work: int) -> None:
@@ -120,7 +121,7 @@ KEEPS = {
 @pytest.mark.parametrize("kind", KEEPS)
 def test_what_is_kept_is_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many events at many times keep no more than their number explains."""
-    limit(monkeypatch, NONE, NONE)
+    limit(monkeypatch, *USUAL)
     monkeypatch.setattr(mop, "KEPT", 500)
     core = engine()
     core.register("q", f"EVENT {KEEPS[kind]} WITHIN 1000", "sase")
@@ -178,7 +179,7 @@ def test_what_is_left_out_makes_no_other_match(kind: str, monkeypatch: pytest.Mo
         events = [*begun, *[Event("B", (draw.randrange(45),), at) for at in times]]
         found = matches()
         with monkeypatch.context() as unbounded:
-            limit(unbounded, NONE, NONE)
+            limit(unbounded, *NONE)
             wanted = matches()
         assert not found - wanted
         few, all_of_them = few + found, all_of_them + wanted
@@ -273,7 +274,7 @@ def test_what_another_query_has_too_many_of_takes_nothing_from_a_query(
     """They share an operator, and the rows or runs that it tries and keeps."""
     text, (own, other), events = OTHERS[kind]
     if kind in KEPT_FOR_OTHERS:
-        limit(monkeypatch, NONE, NONE)
+        limit(monkeypatch, *USUAL)
         monkeypatch.setattr(mop, "KEPT", 200)
         monkeypatch.setattr(mop, "FREE", 0)
 
@@ -294,7 +295,7 @@ def test_rows_of_several_events_that_are_kept_are_bounded(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event makes a row with each that came before; cuts and restarts make no difference."""
-    limit(monkeypatch, NONE, NONE)
+    limit(monkeypatch, *NONE)
     monkeypatch.setattr(mop, "KEPT", 1_000)
     monkeypatch.setattr(mop, "FREE", 20)
     text = f"SELECT * FROM ({JOIN}) {kind}{{v + w = x@}} {renamed('B', 'x')}"
@@ -391,7 +392,7 @@ def test_a_pattern_within_its_bounds_has_left_out_nothing(
     kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its explanation nor the log says so, after a restart, either."""
-    limit(monkeypatch, NONE, NONE)
+    limit(monkeypatch, *USUAL)
     pattern, condition, _ = A_TIME[kind]
     core = engine_of(TYPES, {"v": int, "k": int})
     where = f"WHERE {condition}" if condition else ""
