@@ -87,16 +87,11 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert told["kept"] == [mark, DATABASE]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "code", "said"),
-    [
+def test_what_is_not_lost_is_not_given_up(place: DataDirectory) -> None:
+    for numbers, code, said in (
         ("1", 1, "is sound: it will be consumed"),
         ("2", 1, "has never had segments 2 to 2: its latest is 1"),
         ("one", 2, "'one' names no segments"),
         ("1-", 2, "'1-' names no segments"),
-    ],
-)
-def test_what_is_not_lost_is_not_given_up(
-    place: DataDirectory, numbers: str, code: int, said: str
-) -> None:
-    assert said in failed(code, "spool", "skip", numbers, "--data", str(place.path))
+    ):
+        assert said in failed(code, "spool", "skip", numbers, "--data", str(place.path))

@@ -42,23 +42,15 @@ def backup(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "subscriptions",
-        "serve --once --no-spark",
-        "status",
-        "subscribe all S//a->x",
-        "export registrations.json",
-        "backup other.xscl",
-        "restore --accept",
-        "user erase alice --yes",
-    ],
+COMMANDS = (
+    *("subscriptions", "serve --once --no-spark", "status", "subscribe all S//a->x"),
+    *("export registrations.json", "backup other.xscl", "restore --accept"),
+    "user erase alice --yes",
 )
-def test_each_command_names_those_that_move_it(
-    former: DataDirectory, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_names_those_that_move_it(former: DataDirectory, command: str) -> None:
     before = everything(former)
     told = failed(1, *command.split(), "--data", str(former.path))
     is_told(told, f"--data {shlex.quote(str(former.path))}", f"{former.path}-new")
