@@ -172,22 +172,20 @@ def test_events_of_several_files_come_in_order_of_time() -> None:
     assert values("a.csv", "b.csv", query=query) == [{"A_x": 1, "B_y": 6}]
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("acc,amount\na,1\na,2\n", "say --time NAME"),
-        (
-            "acc,amount,year,at\na,1,2025,2026-05-06\na,2,2026,2026-05-06T10:00:00Z\na,3,2026,\n",
-            "say --time at: its values are times",
-        ),
-    ],
-)
-def test_rows_without_a_time_come_one_a_second_with_a_warning(text: str, hint: str) -> None:
-    write("t.csv", text)
-    assert (rows("t.csv")[0]["t0"], rows("t.csv")[0]["t1"]) == (0, 1_000_000)
-    done = eql("t.csv")
+LATER = "acc,amount,year,at\na,1,2025,2026-05-06\na,2,2026,2026-05-06T10:00:00Z\na,3,2026,\n"
+
+
+def test_rows_without_a_time_come_one_a_second_with_a_warning() -> None:
     warned = "xscl: warning: t has no column 'time': its events are taken as a second apart\n"
-    assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
+    for text, hint in (
+        ("acc,amount\na,1\na,2\n", "say --time NAME"),
+        (LATER, "say --time at: its values are times"),
+    ):
+        write("t.csv", text)
+        first, *_ = rows("t.csv")
+        assert (first["t0"], first["t1"]) == (0, 1_000_000)
+        done = eql("t.csv")
+        assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
     write("t.csv", CSV)
     assert warned not in eql("t.csv").stderr
 
@@ -210,21 +208,18 @@ def test_inferred_types() -> None:
             assert inferred_schema(records, ()).types == (kind,), texts
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("t.csv", "a,b\n9,1.0E1\n+1E1,9.5\n1_0,20\n"),
-        (
-            "t.jsonl",
-            '{"a": 9, "b": "1.0E1"}\n{"a": "+1E1", "b": 9.5}\n{"a": "1_0", "b": 20}\n',
-        ),
-        ("t.xml", "<l><e a='9' b='1.0E1'/><e a='+1E1' b='9.5'/><e a='1_0' b='20'/></l>"),
-    ],
-)
+NUMBERS = {
+    "t.csv": "a,b\n9,1.0E1\n+1E1,9.5\n1_0,20\n",
+    "t.jsonl": '{"a": 9, "b": "1.0E1"}\n{"a": "+1E1", "b": 9.5}\n{"a": "1_0", "b": 20}\n',
+    "t.xml": "<l><e a='9' b='1.0E1'/><e a='+1E1' b='9.5'/><e a='1_0' b='20'/></l>",
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("kind", ["int", "float"])
-def test_numbers_of_files_have_one_form(name: str, text: str, kind: str) -> None:
+def test_numbers_of_files_have_one_form(name: str, kind: str) -> None:
     write("t.sdl", f"SOURCE t (a {kind}, b float)")
-    write(name, text)
+    write(name, NUMBERS[name])
     query = "SELECT a, b FROM FILTER{a < b} t"
     done = eql("--language", "cel", "--schema", "t.sdl", name, "--json", query=query)
     assert [row["values"] for row in json_rows(done.stdout)] == [{"a": 9, "b": 10}]

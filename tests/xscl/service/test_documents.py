@@ -214,21 +214,16 @@ def test_documents_are_in_the_charset_of_their_type(
     eventually(lambda: ok(operator.post("/v1/try", json=attempt))["total"] == 1)
 
 
-@pytest.mark.parametrize(
-    ("charset", "body"),
-    [
+def test_a_wrong_charset_is_refused_with_the_place(operator: httpx.Client) -> None:
+    for charset, body in (
         ("utf-8", b"<?xml version='1.0' encoding='iso-8859-1'?><a>caf\xe9</a>"),
         ("klingon", b"<a/>"),
         ("shift_jis", b"<a>\x81</a>"),
-    ],
-)
-def test_a_wrong_charset_is_refused_with_the_place(
-    operator: httpx.Client, charset: str, body: bytes
-) -> None:
-    kind = {"Content-Type": f"text/xml; charset={charset}"}
-    refused = operator.post("/v1/documents/coded", content=body, headers=kind)
-    assert code(refused) == (422, "xml_encoding")
-    assert "line 1" in refused.text or refused.json().get("line") == 1
+    ):
+        kind = {"Content-Type": f"text/xml; charset={charset}"}
+        refused = operator.post("/v1/documents/coded", content=body, headers=kind)
+        assert code(refused) == (422, "xml_encoding")
+        assert "line 1" in refused.text or refused.json().get("line") == 1
 
 
 def test_lists_are_in_the_charset_of_their_type(operator: httpx.Client, running: Running) -> None:

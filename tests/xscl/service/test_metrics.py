@@ -219,24 +219,24 @@ def test_w9_an_event_is_one_line_that_steers_nothing(form: LogFormat, text: str)
     assert len(line) < 30_000
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
-    [
-        ("token xscl_0123abcd_s3cr3t-Part_x", "s3cr3t"),
-        ("GET /f/Abcdefghijklmnop_12345.atom", "Abcdefghijklmnop"),
-        ("fetching https://user:hunter2@example.org/feed", "hunter2"),
-        ("smtp+starttls://me:hunter2@mail.example:587", "hunter2"),
-        ("https://example.org/feed?api_key=hunter2&x=1", "hunter2"),
-        ("Authorization: Bearer hunter2hunter2", "hunter2"),
-        ("authorization: basic aHVudGVyMjpodW50ZXIy", "aHVudGVy"),
-        ("signed with whsec_aHVudGVyMg==", "aHVudGVy"),
-    ],
-)
-def test_w19_no_secret_is_in_the_log(text: str, secret: str) -> None:
-    assert secret not in clean(text)
-    assert "(secret)" in clean(text)
-    error = OneLine(LogFormat.JSON).format(record("it failed", detail=text))
-    assert secret not in error
+SECRETS = {
+    "token xscl_0123abcd_s3cr3t-Part_x": "s3cr3t",
+    "GET /f/Abcdefghijklmnop_12345.atom": "Abcdefghijklmnop",
+    "fetching https://user:hunter2@example.org/feed": "hunter2",
+    "smtp+starttls://me:hunter2@mail.example:587": "hunter2",
+    "https://example.org/feed?api_key=hunter2&x=1": "hunter2",
+    "Authorization: Bearer hunter2hunter2": "hunter2",
+    "authorization: basic aHVudGVyMjpodW50ZXIy": "aHVudGVy",
+    "signed with whsec_aHVudGVyMg==": "aHVudGVy",
+}
+
+
+def test_w19_no_secret_is_in_the_log() -> None:
+    for text, secret in SECRETS.items():
+        assert secret not in clean(text)
+        assert "(secret)" in clean(text)
+        error = OneLine(LogFormat.JSON).format(record("it failed", detail=text))
+        assert secret not in error
 
 
 def test_what_is_no_secret_stays() -> None:
