@@ -314,23 +314,21 @@ def test_a_quote_that_is_not_closed_costs_one_line() -> None:
     assert "xscl: not read: t.csv:3: a quote is opened here and never closed" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("times", "reason"),
-    [
-        (("1", "2.5", "1800"), "all of them are within 1799 of one another"),
-        (("1700000000", "1700000060"), "they look like seconds since 1970"),
-        (("1700000000000", "1700000060000"), "they look like milliseconds since 1970"),
-        (("200000000000000000",), "they look like nanoseconds since 1970"),
-        (("1700000000000000", "1700000000000009"), None),
-        (("0", "5000000"), None),
-        (("2024-05-06T00:00:00", "2024-05-06T00:00:01"), None),
-        (("7",), None),
-    ],
-)
-def test_times_that_may_be_no_microseconds(times: tuple[str, ...], reason: str | None) -> None:
+TIMES: dict[tuple[str, ...], str | None] = {
+    ("1", "2.5", "1800"): "all of them are within 1799 of one another",
+    ("1700000000", "1700000060"): "they look like seconds since 1970",
+    ("1700000000000", "1700000060000"): "they look like milliseconds since 1970",
+    ("200000000000000000",): "they look like nanoseconds since 1970",
+    ("1700000000000000", "1700000000000009"): None,
+    **dict.fromkeys((("0", "5000000"), ("7",), ("2024-05-06T00:00:00", "2024-05-06T00:00:01"))),
+}
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_times_that_may_be_no_microseconds(times: tuple[str, ...]) -> None:
     write("t.csv", "".join(f"{one},1\n" for one in ("time,x", *times)).replace("x,1", "x"))
-    warning = f"xscl: the times of t are taken as microseconds, but {reason}"
-    expected = [warning, "hint: say --unit ns, us, usec, ms, msec, s, sec"] if reason else []
+    warning = f"xscl: the times of t are taken as microseconds, but {TIMES[times]}"
+    expected = [warning, "hint: say --unit ns, us, usec, ms, msec, s, sec"] if TIMES[times] else []
     assert said("t.csv") == expected
     assert said("t.csv", "--unit", "us") == []
 
@@ -369,20 +367,18 @@ def test_other_signs_between_columns(sign: str) -> None:
     assert len(rows("t.csv", "--unit", "s")) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "t.csv: it is empty"),
-        ("\n \n", "t.csv: it is empty"),
-        ("time,acc\n", "t.csv: it has no event below its heading"),
-        ("<e/>", "t.csv: its root has no element that is an event"),
-    ],
-)
-def test_a_file_without_events(text: str, reason: str) -> None:
+EMPTY = {
+    **dict.fromkeys(("", "\n \n"), "it is empty"),
+    "time,acc\n": "it has no event below its heading",
+    "<e/>": "its root has no element that is an event",
+}
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_a_file_without_events(text: str) -> None:
     write("t.csv", text)
-    told = eql_fails(2, "t.csv")
-    first, *_, last, hint = told.splitlines()
-    assert first == f"xscl: not read: {reason}"
+    first, *_, last, hint = eql_fails(2, "t.csv").splitlines()
+    assert first == f"xscl: not read: t.csv: {EMPTY[text]}"
     assert last == "xscl: nothing is known of t: no event of it could be read"
     assert hint == "hint: say what it has with --schema: SOURCE t (price float)"
     write("all.sdl", "SOURCE t (acc str, amount float)")

@@ -70,18 +70,18 @@ def _in_utc_again() -> Iterator[None]:
     choose_zone("UTC")
 
 
-@pytest.mark.parametrize(
-    ("zone", "first", "last"),
-    [
-        ("UTC", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
-        ("local", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
-        ("America/New_York", "0001-01-01T00:00:00Z", "9999-12-31T18:59:59-05:00"),
-        ("Asia/Kolkata", "0001-01-01T05:53:28+05:53:28", "9999-12-31T23:59:59Z"),
-    ],
-)
-def test_a_time_that_the_zone_does_not_have_is_in_utc(zone: str, first: str, last: str) -> None:
+ENDS = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+ZONES = {
+    **dict.fromkeys(("UTC", "local"), ENDS),
+    "America/New_York": (ENDS[0], "9999-12-31T18:59:59-05:00"),
+    "Asia/Kolkata": ("0001-01-01T05:53:28+05:53:28", ENDS[1]),
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_time_that_the_zone_does_not_have_is_in_utc(zone: str) -> None:
     choose_zone(zone)
-    assert (to_second(FIRST), to_second(LAST)) == (first, last)
+    assert (to_second(FIRST), to_second(LAST)) == ZONES[zone]
     assert ticks_to_second(1 << 62) == str(1 << 62)
 
 

@@ -91,29 +91,27 @@ def test_dead_letters_are_listed_and_tried_again(
     assert operator.post(f"{one}:replay").json() == {"letters": 0}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "reason"),
-    [
-        ({"kind": "webhook", "url": "http://10.0.0.1/"}, "url_private"),
-        ({"kind": "webhook", "url": "http://example.org:6379/"}, "url_port"),
-        ({"kind": "webhook", "url": "file:///etc/passwd"}, "url_scheme"),
-        ({"kind": "webhook", "url": "http://a\\@b/"}, "url_invalid"),
-        ({"kind": "webhook", "url": "http://8.8.8.8/", "secret": "short"}, "invalid_request"),
-        ({"kind": "mail", "to": "a@b, c@d"}, "invalid_request"),
-        ({"kind": "mail", "to": "a@b\r\nBcc: c@d"}, "invalid_request"),
-        ({"kind": "mail", "to": "a@b", "every": "8 d"}, "invalid_request"),
-        ({"kind": "mail", "to": "a@b", "every": "soon"}, "query"),
-        ({"kind": "file", "name": "../state.sqlite"}, "invalid_request"),
-        ({"kind": "pigeon"}, "invalid_request"),
-        ({"kind": "file", "name": "x", "other": 1}, "invalid_request"),
-        ({"kind": "file", "name": "x", "after": -1}, "invalid_request"),
-    ],
-)
-def test_w1_w5_what_cannot_be_delivered_to_is_refused(
-    operator: httpx.Client, wanted: dict[str, Any], reason: str
-) -> None:
+NO_ENDPOINTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "url_private": ({"kind": "webhook", "url": "http://10.0.0.1/"},),
+    "url_port": ({"kind": "webhook", "url": "http://example.org:6379/"},),
+    "url_scheme": ({"kind": "webhook", "url": "file:///etc/passwd"},),
+    "url_invalid": ({"kind": "webhook", "url": "http://a\\@b/"},),
+    "query": ({"kind": "mail", "to": "a@b", "every": "soon"},),
+    "invalid_request": (
+        {"kind": "webhook", "url": "http://8.8.8.8/", "secret": "short"},
+        *({"kind": "mail", "to": to} for to in ("a@b, c@d", "a@b\r\nBcc: c@d")),
+        {"kind": "mail", "to": "a@b", "every": "8 d"},
+        *({"kind": "file", "name": "x", **more} for more in ({"other": 1}, {"after": -1})),
+        *({"kind": "file", "name": "../state.sqlite"}, {"kind": "pigeon"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", NO_ENDPOINTS)
+def test_w1_w5_what_cannot_be_delivered_to_is_refused(operator: httpx.Client, reason: str) -> None:
     at = subscribed(operator, "refusing")
-    assert code(operator.post(f"{at}/endpoints", json=wanted)) == (422, reason)
+    for wanted in NO_ENDPOINTS[reason]:
+        assert code(operator.post(f"{at}/endpoints", json=wanted)) == (422, reason)
     assert operator.get(f"{at}/endpoints").json() == []
 
 
@@ -150,12 +148,10 @@ def test_w19_secrets_are_shown_once(
         assert not any(hidden.encode() in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
-)
-def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
+def test_pages_have_limits(operator: httpx.Client) -> None:
     at = subscribed(operator, "limited")
-    assert code(operator.get(f"{at}/matches?{query}")) == (422, "invalid_request")
+    for query in ("limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20):
+        assert code(operator.get(f"{at}/matches?{query}")) == (422, "invalid_request")
 
 
 def test_c4_what_is_cut_at_the_end_is_told_so(

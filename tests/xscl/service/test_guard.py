@@ -247,25 +247,24 @@ def test_an_id_that_cannot_be_is_not_there(operator: httpx.Client) -> None:
 QUERY = {"query": "orders//a->x"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "place", "hint"),
-    [
-        ("POST", "/v1/documents/orders?id=t1&tme=1", QUERY, "query.tme", "did you mean time?"),
-        ("GET", "/v1/subscriptions/one/matches?befor=6", None, "query.befor", "did you mean befo"),
-        ("GET", "/v1/subscriptions/one/events?aftr=6", None, "query.aftr", "did you mean after?"),
-        ("GET", "/v1/feed.atom?page=6", None, "query.page", "its query parameters are before"),
-        ("PUT", "/v1/subscriptions/one?history=0", QUERY, "query.history", "it takes no query p"),
-        ("PATCH", "/v1/subscriptions/one?query=x", QUERY, "query.query", "it takes no query par"),
-        ("PUT", "/v1/accounts/ada/quota", {"feed": 1}, "body.feed", "did you mean feeds?"),
-        ("POST", "/v1/try", {"qury": "S//a->x"}, "body.qury", "did you mean query?"),
-        ("POST", "/v1/check", {**QUERY, "zzz": 1}, "body.zzz", "there are query"),
-    ],
-)
-def test_an_unknown_parameter_or_field_is_refused(
-    operator: httpx.Client, method: str, path: str, body: Any, place: str, hint: str
-) -> None:
+UNKNOWN_NAMES: dict[str, tuple[str, Any, str]] = {
+    "POST /v1/documents/orders?id=t1&tme=1": ("query.tme", QUERY, "did you mean time?"),
+    "GET /v1/subscriptions/one/matches?befor=6": ("query.befor", None, "did you mean before?"),
+    "GET /v1/subscriptions/one/events?aftr=6": ("query.aftr", None, "did you mean after?"),
+    "GET /v1/feed.atom?page=6": ("query.page", None, "its query parameters are before"),
+    "PUT /v1/subscriptions/one?history=0": ("query.history", QUERY, "it takes no query param"),
+    "PATCH /v1/subscriptions/one?query=x": ("query.query", QUERY, "it takes no query param"),
+    "PUT /v1/accounts/ada/quota": ("body.feed", {"feed": 1}, "did you mean feeds?"),
+    "POST /v1/try": ("body.qury", {"qury": "S//a->x"}, "did you mean query?"),
+    "POST /v1/check": ("body.zzz", {**QUERY, "zzz": 1}, "there are query"),
+}
+
+
+@pytest.mark.parametrize("request_", UNKNOWN_NAMES)
+def test_an_unknown_parameter_or_field_is_refused(operator: httpx.Client, request_: str) -> None:
+    place, body, hint = UNKNOWN_NAMES[request_]
     ok(operator.put("/v1/subscriptions/one", json=QUERY))
-    answer = operator.request(method, path, json=body)
+    answer = operator.request(*request_.split(" "), json=body)
     assert code(answer) == (422, "invalid_request")
     problem = answer.json()
     reason = "unknown parameter" if place.startswith("query.") else "unknown field"

@@ -558,17 +558,17 @@ def test_w8_nobody_sees_what_is_anothers(alice: httpx.Client, bob: httpx.Client)
     assert marker not in parsed(bob.get("/items", params={"q": "lice"}).text).text_content()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT 1 AS k",
-        "SELECT 1 AS k ;\n;",
-        "SELECT 1 AS k -- it's; /* ",
-        "-- first; a comment\nSELECT 1 /* ; /* in */ */ AS k /* ; */",
-        "SELECT 1 AS k, '; -- no comment' AS t",
-        "SELECT 1 AS k, 'it''s; /*' AS \"a;--\"\"b\";",
-    ],
+STATEMENTS = (
+    "SELECT 1 AS k",
+    "SELECT 1 AS k ;\n;",
+    "SELECT 1 AS k -- it's; /* ",
+    "-- first; a comment\nSELECT 1 /* ; /* in */ */ AS k /* ; */",
+    "SELECT 1 AS k, '; -- no comment' AS t",
+    "SELECT 1 AS k, 'it''s; /*' AS \"a;--\"\"b\";",
 )
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_statement_is_narrowed_and_counted(statement: str) -> None:
     with duckdb.connect() as connection:
         rows = connection.execute(statement).fetchall()
