@@ -116,10 +116,11 @@ class Batch:
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""
 
-    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying", "turn")
+    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying", "soonest", "turn")
 
     def __init__(self) -> None:
         self.now = BEGINNING
+        self.soonest = END  # a time before which no lane has anything to do
         self.closing: int | None = (
             None  # while an epoch is processed: when its rows count as arriving
         )
@@ -189,7 +190,7 @@ class Lane:
         """Evict an m-op's dead instances once all epochs up to a time are closed."""
         heappush(self._evictions, (time, next(self._serial), mop))
         if time < self.due:
-            self.due = time
+            self._expect(time)
 
     def flush_at(self, deadline: int, mop: EpochMOp) -> None:
         """Flush an m-op in the epoch of a deadline, which there is even if no more rows arrive."""
@@ -198,7 +199,13 @@ class Lane:
             return
         heappush(self._timers, (deadline, next(self._serial), mop))
         if deadline < self.due:
-            self.due = deadline
+            self._expect(deadline)
+
+    def _expect(self, time: int) -> None:
+        """Note the first time that something waits for."""
+        self.due = time
+        if time + self.lateness < self.clock.soonest:
+            self.clock.soonest = time + self.lateness
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -223,28 +230,31 @@ class Lane:
                 self._rows[time] = [waiting]
                 heappush(self._epochs, time)
                 if time < self.due:
-                    self.due = time
+                    self._expect(time)
             else:
                 others.append(waiting)
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""
-        epochs, limit = self._epochs, watermark if watermark < END else END
-        while epochs or self._timers:
-            time = epochs[0] if epochs and not self._timers else self.next_epoch()
-            if time >= limit:
+        epochs, timers, evictions = self._epochs, self._timers, self._evictions
+        limit = watermark if watermark < END else END
+        while True:  # as `next_epoch`, which costs a call for each event
+            due = epochs[0] if epochs else END
+            if timers and timers[0][0] < due:
+                due = timers[0][0]
+            if due >= limit:
                 break
-            self._process(time)
+            self._process(due)
         if watermark > self.closed:
             self.closed = watermark
-        while self._evictions and self._evictions[0][0] < self.closed:
+        while evictions and evictions[0][0] < self.closed:
             self.changes += 1
-            heappop(self._evictions)[2].evict(self.closed)
-        due = epochs[0] if epochs else END
-        for waiting in (self._timers, self._evictions):
-            if waiting and waiting[0][0] < due:
-                due = waiting[0][0]
-        self.due = due
+            heappop(evictions)[2].evict(self.closed)
+        if evictions and evictions[0][0] < due:
+            due = evictions[0][0]
+        self.due = END
+        if due < END:
+            self._expect(due)
 
     def pass_to(self, watermark: int) -> None:
         """Advance the watermark over epochs without rows and timers."""
@@ -284,9 +294,9 @@ class Lane:
         try:
             while self._timers and self._timers[0][0] <= time:
                 self.flush_later(heappop(self._timers)[2])
-            if self._epochs and self._epochs[0] == time:
+            rows = self._rows.pop(time, None)
+            if rows is not None:  # this epoch is the first one
                 heappop(self._epochs)
-                rows = self._rows.pop(time)
                 self.journal.drop(rows)
                 for port, row, members in _charged(rows) if is_timed else rows:
                     try:

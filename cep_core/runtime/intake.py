@@ -51,13 +51,13 @@ class EventIntake:
         self._instants += self._streams.pass_instants(time)
 
     def _consume_each(self, events: Sequence[Event]) -> None:
-        """Consume events one by one; the clock is a local variable while nobody reads it."""
+        """Consume events one by one."""
         streams, clock = self._streams, self._clock
         by_name, remembered = streams.by_name, streams.widest > 0
-        arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
         instant = streams.instants.next()
-        lanes = tuple(self._plan.lanes.values())
         earliest, latest = -streams.farthest, streams.farthest
+        lanes = self._plan.lanes.values()  # the last epoch to be closed may have failed
+        clock.soonest = min([lane.due + lane.lateness for lane in lanes], default=END)
         try:
             for event in events:
                 name, values, t0, t1, _ = event if type(event) is Event else _NO_EVENT
@@ -72,35 +72,26 @@ class EventIntake:
                     and (t1 is t0 or type(t1) is int)
                     and earliest <= t0 <= t1 <= latest
                 ):
-                    clock.arrivals, clock.now = arrival, now
                     self._consume_irregular(event)
-                    arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
                     instant = streams.instants.next()
                     continue
                 if t1 > instant:
-                    clock.arrivals, clock.now = arrival, now
                     self._pass_instants(t1)
-                    arrival, soonest = clock.arrivals, self._soonest()
                     instant = streams.instants.next()
+                arrival = clock.arrivals
+                clock.arrivals = arrival + 1
                 listening = base.routes.get(base.slot)
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)
-                    clock.arrivals, clock.now = arrival + 1, now
                     if remembered:
                         streams.remember(row, (base.name,))
                     for port in listening or ():
                         port.receive(row, base.members)
-                    for lane in lanes:
-                        if lane.due + lane.lateness < soonest:
-                            soonest = lane.due + lane.lateness
-                arrival += 1
-                if t1 > now:
-                    now = t1
-                    if t1 > soonest:
-                        clock.arrivals, clock.now = arrival, now
-                        soonest = self.close_epochs()
+                if t1 > clock.now:
+                    clock.now = t1
+                    if t1 > clock.soonest:
+                        self.close_epochs()
         finally:
-            clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
             self._advance_lanes()
 
     def _advance_lanes(self) -> None:
@@ -110,20 +101,12 @@ class EventIntake:
             lane.pass_to(now - lane.lateness)
         self._streams.forget(now)
 
-    def _soonest(self) -> int:
-        """Return the time of the clock beyond which some lane has something to do."""
-        soonest = END
+    def close_epochs(self) -> None:
+        """Close the epochs that the clock has passed."""
+        clock = self._clock
+        clock.soonest = END
         for lane in self._plan.lanes.values():
-            if lane.due + lane.lateness < soonest:
-                soonest = lane.due + lane.lateness
-        return soonest
-
-    def close_epochs(self) -> int:
-        """Close the epochs that the clock has passed; return `_soonest`."""
-        now = self._clock.now
-        for lane in self._plan.lanes.values():
-            lane.close(now - lane.lateness)
-        return self._soonest()
+            lane.close(clock.now - lane.lateness)
 
     def _consume_irregular(self, event: Event) -> None:
         """Consume an irregular event: one of several streams, or a faulty one."""
