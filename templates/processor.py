@@ -37,7 +37,7 @@ from templates.model.result_bound import RESULTS, Cut, bounded, grouped
 from templates.registry import UNDESIGNATED, Registry
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import BatchDocuments, Dense, Driven, KeptState, Pass
-from templates.storage import RELATIONS, Storage
+from templates.storage import RELATIONS, Storage, sql_schema
 from templates.template import TemplateRows
 
 if TYPE_CHECKING:
@@ -49,14 +49,7 @@ SHOWN = 100_000
 
 Apart: TypeAlias = Callable[[Column, Column], Column]
 
-FOUND = pa.schema(
-    [
-        ("qid", pa.int32()),
-        ("doc1", pa.int64()),
-        ("doc2", pa.int64()),
-        ("nodes", pa.list_(pa.int32())),
-    ]
-)
+FOUND = sql_schema("qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]")
 NOTHING_FOUND = FOUND.empty_table()
 
 

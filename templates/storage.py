@@ -19,34 +19,40 @@ Numbers: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = Callable[[pa.Table], Numbers]
 """Returns a mask of the rows of a table."""
 
+_TYPES: Mapping[str, pa.DataType] = {
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "TINYINT": pa.int8(),
+    "UBIGINT": pa.uint64(),
+    "BOOLEAN": pa.bool_(),
+    "FLOAT": pa.float32(),
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+    "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"),
+}
+
+
+def sql_schema(text: str) -> pa.Schema:
+    """Return the columns that SQL declares: `doc BIGINT PRIMARY KEY, nodes INTEGER[]`."""
+    fields = []
+    for name, kind, *_ in map(str.split, text.split(",")):
+        of = _TYPES[kind.removesuffix("[]")]
+        fields.append((name, pa.list_(of) if kind.endswith("[]") else of))
+    return pa.schema(fields)
+
+
 RELATIONS: Mapping[str, pa.Schema] = {
-    "binding": pa.schema(
-        [
-            ("doc", pa.int64()),
-            ("pair", pa.int32()),
-            ("node1", pa.int32()),
-            ("node2", pa.int32()),
-            ("key", pa.uint64()),
-        ]
+    "binding": sql_schema("doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT"),
+    "times": sql_schema(
+        "doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT"
     ),
-    "times": pa.schema(
-        [(name, pa.int64()) for name in ("doc", "start", "ts", "clock", "rank", "base")]
-    ),
-    "value": pa.schema([("key", pa.uint64()), ("strVal", pa.string())]),
-    "variable": pa.schema([("id", pa.int32()), ("definition", pa.string())]),
-    "pair": pa.schema([(name, pa.int32()) for name in ("id", "var1", "var2")]),
-    "template": pa.schema([("id", pa.int32()), ("graph", pa.string())]),
-    "r_t": pa.schema(
-        [
-            ("template", pa.int32()),
-            ("qid", pa.int32()),
-            ("pairs", pa.list_(pa.int32())),
-            ("op", pa.int8()),
-            ("lower", pa.int64()),
-            ("wl", pa.int64()),
-            ("keep", pa.int64()),
-            ("lead", pa.int8()),
-        ]
+    "value": sql_schema("key UBIGINT, strVal VARCHAR"),
+    "variable": sql_schema("id INTEGER, definition VARCHAR"),
+    "pair": sql_schema("id INTEGER, var1 INTEGER, var2 INTEGER"),
+    "template": sql_schema("id INTEGER, graph VARCHAR"),
+    "r_t": sql_schema(
+        "template INTEGER, qid INTEGER, pairs INTEGER[], op TINYINT, lower BIGINT, wl BIGINT,"
+        " keep BIGINT, lead TINYINT"
     ),
 }
 """The join state (R_bin, R_docTS, and the texts of keys), and the registry, with the rows of all

@@ -27,7 +27,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from templates.columns import (
     Column,
@@ -44,24 +43,12 @@ from templates.model.join_graph import (
     UNEQUAL,
     JoinGraph,
 )
+from templates.storage import sql_schema
 
-R_VJ = pa.schema(
-    [
-        ("doc1", pa.int64()),
-        ("doc2", pa.int64()),
-        ("key", pa.uint64()),
-        ("pair1", pa.int32()),
-        ("above1", pa.int32()),
-        ("node1", pa.int32()),
-        ("pair2", pa.int32()),
-        ("above2", pa.int32()),
-        ("docs", pa.int64()),
-        ("pairs", pa.int64()),
-        ("node2", pa.int32()),
-        ("gap", pa.int64()),
-        ("lead", pa.int64()),
-        ("age", pa.int64()),
-    ]
+R_VJ = sql_schema(
+    "doc1 BIGINT, doc2 BIGINT, key UBIGINT, pair1 INTEGER, above1 INTEGER, node1 INTEGER,"
+    " pair2 INTEGER, above2 INTEGER, docs BIGINT, pairs BIGINT, node2 INTEGER,"
+    " gap BIGINT, lead BIGINT, age BIGINT"
 )
 """R_vj.
 

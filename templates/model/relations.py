@@ -23,20 +23,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from templates.model.join_graph import INFINITE
+from templates.storage import RELATIONS, sql_schema
 
-BINDINGS = pa.schema(
-    [
-        ("doc", pa.int64()),
-        ("pair", pa.int32()),
-        ("node1", pa.int32()),
-        ("node2", pa.int32()),
-        ("value", pa.int32()),
-    ]
-)
-TIMES = pa.schema(
-    [(name, pa.int64()) for name in ("doc", "start", "ts", "clock", "rank", "base", "first")]
-)
-VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
+BINDINGS = sql_schema("doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, value INTEGER")
+TIMES = RELATIONS["times"].append(pa.field("first", pa.int64()))
+VALUES = sql_schema("strVal VARCHAR, docs INTEGER")
 
 
 @dataclass(frozen=True, slots=True)

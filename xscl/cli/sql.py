@@ -119,11 +119,8 @@ def _jsonl(answer: pa.Table) -> Iterator[str]:
 
 def _json(answer: pa.Table) -> Iterator[str]:
     """Yield one JSON array of objects, a row a line."""
-    before = "["
-    for row in _jsonl(answer):
-        yield f"{before}\n  {row.rstrip()}"
-        before = ","
-    yield "[]\n" if before == "[" else "\n]\n"
+    rows = ",\n  ".join(row.rstrip() for row in _jsonl(answer))
+    yield f"[\n  {rows}\n]\n" if rows else "[]\n"
 
 
 def _cell(value: object) -> str:

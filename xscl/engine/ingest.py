@@ -15,6 +15,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from templates.model.join_graph import INFINITE
+from templates.processor import FOUND
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.document_validation import Rejection, expect_valid
 from xscl.engine.executors import ExecutorResults, NumberedDocuments, Numbering, recall
@@ -360,13 +361,4 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     return results
 
 
-_RESULTS = pa.schema(
-    [
-        ("position", pa.int64()),
-        ("qid", pa.int32()),
-        ("doc1", pa.int64()),
-        ("doc2", pa.int64()),
-        ("nodes", pa.list_(pa.int32())),
-    ]
-)
-_NO_RESULTS = _RESULTS.empty_table()
+_NO_RESULTS = FOUND.insert(0, pa.field("position", pa.int64())).empty_table()

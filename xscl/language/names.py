@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
+from feeds.formats.namespaces import WELL_KNOWN, XML
 from xscl.errors import XsclError
 
 _FIRST = (
@@ -33,16 +34,8 @@ PREFIX = 20
 UNITLESS = r"(?i)[0-9.]\s*(?:\}|TO\b)|--"
 """The pattern of a bound of a window without a unit, perhaps before a comment; of others, too."""
 
-PREDECLARED = {
-    "atom": "http://www.w3.org/2005/Atom",
-    "content": "http://purl.org/rss/1.0/modules/content/",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "georss": "http://www.georss.org/georss",
-    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
-    "media": "http://search.yahoo.com/mrss/",
-    "xhtml": "http://www.w3.org/1999/xhtml",
-    "xml": "http://www.w3.org/XML/1998/namespace",
-}
+_COMMON = ("atom", "content", "dc", "georss", "itunes", "media", "xhtml")
+PREDECLARED = {**{prefix: WELL_KNOWN[prefix] for prefix in _COMMON}, "xml": XML}
 PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
 
 

@@ -354,14 +354,6 @@ class FeedRepository:
         )
         return list(self._read(rows))
 
-    def place(self, key: str, order: str) -> stored.FeedPlace | None:
-        """Return the place of a feed in an order, None without one."""
-        return stored.place_of(self.store, key, order)
-
-    def tags(self, owner: str) -> list[str]:
-        """Return the tags of an owner's feeds, in alphabetical order."""
-        return stored.tags_of_feeds(self.store, owner)
-
     def due(self, now: int) -> list[Feed]:
         """Return the due feeds, the longest waiting first."""
         return list(self._read(stored.due_feeds(self.store, now)))

@@ -22,20 +22,13 @@ from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH, BatchJoin
 from templates.registry import Registry
 from templates.state.join_state import JoinState
+from templates.storage import sql_schema
 from xscl.spark.part_format import DOCUMENTS
 from xscl.time_format import LATEST
 
 LEFT, RIGHT = 0, 1
 
-ROWS = pa.schema(
-    [
-        ("absence", pa.int64()),
-        ("side", pa.int8()),
-        ("key", pa.uint64()),
-        ("doc", pa.int64()),
-        ("nodes", pa.list_(pa.int32())),
-    ]
-)
+ROWS = sql_schema("absence BIGINT, side TINYINT, key UBIGINT, doc BIGINT, nodes INTEGER[]")
 """Rows of the blocks of absences: `key` is one for an absence and all compared values, `doc` a
 place."""
 

@@ -31,19 +31,13 @@ from pyspark.sql.types import StructType
 
 from feeds.documents import DocumentColumns
 from feeds.xml.encoding import without_declared_encoding
+from templates.storage import sql_schema
 from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
 from xscl.language.names import NAME, NAME_HINT, in_short
 
-REJECTED = pa.schema(
-    [
-        pa.field("stream", pa.string()),
-        pa.field("id", pa.string()),
-        pa.field("ts", pa.timestamp("us", tz="UTC")),
-        pa.field("xml", pa.binary()),
-        pa.field("reason", pa.string()),
-        pa.field("message", pa.string()),
-    ]
+REJECTED = sql_schema(
+    "stream VARCHAR, id VARCHAR, ts TIMESTAMPTZ, xml BLOB, reason VARCHAR, message VARCHAR"
 )
 """A row that was not taken as it came, with the code of the reason and the error.
 

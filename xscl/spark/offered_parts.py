@@ -15,6 +15,7 @@ from pyspark.sql import Row
 
 from templates.columns import Column
 from templates.model.relations import BINDINGS, VALUES
+from templates.storage import sql_schema
 from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.shredding.arrivals import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
@@ -27,10 +28,8 @@ from xscl.spark.streaming import BucketJoin, Live, PartData
 FOUND_RESULTS, FOUND_CUTS, FOUND_WITNESSES = range(3)
 """Kinds of rows of `SHARES` that come from the buckets of a service."""
 
-_CUTS = pa.schema([("qid", pa.int64()), ("doc", pa.int64())])
-_PORTION = pa.schema(
-    [("first", pa.int64()), ("count", pa.int64()), ("refused", pa.list_(pa.int64()))]
-)
+_CUTS = sql_schema("qid BIGINT, doc BIGINT")
+_PORTION = sql_schema("first BIGINT, count BIGINT, refused BIGINT[]")
 
 
 def parts_of(rows: pa.Table, replica: PlanReplica, buckets: int, version: int) -> pa.RecordBatch:

@@ -6,16 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from templates.columns import Column
+from templates.storage import RELATIONS, sql_schema
 
-PARTS = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("version", pa.int64()),
-        ("clock", pa.int64()),
-        ("documents", pa.binary()),
-        ("bindings", pa.binary()),
-        ("absences", pa.binary()),
-    ]
+PARTS = sql_schema(
+    "bucket INTEGER, version BIGINT, clock BIGINT, documents BLOB, bindings BLOB, absences BLOB"
 )
 """A part: `version` is that of the plan, `clock` the largest time of the portion's documents,
 `absences` are rows of the blocks of absences (`absences.ROWS`).  `doc` is the place of a document
@@ -28,33 +22,15 @@ REJECTED_ROWS, WITNESSES = -1, -2
 BATCH = "batch"
 """The column of a streaming frame with the time of the micro-batch."""
 
-DOCUMENTS = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("clock", pa.int64()),
-        ("ts", pa.int64()),
-        ("stream", pa.string()),
-        ("id", pa.string()),
-        ("xml", pa.binary()),
-        ("version", pa.int64()),
-        ("base", pa.int64()),
-        ("digest", pa.int64()),
-    ]
+DOCUMENTS = sql_schema(
+    "number BIGINT, clock BIGINT, ts BIGINT, stream VARCHAR, id VARCHAR, xml BLOB, version BIGINT,"
+    " base BIGINT, digest BIGINT"
 )
 """The documents of a part.  `number` orders arrivals, `clock` is the largest time that arrived
 earlier, `xml` is null unless matches have their content.  `base` is a key of the document's name,
 `digest` one of its name and text."""
 
-BINDINGS = pa.schema(
-    [
-        ("doc", pa.int64()),
-        ("pair", pa.int32()),
-        ("node1", pa.int32()),
-        ("node2", pa.int32()),
-        ("key", pa.uint64()),
-        ("valued", pa.bool_()),
-    ]
-)
+BINDINGS = RELATIONS["binding"].append(pa.field("valued", pa.bool_()))
 """The bindings of a part, with the keys of values instead of texts."""
 
 BINDING = tuple(name for name in BINDINGS.names if name != "doc")

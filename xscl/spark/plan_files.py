@@ -20,40 +20,22 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from templates.registry import Registry
-from templates.storage import RELATIONS
+from templates.storage import RELATIONS, sql_schema
 from xscl.atomic_files import replacing
 from xscl.errors import StoreError
 
 PLAN: Mapping[str, pa.Schema] = {
     **{name: RELATIONS[name] for name in ("variable", "pair", "template", "r_t")},
-    "subscriber": pa.schema(
-        [
-            ("qid", pa.int32()),
-            ("key", pa.string()),
-            ("name", pa.string()),
-            ("since", pa.int64()),
-            ("is_distinct", pa.bool_()),
-            ("outputs", pa.list_(pa.string())),
-            ("places", pa.list_(pa.int32())),
-            ("query", pa.string()),
-        ]
+    "subscriber": sql_schema(
+        "qid INTEGER, key VARCHAR, name VARCHAR, since BIGINT, is_distinct BOOLEAN,"
+        " outputs VARCHAR[], places INTEGER[], query VARCHAR"
     ),
-    "absence": pa.schema(
-        [
-            ("key", pa.string()),
-            ("number", pa.int64()),
-            ("left", pa.int32()),
-            ("right", pa.int32()),
-            ("lower", pa.int64()),
-            ("upper", pa.int64()),
-            ("pairs", pa.bool_()),
-            ("alone_left", pa.bool_()),
-            ("alone_right", pa.bool_()),
-            ("left_nodes", pa.list_(pa.int32())),
-            ("right_nodes", pa.list_(pa.int32())),
-        ]
+    "absence": sql_schema(
+        "key VARCHAR, number BIGINT, left INTEGER, right INTEGER, lower BIGINT, upper BIGINT,"
+        " pairs BOOLEAN, alone_left BOOLEAN, alone_right BOOLEAN, left_nodes INTEGER[],"
+        " right_nodes INTEGER[]"
     ),
-    "witness": pa.schema([("qid", pa.int32())]),
+    "witness": sql_schema("qid INTEGER"),
 }
 """Rows of R_T with what they refer to, and their subscribers.  `since` is the first version whose
 documents a subscriber sees.  An absence is a subscriber, too: with the rows of R_T of both of its

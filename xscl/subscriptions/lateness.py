@@ -28,6 +28,7 @@ import pyarrow as pa
 from templates.columns import table_of
 from templates.model.join_graph import INFINITE
 from templates.registry import Registry
+from templates.storage import sql_schema
 from xscl.documents.results import Subscription
 from xscl.language.normalform import JoinForm, forms, read_components
 from xscl.planning.compile import CompiledQuery
@@ -36,15 +37,9 @@ from xscl.subscriptions.subscriptions import Subscriptions
 StreamBounds: TypeAlias = dict[str, int]
 """By stream: how far behind the clock a document may come without missing anything, in ticks."""
 
-_SCHEMA = pa.schema(
-    [
-        ("subscription", pa.string()),
-        ("stream", pa.string()),
-        ("since", pa.int64()),
-        ("updates", pa.bool_()),
-        ("bound", pa.int64()),
-        ("lateness", pa.int64()),
-    ]
+_SCHEMA = sql_schema(
+    "subscription VARCHAR, stream VARCHAR, since BIGINT, updates BOOLEAN, bound BIGINT,"
+    " lateness BIGINT"
 )
 
 

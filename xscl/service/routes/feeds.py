@@ -39,7 +39,7 @@ from xscl.service.bodies import FROM_NEXT, After, Limit, ListPage, RequestBody, 
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 from xscl.store.queries.documents import documents_by_stream
-from xscl.store.queries.feeds import FeedPlace, has_feeds_on
+from xscl.store.queries.feeds import FeedPlace, has_feeds_on, place_of
 
 router = APIRouter(tags=["feeds"])
 
@@ -108,7 +108,7 @@ def list_(
         )
         items = _shown(feeds, account, found[:limit])
         # The last feed may just have been removed.
-        places = (feeds.place(feed.key, sort) for feed in reversed(found[:limit]))
+        places = (place_of(feeds.store, feed.key, sort) for feed in reversed(found[:limit]))
         last = next(filter(None, places), None) if len(found) > limit else None
     return ListPage(items=items, next=None if last is None else _place_written(account, last))
 

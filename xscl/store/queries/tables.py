@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from templates.model.join_graph import INFINITE
 from templates.storage import RELATIONS as JOINED
+from templates.storage import sql_schema
 
 EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
@@ -33,15 +34,6 @@ APPLICATION = 0x7873636C
 
 ColumnValues: TypeAlias = Sequence[object] | npt.NDArray[Any]
 
-_TYPES = {
-    "BIGINT": pa.int64(),
-    "INTEGER": pa.int32(),
-    "TINYINT": pa.int8(),
-    "BOOLEAN": pa.bool_(),
-    "FLOAT": pa.float32(),
-    "VARCHAR": pa.string(),
-    "BLOB": pa.binary(),
-}
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
@@ -159,16 +151,7 @@ def _columns(text: str) -> dict[str, str]:
     return dict((one.split(maxsplit=1)) for one in text.split(","))
 
 
-def _schema(text: str) -> pa.Schema:
-    fields = []
-    for name, kind in _columns(text).items():
-        word = kind.split()[0]
-        of = _TYPES[word.removesuffix("[]")]
-        fields.append((name, pa.list_(of) if word.endswith("[]") else of))
-    return pa.schema(fields)
-
-
-TABLES: Mapping[str, pa.Schema] = {name: _schema(text) for name, text in _TABLES.items()}
+TABLES: Mapping[str, pa.Schema] = {name: sql_schema(text) for name, text in _TABLES.items()}
 """The columns of the tables of rows, as users see them."""
 
 RELATIONS: Mapping[str, ChunkedRelation] = {
@@ -176,7 +159,7 @@ RELATIONS: Mapping[str, ChunkedRelation] = {
     "times": ChunkedRelation(JOINED["times"], "doc"),
     "value": ChunkedRelation(JOINED["value"], None),
     "result": ChunkedRelation(
-        _schema("position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]"),
+        sql_schema("position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]"),
         "position",
     ),
 }

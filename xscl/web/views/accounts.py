@@ -111,15 +111,6 @@ def revoke(
     return asked.back(back)
 
 
-_USED = {
-    "documents_a_day": "documents_today",
-    "bytes_a_day": "bytes_today",
-    "matches_a_day": "matches_today",
-    "mails_a_day": "mails_today",
-}
-"""The names of usage that differ from those of their limits."""
-
-
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
     """A limit of a user, in words, and what is used of it; None is no limit, or not counted."""
@@ -150,7 +141,7 @@ def quota_rows(user: User_) -> list[QuotaRow]:
     """Return the limits of a user, in the order of the API."""
     used = user.used.model_dump()
     return [
-        QuotaRow(name, limit, used.get(_USED.get(name, name)))
+        QuotaRow(name, limit, used.get(name.replace("_a_day", "_today")))
         for name, limit in user.quota.model_dump().items()
     ]
 

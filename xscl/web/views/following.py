@@ -24,7 +24,7 @@ from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.service.tags import split_tags
 from xscl.store.queries.browsing import documents_by_day
-from xscl.store.queries.feeds import polled_since
+from xscl.store.queries.feeds import polled_since, tags_of_feeds
 from xscl.time_format import LATEST, SECOND, duration
 from xscl.web.pages import Asked, ListQuery, PageProblem, PageRequest, router
 from xscl.web.rendering import DAYS, spark, when
@@ -235,8 +235,7 @@ def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | N
 def _page(asked: PageRequest, wanted: FeedList, **more: Any) -> Response:
     app, account = asked.app, asked.account
     found = feeds.list_(app, account, LIMIT, wanted.after or None, **wanted.parameters)
-    with app.feeds() as followed:
-        tags = followed.tags(account.qualify(""))
+    tags = asked.with_store(tags_of_feeds, account.qualify(""))
     shown = {"error": None, "report": (), "given": FeedForm()} | more
     return asked.page(
         "feeds.html",
