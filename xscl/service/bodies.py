@@ -20,6 +20,11 @@ class RequestBody(JsonBody):
     model_config = ConfigDict(extra="forbid")
 
 
+def example(**fields: Any) -> ConfigDict:
+    """Return the configuration of a body with an example."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
 def raw_request(examples: Mapping[str, str]) -> dict[str, Any]:
     """Return the `openapi_extra` of a route that reads plain bytes; `examples` by media type."""
     content = {

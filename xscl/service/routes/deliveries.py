@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Body, Path
 from fastapi.responses import HTMLResponse
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
@@ -38,7 +38,7 @@ from xscl.plurals import counted
 from xscl.polling.feed import HIDDEN
 from xscl.service.accounts import Account, QuotaExceeded, refuse_more
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import RequestBody, example
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
@@ -75,9 +75,7 @@ class _PostedEndpoint(_Endpoint):
 class NewWebhook(_PostedEndpoint):
     """A POST for each message, signed by the Standard Webhooks scheme."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"kind": "webhook", "url": "https://example.org/hook"}]}
-    )
+    model_config = example(kind="webhook", url="https://example.org/hook")
 
     kind: Literal["webhook"]
     """A webhook."""
@@ -89,11 +87,7 @@ class NewSlack(_PostedEndpoint):
     """A text for an incoming webhook of Slack, or of Mattermost, Rocket.Chat or Discord (its
     address with `/slack` behind it); it is not signed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"kind": "slack", "url": "https://hooks.slack.com/services/T0/B0/KEY"}]
-        }
-    )
+    model_config = example(kind="slack", url="https://hooks.slack.com/services/T0/B0/KEY")
 
     kind: Literal["slack"]
     """A webhook of Slack."""
@@ -102,9 +96,7 @@ class NewSlack(_PostedEndpoint):
 class NewNtfy(_PostedEndpoint):
     """A notification of ntfy, on phones and desktops; it is not signed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"kind": "ntfy", "url": "https://ntfy.sh/my-topic"}]}
-    )
+    model_config = example(kind="ntfy", url="https://ntfy.sh/my-topic")
 
     kind: Literal["ntfy"]
     """A topic of ntfy, by its address."""

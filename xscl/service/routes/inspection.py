@@ -6,14 +6,14 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from xscl.client import answers
 from xscl.client.answers import QUERY
 from xscl.documents.document_ids import find_document
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import RequestBody, example
 from xscl.service.browsing import spooled, witness
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.explanations import (
@@ -46,7 +46,7 @@ class QueryAsked(RequestBody):
 class DiagnoseAsked(QueryAsked):
     """A query without matches, with the history to examine."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
+    model_config = example(query=QUERY, since="7 d")
 
     since: str | None = Field(None, max_length=100, examples=["7 d"])
     """Duration of history to evaluate, counted back from the latest document; default: all kept."""
@@ -69,7 +69,7 @@ class CheckAsked(RequestBody):
 class ExplainAsked(QueryAsked):
     """A query to explain."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY}]})
+    model_config = example(query=QUERY)
 
     sql: bool = False
     """Show the SQL of its joins instead."""
@@ -78,11 +78,7 @@ class ExplainAsked(QueryAsked):
 class WhyAsked(QueryAsked):
     """A query and the documents of its blocks, in their order; `-` for none."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"subscription": "echo", "documents": ["orders/17", "invoices/4"]}]
-        }
-    )
+    model_config = example(subscription="echo", documents=["orders/17", "invoices/4"])
 
     documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
         min_length=1, max_length=100, examples=[["orders/17", "invoices/4"]]
