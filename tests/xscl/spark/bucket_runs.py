@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -102,7 +102,7 @@ def found_in_row(row: Any) -> Found:
         row["subscription"],
         tuple(row["documents"]),
         (_ticks(row["t0"]), _ticks(row["t1"])),
-        tuple((name, tuple(texts)) for name, texts in dict(row["bindings"] or {}).items()),
+        _by_name(dict(row["bindings"] or {})),
         row["xml"] or "",
     )
 
@@ -114,18 +114,36 @@ def found_of(match: xscl.Match) -> Found:
         match.subscription,
         match.documents,
         (match.t0, match.t1),
-        tuple((name, tuple(texts)) for name, texts in values_of(match).items()),
+        _by_name(values_of(match)),
         match.xml().decode(),
     )
 
 
-def found_in_engine(queries: Mapping[str, str], batches: Batches, lateness: int) -> list[Found]:
+def _by_name(values: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return values in the order of names: a MAP of Spark has none."""
+    return tuple(sorted((name, tuple(texts)) for name, texts in values.items()))
+
+
+Change: TypeAlias = Callable[[Catalog | xscl.Engine], object]
+Step: TypeAlias = Sequence[Document] | Change
+"""Documents that arrive together, or a change of the subscriptions."""
+
+
+def in_engine(
+    queries: Mapping[str, str], steps: Iterable[Step], *, lateness: str | int = 0
+) -> list[Found]:
     """Return the matches of one engine."""
     with xscl.Engine() as engine:
         for stream in "SR":
             engine.stream(stream, lateness=lateness)
         engine.subscribe_many(queries.items())
-        return sorted(found_of(match) for batch in batches for match in engine.push(batch))
+        found: list[Found] = []
+        for step in steps:
+            if callable(step):
+                step(engine)
+            else:
+                found.extend(found_of(match) for match in engine.push(step))
+        return sorted(found)
 
 
 def _ticks(moment: datetime) -> int:

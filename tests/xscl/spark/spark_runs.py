@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import xscl
 from feeds.documents import Document
-from tests.xscl.spark.bucket_runs import Found, found_in_row, found_of
+from tests.xscl.spark.bucket_runs import Change, Found, found_in_row
 from xscl.spark.catalog import Catalog
 from xscl.spark.streaming import stream
 
@@ -99,23 +99,13 @@ def found_in(rows: Iterable[Any], *, content: bool = True) -> list[Found]:
     for row in rows:
         assert row["_rejected"] is None, row["_rejected"]
         assert content or (row["xml"], row["bindings"]) == (None, None)
-        found.append(_by_name(found_in_row(row)))
+        found.append(found_in_row(row))
     return sorted(found)
-
-
-def _by_name(found: Found) -> Found:
-    """Return a match whose values are in the order of names: a MAP of Spark has none."""
-    return found._replace(values=tuple(sorted(found.values)))
 
 
 def without_content(found: Iterable[Found]) -> list[Found]:
     """Return matches as they are without content."""
     return sorted(one._replace(values=(), xml="") for one in found)
-
-
-Change: TypeAlias = Callable[[Catalog | xscl.Engine], object]
-Step: TypeAlias = Sequence[Document] | Change
-"""Documents that arrive together, or a change of the subscriptions."""
 
 
 def subscribing(name: str, query: str) -> Change:
@@ -133,22 +123,6 @@ def unsubscribing(name: str) -> Change:
             where.unsubscribe(name, purge=True)
 
     return change
-
-
-def in_engine(
-    queries: Mapping[str, str], steps: Iterable[Step], *, lateness: str | int = 0
-) -> list[Found]:
-    """Return the matches of one engine."""
-    with xscl.Engine() as engine:
-        engine.stream("S", lateness=lateness)
-        engine.subscribe_many(queries.items())
-        found: list[Found] = []
-        for step in steps:
-            if callable(step):
-                step(engine)
-            else:
-                found.extend(found_of(match) for match in engine.push(step))
-        return sorted(map(_by_name, found))
 
 
 class StreamRun:

@@ -25,7 +25,7 @@ from tests.xscl.spark.bucket_runs import (
     Batches,
     Found,
     found_in_buckets,
-    found_in_engine,
+    in_engine,
     possible,
 )
 from xscl.spark.bound import in_shares, within_bound
@@ -64,7 +64,7 @@ def test_drawn_joins_are_those_of_one_engine() -> None:
             with catalog:
                 queries = possible(catalog, queries_of(case))
                 found = found_in_buckets(catalog, cut(documents, cuts), buckets, lateness=lateness)
-        expected = found_in_engine(queries, cut(documents, others), lateness)
+        expected = in_engine(queries, cut(documents, others), lateness=lateness)
         assert found == expected
         seen["cases"] += 1
         seen["joins"] += len(queries)
@@ -86,7 +86,7 @@ def expect_alike(
     with Catalog(place) as catalog:
         catalog.subscribe_many(queries)
         found = found_in_buckets(catalog, batches, buckets)
-    assert found == found_in_engine(queries, batches, 0)
+    assert found == in_engine(queries, batches)
     assert {one.subscription for one in found} == queries.keys()
     return found
 
@@ -185,7 +185,7 @@ def test_drawn_absences_are_those_of_one_engine() -> None:
         with tempfile.TemporaryDirectory() as folder, Catalog(Path(folder)) as catalog:
             catalog.subscribe_many(ABSENCES)
             found = found_in_buckets(catalog, cut(documents, cuts), buckets, lateness=late)
-        assert found == found_in_engine(ABSENCES, cut(documents, others), late)
+        assert found == in_engine(ABSENCES, cut(documents, others), lateness=late)
         seen["cases"] += 1
         seen.update({one.subscription for one in found})
 

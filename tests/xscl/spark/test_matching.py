@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from feeds.documents import Document
 from tests.corpus import Corpus
+from tests.xscl.spark.bucket_runs import in_engine
 from tests.xscl.spark.spark_runs import (
     HOUR,
     QUERIES,
@@ -20,7 +21,6 @@ from tests.xscl.spark.spark_runs import (
     documents_of,
     found_in,
     frame_of,
-    in_engine,
     in_order_of_time,
     without_content,
 )

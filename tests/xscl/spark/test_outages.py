@@ -18,15 +18,13 @@ from pyspark.sql import SparkSession
 
 from tests.project import ROOT
 from tests.waiting import eventually
-from tests.xscl.spark.bucket_runs import Found
+from tests.xscl.spark.bucket_runs import Found, Step, in_engine
 from tests.xscl.spark.outage_program import ADDED, FIRST, REMOVED
 from tests.xscl.spark.spark_runs import (
     QUERIES,
-    Step,
     StreamRun,
     documents_of,
     found_in,
-    in_engine,
     subscribing,
     unsubscribing,
 )

@@ -12,14 +12,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from feeds.documents import Document
+from tests.xscl.spark.bucket_runs import Step, in_engine
 from tests.xscl.spark.spark_runs import (
     HOUR,
     QUERIES,
-    Step,
     StreamRun,
     documents_of,
     found_in,
-    in_engine,
     in_order_of_time,
     subscribing,
     unsubscribing,
