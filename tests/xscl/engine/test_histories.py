@@ -24,7 +24,7 @@ import xscl
 from feeds.documents import Document
 from feeds.formats.times import SECOND
 from tests.examples import examples, usually
-from tests.oracle.queries import Case, Push
+from tests.oracle.queries import Case
 from tests.strategies.language import KINDS
 from tests.waiting import PATIENCE, beside, eventually
 from tests.xscl.engine.player import Player, begin_history, pushed
@@ -62,8 +62,8 @@ def engine_of(case: Case, without: Sequence[str] = ()) -> Iterator[xscl.Engine]:
 
 def found_from_the_first(case: Case, names: Sequence[str]) -> Counter[tuple[str, str]]:
     with engine_of(case) as engine:
-        for document in documents_of(case):
-            engine.push(document)
+        for one in case.documents:
+            engine.push(pushed(one))
         engine.flush()
         return ids(engine, names)
 
@@ -75,7 +75,7 @@ def found_with_history(
 
     `early`: equal ones were there.  So many documents arrive `meanwhile`, during the backfill.
     """
-    documents = documents_of(case)
+    documents = [pushed(one) for one in case.documents]
     chosen = [one for one in case.subscriptions if one.name in names]
     with engine_of(case, names) as engine:
         engine.push(documents[: late // 2])
@@ -100,10 +100,6 @@ def found_with_history(
 
 def backfilled(engine: xscl.Engine) -> set[tuple[str, str]]:
     return {(one.subscription, one.id) for one in engine.matches() if one.backfilled}
-
-
-def documents_of(case: Case) -> list[Document]:
-    return [pushed(one.document) for one in case.events if isinstance(one, Push)]
 
 
 @pytest.mark.hypothesis

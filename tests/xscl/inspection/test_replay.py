@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples, until, usually
-from tests.oracle.queries import Case, Push
+from tests.oracle.queries import Case
 from tests.strategies import language as drawn
 from tests.xscl.engine.player import Player
 from tests.xscl.engine.player import pushed as document_of
@@ -110,7 +110,7 @@ def test_a_query_finds_what_it_would_have_matched(
     @given(KINDS[kind], st.sampled_from((1, 2, 1_000)))
     def property_holds(case: Case, batch: int) -> None:
         monkeypatch.setattr(replay, "BATCH", batch)
-        pushed = [document_of(event.document) for event in case.events if isinstance(event, Push)]
+        pushed = [document_of(one) for one in case.documents]
         # Much later: a trial knows no absence whose deadline has not come.
         pushed += [Document(stream, "last", AFTER_ALL, b"<last/>") for stream in case.lateness]
         with Engine() as engine:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from feeds.documents import Document
 from templates.model.result_bound import RESULTS
 from tests.examples import examples
-from tests.oracle.queries import Case, Push, Subscribe
+from tests.oracle.queries import Case
 from tests.strategies.language import joins
 from tests.xscl.engine.player import CUTS, cut
 from tests.xscl.spark.bucket_runs import (
@@ -34,21 +34,6 @@ from xscl.spark.match_rows import FOUND
 from xscl.spark.part_format import unpacked
 
 
-def documents_of(case: Case) -> list[Document]:
-    """Return the documents of a case, each on one stream, with an id of its own."""
-    pushed = [one.document for one in case.events if isinstance(one, Push)]
-    return [
-        Document(doc.streams[0], f"{number}-{doc.id}", doc.timestamp, doc.xml)
-        for number, doc in enumerate(pushed)
-    ]
-
-
-def queries_of(case: Case) -> dict[str, str]:
-    """Return the queries of a case by name."""
-    subscribed = (one.subscription for one in case.events if isinstance(one, Subscribe))
-    return {one.name: one.query.text() for one in subscribed}
-
-
 @pytest.mark.hypothesis
 def test_drawn_joins_are_those_of_one_engine() -> None:
     seen: Counter[str] = Counter()
@@ -58,11 +43,17 @@ def test_drawn_joins_are_those_of_one_engine() -> None:
     def agree(
         case: Case, cuts: list[bool], others: list[bool], buckets: int, lateness: int
     ) -> None:
-        documents = documents_of(case)
+        # each on one stream, with an id of its own
+        documents = [
+            Document(doc.streams[0], f"{number}-{doc.id}", doc.timestamp, doc.xml)
+            for number, doc in enumerate(case.documents)
+        ]
         with tempfile.TemporaryDirectory() as folder:
             catalog = Catalog(Path(folder), sample=documents[:3], forever=True)
             with catalog:
-                queries = possible(catalog, queries_of(case))
+                queries = possible(
+                    catalog, {one.name: one.query.text() for one in case.subscriptions}
+                )
                 found = found_in_buckets(catalog, cut(documents, cuts), buckets, lateness=lateness)
         expected = in_engine(queries, cut(documents, others), lateness=lateness)
         assert found == expected

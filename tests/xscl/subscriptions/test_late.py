@@ -17,12 +17,9 @@ from tests.oracle.composites import Composite, in_time, kept
 from tests.oracle.evaluation import Arrival, arrivals, registrations, replay
 from tests.oracle.queries import (
     Case,
-    Event,
     FollowedBy,
     Join,
-    Push,
     Query,
-    Subscribe,
     subscribed_first,
 )
 from tests.oracle.steps import Block
@@ -124,12 +121,6 @@ def test_who_may_have_missed_a_document_is_told_by_the_definition(case: Case) ->
         assert told(engine) == expected(case)
 
 
-def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    documents = [event.document for event in events if isinstance(event, Push)]
-    documents.sort(key=lambda document: document.timestamp)
-    return subscribed_first([e.subscription for e in events if isinstance(e, Subscribe)], documents)
-
-
 @examples(4)
 @given(joins(), st.randoms(use_true_random=False))
 def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
@@ -139,7 +130,9 @@ def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
     dice.shuffle(documents)
     shuffled = Case(subscribed_first(case.subscriptions, documents), case.lateness)
     found = replay(shuffled.events, case.lateness).keys()
-    lost = replay(by_time(shuffled.events), case.lateness).keys() - found
+    documents.sort(key=lambda document: document.timestamp)
+    by_time = subscribed_first(case.subscriptions, documents)
+    lost = replay(by_time, case.lateness).keys() - found
     places = {row.id: row.place for row in arrivals(shuffled.events)}
     with happened(shuffled) as engine:
         missed = told(engine)
