@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,27 +54,6 @@ def come(answers: list[list[Logical]]) -> list[tuple[str, str]]:
 
 
 A, B, C = (Logical(key, "g1", key) for key in "ABC")
-BARE_A, BARE_B = Logical("A", "g1"), Logical("B", "g1")
-SITE_A, SITE_B, SITE_C = (Logical(key, link="site") for key in "ABC")
-SAME_A, SAME_B = Logical("A", "g1", "site"), Logical("B", "g1", "site")
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [[A], [A, B], [B]],
-        [[A, B], [A], [B], [B, A]],
-        [[A], [A, B], [C], [B], [A], [A, B, C]],
-        [[BARE_A], [BARE_B, BARE_A], [BARE_B], [BARE_A]],
-        [[SITE_A], [SITE_A, SITE_B], [SITE_B], [SITE_C], [SITE_C, SITE_A, SITE_B]],
-        [[SAME_A, SAME_B], [SAME_A], [SAME_A, SAME_B], [SAME_B]],
-        [[A, A], [A], [A, B], [A, A, B]],
-    ],
-)
-def test_f8_neighbours_with_its_guid_or_link_make_no_item_new(answers: list[list[Logical]]) -> None:
-    found = come(answers)
-    assert sorted(key for key, _ in found) == sorted({key for key, _ in found})
-    assert len({name for _, name in found}) == len(found)
 
 
 @st.composite

@@ -79,7 +79,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def path(killed: Path, tmp_path: Path) -> Path:
+def copied(killed: Path, tmp_path: Path) -> Path:
     for file in killed.parent.glob("state.db*"):
         if not file.name.endswith("-shm"):
             shutil.copy(file, tmp_path)
@@ -105,9 +105,9 @@ def refused(path: Path, kind: type[StoreError], message: str) -> StoreError:
     return raised.value
 
 
-def test_a_killed_store_has_all_commits(path: Path) -> None:
-    assert log(path).stat().st_size > 20 * 4_096
-    with closing(Store(path)) as store:
+def test_a_killed_store_has_all_commits(copied: Path) -> None:
+    assert log(copied).stat().st_size > 20 * 4_096
+    with closing(Store(copied)) as store:
         assert docs(store) == [*range(100, 140), *range(20)]
 
 
@@ -124,19 +124,18 @@ def test_its_owner_alone_can_read_it(tmp_path: Path) -> None:
     assert found == {f"state.db{name}": 0o600 for name in names}
 
 
-def test_a_removed_log_is_noticed(path: Path) -> None:
-    log(path).unlink()
-    error = refused(path, StoreWentBack, "40 commits, and 60 were acknowledged; the last 20 are m")
+def test_a_removed_log_is_noticed(copied: Path) -> None:
+    log(copied).unlink()
+    error = refused(copied, StoreWentBack, "40 commits, and 60 were acknowledged; the last 20")
     assert "accept the store as it is" in str(error.hint)
-    with closing(Store(path, accept=True)) as store:
+    with closing(Store(copied, accept=True)) as store:
         assert docs(store) == [*range(100, 140)]
-    with closing(Store(path)) as store:
+    with closing(Store(copied)) as store:
         add(store, 7)
 
 
-def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
+def test_an_older_copy_beside_a_newer_log_is_noticed(path: Path, tmp_path: Path) -> None:
     """SQLite would put the pages of the log over it."""
-    path = tmp_path / "state.db"
     with closing(Store(path)) as store:
         add(store, 1)
     shutil.copy(path, tmp_path / "older.db")
@@ -148,17 +147,16 @@ def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
     refused(path, StoreWentBack, "it is an older copy, beside a newer log")
 
 
-def test_another_store_is_noticed(path: Path, tmp_path: Path) -> None:
+def test_another_store_is_noticed(copied: Path, tmp_path: Path) -> None:
     with closing(Store(tmp_path / "other.db")) as store:
         for doc in range(100):
             add(store, doc)
-    log(path).unlink()
-    shutil.copy(tmp_path / "other.db", path)
-    refused(path, StoreWentBack, "it is the store [0-9a-f]{16}, and [0-9a-f]{16} was there")
+    log(copied).unlink()
+    shutil.copy(tmp_path / "other.db", copied)
+    refused(copied, StoreWentBack, "it is the store [0-9a-f]{16}, and [0-9a-f]{16} was there")
 
 
-def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
+def test_a_creation_that_was_broken_off_is_repeated(path: Path) -> None:
     path.touch()
     store_file.connect(path, store_file.WRITING).close()
     assert path.read_bytes()[:6] == b"SQLite"
@@ -169,9 +167,9 @@ def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
 # -- What is something else ----------------------------------------------------------------
 
 
-def test_a_store_in_use_is_refused(path: Path) -> None:
-    with closing(Store(path)), pytest.raises(StoreInUse, match=str(os.getpid())):
-        Store(path)
+def test_a_store_in_use_is_refused(copied: Path) -> None:
+    with closing(Store(copied)), pytest.raises(StoreInUse, match=str(os.getpid())):
+        Store(copied)
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
@@ -217,13 +215,13 @@ def copies(path: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("part", "code"), [("", "store_damaged"), ("-wal", "store_went_back")])
-def test_a_flipped_bit_is_noticed(path: Path, tmp_path: Path, part: str, code: str) -> None:
+def test_a_flipped_bit_is_noticed(copied: Path, tmp_path: Path, part: str, code: str) -> None:
     """It may be on a page that the log replaces.
 
     Where the log ends for SQLite, later commits are missing; behind its end nothing is.
     """
     draw, found = random.Random(5), []
-    for copy in copies(path, tmp_path):
+    for copy in copies(copied, tmp_path):
         file = copy.with_name(copy.name + part)
         change(file, draw.randrange(file.stat().st_size))
         found.append(outcome(copy))
@@ -231,25 +229,25 @@ def test_a_flipped_bit_is_noticed(path: Path, tmp_path: Path, part: str, code: s
     assert found.count(code) > len(found) / 2
 
 
-def test_a_flipped_bit_of_a_closed_database_is_always_noticed(path: Path, tmp_path: Path) -> None:
-    with closing(Store(path)):
+def test_a_flipped_bit_of_a_closed_database_is_always_noticed(copied: Path, tmp_path: Path) -> None:
+    with closing(Store(copied)):
         pass
     draw = random.Random(6)
-    for copy in copies(path, tmp_path):
+    for copy in copies(copied, tmp_path):
         change(copy, draw.randrange(copy.stat().st_size))
         assert outcome(copy) == "store_damaged"
 
 
-def test_a_torn_end_of_the_log_is_what_was_not_acknowledged(path: Path) -> None:
+def test_a_torn_end_of_the_log_is_what_was_not_acknowledged(copied: Path) -> None:
     """The mark says how many commits were; the next one was being written."""
-    with log(path).open("ab") as file:
+    with log(copied).open("ab") as file:
         file.write(os.urandom(10_000))
-    assert outcome(path) == "whole"
+    assert outcome(copied) == "whole"
 
 
-def test_a_shortened_log_is_noticed(path: Path, tmp_path: Path) -> None:
+def test_a_shortened_log_is_noticed(copied: Path, tmp_path: Path) -> None:
     draw = random.Random(8)
-    for copy in copies(path, tmp_path):
+    for copy in copies(copied, tmp_path):
         os.truncate(log(copy), draw.randrange(log(copy).stat().st_size - 4_096))
         assert outcome(copy) == "store_went_back"
 
@@ -319,9 +317,8 @@ def test_a_directory_that_cannot_be_written_is_named(
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
 def test_a_file_that_is_taken_away_while_it_is_open_takes_no_changes(
-    tmp_path: Path, how: str
+    path: Path, tmp_path: Path, how: str
 ) -> None:
-    path = tmp_path / "state.sqlite"
     with closing(Store(path)) as store:
         add(store, 1)
         path.rename(tmp_path / "away")
