@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
+from typing import ClassVar
 
 import pytest
 from lxml import etree
@@ -17,6 +16,7 @@ from lxml import etree
 from tests.examples import tried
 from tests.xscl.shredding.test_residual import parsed
 from tests.xscl.shredding.test_xpath_saxon import Saxon, saxon
+from tests.xscl.shredding.xpath_cases import Grammar
 from tests.xscl.shredding.xpaths import engine, together
 from xscl.inspection.explain import placed
 from xscl.language.parser import parse
@@ -36,62 +36,44 @@ TEXTS = (
     *("2026-01-03T04:30:00Z", "Fri, 02 Jan 2026 23:30:00 -0500", "1999-12-31T21:20:00-05:00"),
     *("abc", "ABC", "a b c", "Rust", "rust"),
 )
-_NUMBERS = ("0", "7", "100", "9.5", "-3", "10000000", "0.5")
-_WORDS = ("x", "7", "a", "Rust", "0", "-", "100", "abc")
-_OF_TEXT = (
-    *("lower-case({})", "upper-case({})", "normalize-space({})", "substring({}, 1, 2)"),
-    *("substring-before({}, '-')", "substring-after({}, '-')", "translate({}, 'abx', 'AB')"),
-    *("replace({}, '[0-9]+', '#')", "string({})", "plain-text({})", "tokens({})"),
-)
-_OF_NUMBER = (
-    *("number({})", "string-length({})", "abs({})", "round({})", "floor({})", "ceiling({})"),
-    *("year-from-date({})", "month-from-date({})", "day-from-date({})"),
-    "hours-from-dateTime({})",
-)
 _SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
 
-class Case(NamedTuple):
-    """A condition over `{}`, which stands for the node before its paths.
+class Conditions(Grammar):
+    """Draws conditions over `{0}`, which stands for the node before their paths.
 
-    Saxon reads it in the same way if it is `standard`; one that reads two values is no index's.
+    Saxon reads those of the kind `standard` in the same way.
     """
 
-    text: str
-    standard: bool
-
-
-def case(random: Random) -> Case:
-    path, other = (f"{{0}}{random.choice(['a', 'b', '@p', 'c/d'])}" for _ in range(2))
-    sign = random.choice(_SIGNS)
-    word, number = f"'{random.choice(_WORDS)}'", random.choice(_NUMBERS)
-    text = random.choice(_OF_TEXT).format(path)
-    if random.random() < 0.3:
-        text = random.choice(_OF_TEXT).format(text)
-    numeric = random.choice(_OF_NUMBER).format(path)
-    match random.randrange(9):
-        case 0:
-            return Case(f"{path} {sign} {number}", standard=False)
-        case 1:
-            return Case(f"{path} {sign} {word}", standard=True)
-        case 2:
-            return Case(f"{path} {sign} {other}", sign in ("=", "!="))
-        case 3:
-            return Case(f"{text} {sign} {word}", standard="-text" not in text)
-        case 4:
-            standard = numeric.partition("(")[0] in ("number", "string-length")
-            return Case(f"{numeric} {sign} {number}", standard)
-        case 5:
-            name = random.choice(["contains", "starts-with", "ends-with"])
-            return Case(f"{name}({random.choice([path, text])}, {word})", standard=True)
-        case 6:
-            pattern = random.choice(["'^[0-9]'", "'a|x'", "'t$'", "'\\s'"])
-            return Case(f"matches({random.choice([path, text])}, {pattern})", standard=True)
-        case 7:
-            operator = random.choice(["+", "-", "*"])
-            return Case(f"{path} {operator} 1 {sign} {number}", standard=False)
-        case _:
-            return Case(f"number({path}) {sign} number({other})", standard=True)
+    words: ClassVar = {
+        "path": ("{0}a", "{0}b", "{0}@p", "{0}c/d"),
+        "sign": _SIGNS,
+        "word": [f"'{one}'" for one in ("x", "7", "a", "Rust", "0", "-", "100", "abc")],
+        "figure": ("0", "7", "100", "9.5", "-3", "10000000", "0.5"),
+        "pattern": ("'^[0-9]'", "'a|x'", "'t$'", "'\\s'"),
+    }
+    forms: ClassVar = {
+        "standard": (
+            *("{path} {sign} {word}", "{path} {=;!=} {path}", "{text} {sign} {word}"),
+            *("{contains;starts-with;ends-with}({any}, {word})", "matches({any}, {pattern})"),
+            "{number;string-length}({any}) {sign} {figure}",
+            "number({path}) {sign} number({path})",
+        ),
+        "own": (
+            *("{path} {sign} {figure}", "{path} {<;<=;>;>=} {path}"),
+            *("{path} {+;-;*} 1 {sign} {figure}", "{plain-text;tokens}({any}) {sign} {word}"),
+            "{abs;round;floor;ceiling}({any}) {sign} {figure}",
+            "{year;month;day}-from-date({any}) {sign} {figure}",
+            "hours-from-dateTime({any}) {sign} {figure}",
+        ),
+        "text": (
+            *("{lower-case;upper-case;normalize-space;string}({any})", "substring({any}, 1, 2)"),
+            *("{substring-before;substring-after}({any}, '-')", "translate({any}, 'abx', 'AB')"),
+            "replace({any}, '[0-9]+', '#')",
+        ),
+        "any": ("{path}", "{path}", "{text}"),
+    }
+    shallow: ClassVar = {"any": ("{path}",)}
 
 
 def document(random: Random) -> etree._Element:
@@ -113,9 +95,6 @@ def forms(condition: str) -> dict[str, str]:
         "without the prefilter": f"({condition}) = true()",
         "of a variable": f"some $v in . satisfies ({condition})",
     }
-
-
-OURS = re.compile(r"plain-text|tokens")
 
 
 def agreed(
@@ -142,18 +121,20 @@ def agreed(
 
 def test_evaluators_agree(saxon: Saxon) -> None:
     random = Random(SEED)
-    where = Counter[str]()
+    conditions, where = Conditions(random), Counter[str]()
     for _ in range(tried(CASES) // TOGETHER):
         root = document(random)
         saxon.read(root)
-        cases = [case(random) for _ in range(TOGETHER)]
-        texts = [(one.text.format(""), one.text.format("x/")) for one in cases]
-        for one, wanted in zip(cases, agreed(random, root, texts, where), strict=True):
-            if one.standard and not OURS.search(one.text):
-                opinion = saxon.texts(f"/r ! string(boolean({one.text.format('')}))")
+        kinds = [random.choice(("standard", "own")) for _ in range(TOGETHER)]
+        cases = [conditions.draw(kind, 3) for kind in kinds]
+        texts = [(one.format(""), one.format("x/")) for one in cases]
+        held = agreed(random, root, texts, where)
+        for kind, (text, _), wanted in zip(kinds, texts, held, strict=True):
+            if kind == "standard":
+                opinion = saxon.texts(f"/r ! string(boolean({text}))")
                 if opinion is not None:
                     where["Saxon"] += 1
-                    assert opinion == [str(wanted).lower()], (one.text, etree.tostring(root))
+                    assert opinion == [str(wanted).lower()], (text, etree.tostring(root))
     for evaluator in ("indexed", "residual", "Saxon"):
         assert where[evaluator] >= tried(CASES) // 20, where
 

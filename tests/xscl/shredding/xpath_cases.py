@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
+from typing import ClassVar
 
 from lxml import etree
 
@@ -234,23 +235,28 @@ def document(random: Random) -> etree._Element:
     return etree.fromstring(etree.tostring(root))
 
 
-class Cases:
-    """Draws expressions, and counts the axes, operators and functions that are in them."""
+class Grammar:
+    """Draws texts of a grammar: `words` stand for themselves, `forms` have parts in braces."""
+
+    words: ClassVar[Mapping[str, Sequence[str]]]
+    forms: ClassVar[Mapping[str, Sequence[str]]]
+    shallow: ClassVar[Mapping[str, Sequence[str]]] = {}
+    same: ClassVar[Collection[str]] = ()
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.drawn: Counter[str] = Counter()
 
     def draw(self, kind: str, depth: int = 0) -> str:
-        """Return an expression of a kind, which is nested so deeply at most."""
-        if kind in WORDS:
-            return self._counted(self.random.choice(WORDS[kind]))
-        forms = SHALLOW.get(kind, FORMS[kind]) if depth <= 0 else FORMS[kind]
+        """Return a text of a kind, which is nested so deeply at most."""
+        if kind in self.words:
+            return self._counted(self.random.choice(self.words[kind]))
+        forms = self.shallow.get(kind, self.forms[kind]) if depth <= 0 else self.forms[kind]
         words = _CHOICE.sub(
             lambda found: self._counted(self.random.choice(found[1].removesuffix(";").split(";"))),
             self.random.choice(forms),
         )
-        inner = depth if kind in SAME else depth - 1
+        inner = depth if kind in self.same else depth - 1
         return _KIND.sub(
             lambda found: self.draw(found[1], 0 if found[2] else inner),
             _CALL.sub(self._called, words),
@@ -260,10 +266,19 @@ class Cases:
         self.drawn[word] += 1
         return word
 
-    def _called(self, found: re.Match[str]) -> str:
-        prefix, name = found.groups()
+    def _called(self, call: re.Match[str]) -> str:
+        return call[0]
+
+
+class Cases(Grammar):
+    """Draws expressions, and counts the axes, operators and functions that are in them."""
+
+    words, forms, shallow, same = WORDS, FORMS, SHALLOW, SAME
+
+    def _called(self, call: re.Match[str]) -> str:
+        prefix, name = call.groups()
         if name not in ALLOWED:
-            return found[0]
+            return call[0]
         self.drawn[name] += 1
         return f"{prefix or ('fn:' if self.random.random() < 0.05 else '')}{name}("
 
