@@ -193,14 +193,6 @@ def test_errors_of_registration() -> None:
         core.stream("Stock", {"Name": str})
     with pytest.raises(UnknownQuery, match="did you mean all"):
         core.unregister("al")
-    with pytest.raises(CepError, match="no language xyz"):
-        core.register("x", "SELECT", language="xyz")
-    with pytest.raises(AlgebraError, match="side 2 has no column 7 here"):
-        al.select(STREAM, Compare("=", Column(2, 7), Constant(1)))
-    with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
-        core.register("w", al.group_aggregate(STREAM, (), (), Constant(0)))
-    with pytest.raises(CepError, match="no hashable class"):
-        core.stream("Odd", {"values": list})
     core.unregister("all")
     with pytest.raises(NameTaken, match="there is a stream Stock already"):
         core.register("p", STREAM, publish="Stock")

@@ -107,6 +107,7 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
 # -- nodes that were built by hand ---------------------------------------------------------
 
 COUNT = al.Aggregate("COUNT", None)
+NO_WINDOW = al.group_aggregate(S, (), (), Constant(0))
 PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
 
 
@@ -409,6 +410,10 @@ def test_what_is_no_schema(names: Any, types: Any, message: str) -> None:
         (lambda core: core.register("q", 5), "int is no operator"),
         (lambda core: core.register(5, S), "the name of a query is a str, not 5"),
         (lambda core: core.register("q", "SELECT * FROM S", language=None), "no language None"),
+        (lambda core: core.register("q", "SELECT * FROM S", language="xyz"), "no language xyz"),
+        (lambda core: core.stream("T", {"x": list}), "no hashable class"),
+        (lambda core: al.select(S, Compare("=", Column(2, 7), Constant(1))), "no column 7 here"),
+        (lambda core: core.register("q", NO_WINDOW), "a window has at least 1 tick, not 0"),
         (lambda core: core.register("q", "SELECT * FROM S", language=["cel"]), "no language"),
         (lambda core: core.register("q", S, publish="a b"), "a word of letters, digits and _"),
         (lambda core: core.register("q", S, publish=""), "a word of letters"),

@@ -125,17 +125,27 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_failed_append_is_not_acknowledged_and_leaves_no_gap(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str
+def fail_an_append(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str, *, cut: bool = True
 ) -> None:
+    """Fail the second append in a step; `cut`: what it has written can be cut off again."""
     name, at, most = STEPS[step]
     monkeypatch.setattr("feeds.spool._MOST", most)
     spool.append([document(1)], 0)
     with monkeypatch.context() as patch:
         failing(patch, name, at)
+        if not cut:
+            failing(patch, "os.truncate", 1)
+            failing(patch, "Path.unlink", 1)
         with pytest.raises(SpoolError, match=r"segment 2 cannot be written .*No space left"):
             spool.append([document(2)], 0)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failed_append_is_not_acknowledged_and_leaves_no_gap(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    fail_an_append(spool, monkeypatch, step)
     assert spool.latest() == 1
     assert spool.consecutive(0, 1) == [1]
     assert spool.append([document(3)], 0) == 2
@@ -149,16 +159,7 @@ def test_a_failed_append_leaves_no_gap_after_a_restart(
     spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str, cut: bool
 ) -> None:
     """Even if what was written cannot be cut off again; then it is whole, and may stay."""
-    name, at, most = STEPS[step]
-    monkeypatch.setattr("feeds.spool._MOST", most)
-    spool.append([document(1)], 0)
-    with monkeypatch.context() as patch:
-        failing(patch, name, at)
-        if not cut:
-            failing(patch, "os.truncate", 1)
-            failing(patch, "Path.unlink", 1)
-        with pytest.raises(SpoolError):
-            spool.append([document(2)], 0)
+    fail_an_append(spool, monkeypatch, step, cut=cut)
     spool.close()
     with Spool(spool.directory) as again:
         number = again.append([document(3)], 0)
