@@ -22,7 +22,7 @@ from tests.examples import usually
 from tests.waiting import PATIENCE, beside
 from tests.xscl.commandline import answered, called, json_rows
 from tests.xscl.delivery.receiver import Receiver, is_signed
-from tests.xscl.service.conftest import Running, code, eventually, filling, ok, serving
+from tests.xscl.service.conftest import Running, code, eventually, filling, ok, send_batch, serving
 from xscl.delivery.endpoint import NO_ADDRESS, NO_SECRET, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import NO_CODE, Endpoints
 from xscl.engine.backup import Backup, back_up, read_backup, receive
@@ -322,8 +322,7 @@ def test_messages_wait_for_a_secret_and_are_delivered(
     assert "incomplete" in page
     assert "rotate it" in page
     assert "Without secrets" in client.get("/status").text
-    for number in range(3):
-        ok(client.post(f"/v1/documents/S?id=d{number}", content="<a/>"))
+    send_batch(client, "S", dict.fromkeys(("d0", "d1", "d2"), "<a/>"))
     eventually(lambda: len(ok(client.get("/v1/subscriptions/plain/matches"))["matches"]) == 3)
     eventually(lambda: endpoint(client, "plain")["position"] == 0)
     one = endpoint(client, "plain")

@@ -95,6 +95,7 @@ def refused(answer: httpx.Response) -> bool:
     return True
 
 
+@pytest.mark.usefixtures("disk")
 def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None:
     """Below what is to be left, documents are refused and reads go on; then all goes on."""
     assert post(operator, "before", 1).status_code == 202

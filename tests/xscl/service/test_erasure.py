@@ -15,7 +15,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import answered, json_rows
-from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
+from tests.xscl.service.conftest import Running, eventually, filling, ok, send_batch, serving
 from tests.xscl.stored_tables import stored_tables
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
@@ -134,15 +134,13 @@ def has_all(running: Running, operator: httpx.Client, own: Own) -> None:
         hook = {"kind": "webhook", "url": f"https://127.0.0.1:9/{own.hook}"}
         ok(user.post(f"/v1/subscriptions/{own.past}/endpoints", json=hook))
         ok(user.post("/v1/addresses", json={}))
-        documents = f"/v1/documents/{own.stream}"
-        for number in range(30):
-            text = f"<a>{own.text}<b>{number % 3}</b></a>"
-            ok(user.post(f"{documents}?id={own.id}-{number}", content=text))
+        texts = {f"{own.id}-{n}": f"<a>{own.text}<b>{n % 3}</b></a>" for n in range(30)}
+        send_batch(user, own.stream, texts)
         eventually(lambda: len(ok(user.get("/v1/matches?limit=100"))["matches"]) > 30)
         star_newest(user)
         user.post("/v1/reading/marks", json={"items": [f"{own.stream}/{own.id}-1"]})
         ok(user.put("/v1/reading", json={"order": "date"}))
-        user.post(f"{documents}?id=wrong", content=f"<{own.rejected}>")
+        user.post(f"/v1/documents/{own.stream}?id=wrong", content=f"<{own.rejected}>")
         statement = {"query": f"SELECT '{own.statement}'"}
         ok(user.put("/v1/sql/saved/one", json=statement))
         ok(user.post("/v1/sql", json=statement))
@@ -224,8 +222,7 @@ def test_executors_keep_nothing_of_an_erased_user(place: DataDirectory) -> None:
         assert {path.name for path in before} >= {"offer", "newest", "metadata"}
         assert operator.delete(f"/v1/accounts/{own.user}").status_code == 204
         assert not files_of_executors(place)
-        for number in range(2):
-            ok(operator.post(f"/v1/documents/S?id=later{number}", content="<a>later</a>"))
+        send_batch(operator, "S", dict.fromkeys(("later0", "later1"), "<a>later</a>"))
         eventually(lambda: ok(operator.get("/v1/matches"))["matches"])
     assert found_in(place, own) == set()
 

@@ -19,7 +19,7 @@ from starlette.types import Message
 from tests.examples import usually
 from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import EACH, Sending
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from tests.xscl.service.conftest import Running, code, eventually, ok, send_batch, serving
 from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listeners import ListenerQuery
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
@@ -36,10 +36,8 @@ QUERY = "S//item->i"
 
 
 def send(client: httpx.Client, *numbers: int, stream: str = "S", text: str = "") -> None:
-    for number in numbers:
-        xml = f"<item><title>Item {number}</title><text>{text}</text></item>"
-        params = {"id": f"{stream}-{number}"}
-        ok(client.post(f"/v1/documents/{stream}", params=params, content=xml))
+    item = "<item><title>Item {}</title><text>{}</text></item>"
+    send_batch(client, stream, {f"{stream}-{n}": item.format(n, text) for n in numbers})
 
 
 def subscribed(client: httpx.Client, name: str, query: str = QUERY) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.xscl.delivery.post_office import Post, content, post_office
 from tests.xscl.delivery.test_files_and_mails import message
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from tests.xscl.service.conftest import Running, code, eventually, ok, send_batch, serving
 from xscl.delivery.channels.mail import CODES, TRIES, mail_sender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
 from xscl.ingestion.data_directory import DataDirectory
@@ -50,9 +50,8 @@ def subscribed(user: httpx.Client, name: str) -> str:
 
 
 def send(user: httpx.Client, stream: str, *numbers: int) -> None:
-    for number in numbers:
-        title = f"<item><title>Item {number}</title></item>"
-        ok(user.post(f"/v1/documents/{stream}?id={stream}-{number}", content=title))
+    item = "<item><title>Item {}</title></item>"
+    send_batch(user, stream, {f"{stream}-{n}": item.format(n) for n in numbers})
 
 
 def code_in(post: Post) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import xscl.delivery.syndication.syndicated_feed as syndicated_feed
 import xscl.service.match_views as showing
-from tests.xscl.service.conftest import eventually, ok
+from tests.xscl.service.conftest import eventually, ok, send_batch
 
 
 def pages(client: httpx.Client, address: str, first: str) -> list[list[str]]:
@@ -25,9 +25,9 @@ def test_a_page_of_matches_ends_when_its_bytes_are_used_up(
 ) -> None:
     for name in ("one", "two"):
         ok(operator.put(f"/v1/subscriptions/{name}", json={"query": "S//r[./k->k]"}))
-    for number in range(5):
-        body = f"<r><k>{'k' * (9_000 if number == 2 else 1_000)}</k></r>".encode()
-        ok(operator.post(f"/v1/documents/S?id=d{number}", content=body))
+    sizes = (1_000, 1_000, 9_000, 1_000, 1_000)
+    texts = {f"d{n}": f"<r><k>{'k' * size}</k></r>" for n, size in enumerate(sizes)}
+    send_batch(operator, "S", texts)
     eventually(lambda: len(pages(operator, "/v1/matches", "limit=100")[0]) == 10)
     (all_of_them,) = pages(operator, "/v1/matches", "limit=100")
     (one,) = pages(operator, "/v1/subscriptions/one/matches", "limit=100")
@@ -47,9 +47,8 @@ def test_a_match_that_is_too_large_is_shown_with_its_size_and_the_others_come(
 ) -> None:
     query = f"SELECT <r>{'{x}' * 2_000}</r> FROM L//k->x"
     ok(operator.put("/v1/subscriptions/large", json={"query": query}))
-    for number, size in enumerate((10, 500_000, 10)):
-        body = f"<k>{'k' * size}</k>".encode()
-        ok(operator.post(f"/v1/documents/L?id=l{number}", content=body))
+    texts = {f"l{n}": f"<k>{'k' * size}</k>" for n, size in enumerate((10, 500_000, 10))}
+    send_batch(operator, "L", texts)
     page = "/v1/subscriptions/large/matches?limit=10"
     eventually(lambda: len(ok(operator.get(page))["matches"]) == 3)
     newest, large, oldest = ok(operator.get(page))["matches"]
@@ -65,8 +64,7 @@ def test_a_page_of_atom_ends_when_its_bytes_are_used_up(
 ) -> None:
     monkeypatch.setattr(syndicated_feed, "LARGEST", 1_000)
     ok(operator.put("/v1/subscriptions/atom", json={"query": "A//r->r"}))
-    for number in range(9):
-        ok(operator.post(f"/v1/documents/A?id=a{number}", content=b"<r>" + b"k" * 400 + b"</r>"))
+    send_batch(operator, "A", {f"a{n}": f"<r>{'k' * 400}</r>" for n in range(9)})
     eventually(lambda: len(ok(operator.get("/v1/subscriptions/atom/matches"))["matches"]) == 9)
     ids: list[str] = []
     address: str | None = "/v1/subscriptions/atom/feed.json"

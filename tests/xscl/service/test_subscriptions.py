@@ -11,7 +11,7 @@ import pytest
 import xscl.engine.backfills as backfills
 import xscl.service.tags as tags_module
 from tests.xscl.failing_commits import POINTS
-from tests.xscl.service.conftest import code, eventually, ok
+from tests.xscl.service.conftest import code, eventually, ok, send_batch
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -58,8 +58,7 @@ def test_a_registration_warns_as_the_command_does(
 ) -> None:
     query = "bills//order[./total->t] JOIN{t != u, 3 d} bills//invoice[./total->u]"
     ok(alice.put("/v1/streams/bills", json={}))
-    for name, body in (("o1", "<order><total>40</total></order>"), ("i1", INVOICE)):
-        ok(alice.post(f"/v1/documents/bills?id={name}", content=body))
+    send_batch(alice, "bills", {"o1": "<order><total>40</total></order>", "i1": INVOICE})
     eventually(lambda: ok(alice.get("/v1/streams/bills/elements"))["documents"] == 2)
     compared = (
         "t != u compares texts, and values such as '40' and '40.00' were seen: compare numbers with"
@@ -98,9 +97,7 @@ INVOICE = "<invoice><total>40.00</total></invoice>"
 def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> None:
     query = "cut//r[./a->x][./a->v] FOLLOWED BY{x = y AND v = w, 1 d} cut//r[./a->y][./a->w]"
     ok(operator.put("/v1/subscriptions/cut", json={"query": query}))
-    body = f"<r>{'<a>v</a>' * 20}</r>".encode()
-    for number in range(3):
-        ok(operator.post(f"/v1/documents/cut?id=c{number}", content=body))
+    send_batch(operator, "cut", {f"c{n}": f"<r>{'<a>v</a>' * 20}</r>" for n in range(3)})
     expected = {"documents": 2, "results": 10_000, "incomplete": False}
     eventually(lambda: ok(operator.get("/v1/subscriptions/cut"))["stopped"] == expected)
     explained = ok(operator.get("/v1/subscriptions/cut/explain"))["text"]
@@ -113,8 +110,7 @@ def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> No
 def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(2):
-        ok(operator.post(f"/v1/documents/kept?id=k{number}", content=b"<o><a>1</a></o>"))
+    send_batch(operator, "kept", dict.fromkeys(("k0", "k1"), "<o><a>1</a></o>"))
     asked = {"query": "kept//o->x[./a->a] NEXT{a = b} kept//o->y[./a->b]", "history": False}
     pair = {"query": "kept//o->x[./a->a] JOIN{a = b} kept//o->y[./a->b]"}
     one = {"query": "kept//a->x"}

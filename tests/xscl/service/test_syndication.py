@@ -15,7 +15,7 @@ from lxml import etree
 from tests.atom_rules import faults
 from tests.html_rules import FragmentReader
 from tests.json_feed_rules import faults as json_faults
-from tests.xscl.service.conftest import Running, eventually, ok, serving
+from tests.xscl.service.conftest import Running, eventually, ok, send_batch, serving
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -93,8 +93,7 @@ def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client
 def test_ids_of_documents_may_have_any_character(operator: httpx.Client) -> None:
     at = subscribed(operator, "odd", "Odd//item->i")
     ids = ["a\0b", "a\x1bb", "a\n\tb", "a\ufffeb", "a\u2028b", "<a> & 'b'"]
-    for id in ids:
-        ok(operator.post("/v1/documents/Odd", params={"id": id}, content=b"<item/>"))
+    send_batch(operator, "Odd", dict.fromkeys(ids, "<item/>"))
     eventually(lambda: len(kept(operator, at)) == len(ids))
     assert len(pages(operator, f"{at}/feed.atom")) == len(ids)
     assert json_faults(fetched(operator, f"{at}/feed.json").json()) == []
@@ -142,9 +141,9 @@ def test_w18_ids_and_times_outlive_a_restart(place: DataDirectory) -> None:
 
 def test_w9_tricks_are_text(operator: httpx.Client) -> None:
     at = subscribed(operator, "tricks", "Tricks//item->i[./title->t]")
-    for number, trick in enumerate(TRICKS):
-        body = f"<item><title>{escape(trick)}</title><item_url>{escape(trick)}</item_url></item>"
-        ok(operator.post(f"/v1/documents/Tricks?id=t{number}", content=body))
+    item = "<item><title>{0}</title><item_url>{0}</item_url></item>"
+    texts = {f"t{n}": item.format(escape(trick)) for n, trick in enumerate(TRICKS)}
+    send_batch(operator, "Tricks", texts)
     eventually(lambda: len(kept(operator, at)) == len(TRICKS))
     answer = fetched(operator, f"{at}/feed.atom")
     assert answer.headers["x-content-type-options"] == "nosniff"
