@@ -19,72 +19,52 @@ from typing import TYPE_CHECKING
 from xscl.origins import refuse_shadowed
 
 if TYPE_CHECKING:
-    from feeds.documents import Document
-    from feeds.errors import MalformedDocument
-    from xscl.documents.retention import Retention
-    from xscl.engine.facade import Engine
-    from xscl.engine.ingest import PushResult
-    from xscl.engine.match_log import Page
-    from xscl.errors import (
-        DocumentError,
-        NameTaken,
-        QueryError,
-        SqlError,
-        StoreError,
-        StreamInUse,
-        TooLong,
-        UnknownSubscription,
-        XsclError,
-    )
-    from xscl.inspection.reasons import Diagnosis, Why
-    from xscl.store.store_errors import BackupError, StoreInUse
-    from xscl.subscriptions.match import Match, Node
-
-__all__ = [
-    "BackupError",
-    "Diagnosis",
-    "Document",
-    "DocumentError",
-    "Engine",
-    "MalformedDocument",
-    "Match",
-    "NameTaken",
-    "Node",
-    "Page",
-    "PushResult",
-    "QueryError",
-    "Retention",
-    "SqlError",
-    "StoreError",
-    "StoreInUse",
-    "StreamInUse",
-    "TooLong",
-    "UnknownSubscription",
-    "Why",
-    "XsclError",
-]
+    from feeds.documents import Document as Document
+    from feeds.errors import MalformedDocument as MalformedDocument
+    from xscl.documents.retention import Retention as Retention
+    from xscl.engine.facade import Engine as Engine
+    from xscl.engine.ingest import PushResult as PushResult
+    from xscl.engine.match_log import Page as Page
+    from xscl.errors import DocumentError as DocumentError
+    from xscl.errors import NameTaken as NameTaken
+    from xscl.errors import QueryError as QueryError
+    from xscl.errors import SqlError as SqlError
+    from xscl.errors import StoreError as StoreError
+    from xscl.errors import StreamInUse as StreamInUse
+    from xscl.errors import TooLong as TooLong
+    from xscl.errors import UnknownSubscription as UnknownSubscription
+    from xscl.errors import XsclError as XsclError
+    from xscl.inspection.reasons import Diagnosis as Diagnosis
+    from xscl.inspection.reasons import Why as Why
+    from xscl.store.store_errors import BackupError as BackupError
+    from xscl.store.store_errors import StoreInUse as StoreInUse
+    from xscl.subscriptions.match import Match as Match
+    from xscl.subscriptions.match import Node as Node
 
 _MODULES = {
-    "feeds.documents": ("Document",),
-    "feeds.errors": ("MalformedDocument",),
-    "xscl.engine.facade": ("Engine",),
-    "xscl.subscriptions.match": ("Match", "Node"),
-    "xscl.engine.match_log": ("Page",),
-    "xscl.engine.ingest": ("PushResult",),
-    "xscl.documents.retention": ("Retention",),
-    "xscl.store.store_errors": ("BackupError", "StoreInUse"),
-    "xscl.inspection.diagnosis": ("Diagnosis",),
-    "xscl.inspection.why": ("Why",),
+    "feeds.documents": "Document",
+    "feeds.errors": "MalformedDocument",
+    "xscl.engine.facade": "Engine",
+    "xscl.subscriptions.match": "Match Node",
+    "xscl.engine.match_log": "Page",
+    "xscl.engine.ingest": "PushResult",
+    "xscl.documents.retention": "Retention",
+    "xscl.store.store_errors": "BackupError StoreInUse",
+    "xscl.inspection.diagnosis": "Diagnosis",
+    "xscl.inspection.why": "Why",
+    "xscl.errors": "DocumentError NameTaken QueryError SqlError StoreError StreamInUse TooLong"
+    " UnknownSubscription XsclError",
 }
-_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> object:
     """Load a name when it is first asked for: processes that only shred do without the engine."""
-    if name not in __all__:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     refuse_shadowed()
-    value = globals()[name] = getattr(import_module(_PLACES.get(name, "xscl.errors")), name)
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return value
 
 

@@ -34,19 +34,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xscl.spark.catalog import Catalog
-    from xscl.spark.feed_items import items
-    from xscl.spark.matching import match
-    from xscl.spark.session import start_session
-    from xscl.spark.streaming import stream
-
-__all__ = [
-    "Catalog",
-    "items",
-    "match",
-    "start_session",
-    "stream",
-]
+    from xscl.spark.catalog import Catalog as Catalog
+    from xscl.spark.feed_items import items as items
+    from xscl.spark.matching import match as match
+    from xscl.spark.session import start_session as start_session
+    from xscl.spark.streaming import stream as stream
 
 _PLACES = {
     "Catalog": "xscl.spark.catalog",
@@ -55,6 +47,7 @@ _PLACES = {
     "start_session": "xscl.spark.session",
     "stream": "xscl.spark.streaming",
 }
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> object:
