@@ -1,5 +1,6 @@
 """Random documents, queries and histories, as trees of `tests.oracle`.
 
-joins     two blocks with rich patterns: names, axes, namespaces, conditions
-language  every operator and function, over small documents
+patterns    documents with namespaces and attributes, and rich patterns of these
+predicates  small documents, blocks of queries over them, and predicates between blocks
+language    every operator and function, and histories
 """
