@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from feeds.http.connection import CONTACT
@@ -39,13 +39,11 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serving_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
+from xscl.service.app import ServiceSettings
 from xscl.service.client_address import is_loopback, network_of
 from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.figures import lines
 from xscl.service.logs import LogFormat, logging_to
-
-if TYPE_CHECKING:
-    from xscl.service.app import ServiceSettings
 
 Master = Annotated[str | None, setting("master")]
 NoSpark = Annotated[bool, setting("no-spark")]
@@ -71,9 +69,6 @@ class Listening:
 
     def settings(self) -> ServiceSettings:
         """Return the settings of the HTTP server."""
-        # Of the extra `service`, which `--once` does without.
-        from xscl.service.app import ServiceSettings
-
         return ServiceSettings(
             host=self.host,
             port=self.port,

@@ -12,20 +12,12 @@ No row is dropped silently, and none ends a task: one that is no document is a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-
-from xscl.time_format import EARLIEST, LATEST
-
-if TYPE_CHECKING:
-    from xscl.documents.document_validation import Reason
-
 import re
 import sys
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
@@ -35,6 +27,7 @@ from templates.storage import sql_schema
 from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
 from xscl.language.names import NAME, NAME_HINT, in_short
+from xscl.time_format import EARLIEST, LATEST
 
 REJECTED = sql_schema(
     "stream VARCHAR, id VARCHAR, ts TIMESTAMPTZ, xml BLOB, reason VARCHAR, message VARCHAR"
