@@ -8,13 +8,6 @@ import xscl
 from xscl.errors import QueryError
 
 A, B = "S//a->x[./t->t][./p->p]", "S//a->y[./t->u][./p->q]"
-DOCUMENTS = (
-    ("a", "2026-01-01T00:00:00Z"),
-    ("a,b", "2026-01-03T00:00:00Z"),
-    ("B c", "2026-01-03T01:00:00+01:00"),  # the same time
-    ("x,b c", "Tue, 06 Jan 2026 00:00:00 GMT"),
-    ("none", "never"),
-)
 
 
 def test_functions_in_a_constructor(engine: xscl.Engine) -> None:
@@ -24,8 +17,8 @@ def test_functions_in_a_constructor(engine: xscl.Engine) -> None:
         f" FROM {A} FOLLOWED BY{{t = 'a' AND u = 'a,b', 9}} {B}"
     )
     engine.subscribe("q", query)
-    for number, (title, published) in enumerate(DOCUMENTS[:2]):
-        text = f"<a><t>{title}</t><p>{published}</p></a>"
+    for number, (title, day) in enumerate((("a", 1), ("a,b", 3))):
+        text = f"<a><t>{title}</t><p>2026-01-0{day}T00:00:00Z</p></a>"
         found = engine.push(xscl.Document("S", str(number), number, text.encode()))
     (match,) = found
     assert match.xml() == b'<m a="A 3">a/a,b|a b|172800|</m>'

@@ -50,10 +50,9 @@ REMOVES = ("unsubscribe", "cascade", "purge", "edit")
 ACTIONS = st.lists(
     st.tuples(st.just("subscribe"), st.sampled_from(list(QUERIES)))
     | st.tuples(
-        st.sampled_from(["unsubscribe", "cascade", "purge"]), st.sampled_from(list(QUERIES))
+        st.sampled_from(["unsubscribe", "cascade", "purge", "edit", "pause", "resume", "rename"]),
+        st.sampled_from(list(QUERIES)),
     )
-    | st.tuples(st.sampled_from(["edit", "pause", "resume"]), st.sampled_from(list(QUERIES)))
-    | st.tuples(st.just("rename"), st.sampled_from(list(QUERIES)))
     | st.tuples(st.sampled_from(["push", "strict", "late"]), st.just("")),
     min_size=3,
     max_size=14,

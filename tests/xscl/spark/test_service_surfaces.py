@@ -94,8 +94,7 @@ def executors(monkeypatch: pytest.MonkeyPatch) -> type[ServiceExecutors]:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
-    home = DataDirectory(tmp_path_factory.mktemp("executors") / "data")
+def place(home: DataDirectory) -> DataDirectory:
     with filling(home) as engine:
         engine.subscribe("equal", EQUAL)
         engine.subscribe("unequal", f"{A} JOIN{{k1 != k2, 5 s}} {B}")
