@@ -24,7 +24,7 @@ def orders() -> list[xscl.Document]:
     return [xscl.Document("S", "a", NOON, first), *right]
 
 
-def found(query: str, lateness: int = 0) -> list[int]:
+def found(query: str) -> list[int]:
     """Return the hours of the second documents of the matches of a query."""
     with xscl.Engine() as engine:
         engine.subscribe("q", query)

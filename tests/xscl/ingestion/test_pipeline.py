@@ -24,7 +24,6 @@ from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
 from xscl.ingestion.watches import ConsumerStall, ConsumerWatch
-from xscl.subscriptions.matches import Matches
 
 
 @dataclass
@@ -45,11 +44,10 @@ class Store(Ingest):
         self,
         documents: Sequence[Document],
         *,
-        strict: bool = False,
         source: BatchKey | tuple[str, int] | None = None,
         evaluated: ExecutorResults | None = None,
         poison: Collection[int] = (),
-        listen: Callable[[Matches], None] | None = None,
+        **more: Any,
     ) -> PushResult:
         documents = [one for place, one in enumerate(documents) if place not in poison]
         assert isinstance(source, BatchKey)

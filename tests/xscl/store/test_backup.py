@@ -554,9 +554,7 @@ def test_a_damaged_backup_touches_nothing(home: DataDirectory, backup: Path, dam
 
 
 @pytest.mark.parametrize("field", ["number", "rows", "arrived", "body", "crc32", "head"])
-def test_a_segment_that_was_damaged_before(
-    home: DataDirectory, backup: Path, tmp_path: Path, field: str
-) -> None:
+def test_a_segment_that_was_damaged_before(backup: Path, tmp_path: Path, field: str) -> None:
     """It may be the only backup: the store is restored, and consumers stop at the segment."""
     name = f"spool/{3:012d}.arrows"
     image = bytearray(members_of(backup)[name])

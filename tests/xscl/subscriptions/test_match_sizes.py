@@ -59,7 +59,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_makes_it_large(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_makes_it_large(way: str) -> None:
     (one,) = found(
         f"SELECT <o>{WAYS[way]}</o> FROM S//r->r[./k->k]", f"<r><k>{'x' * 1_500}</k></r>"
     )
