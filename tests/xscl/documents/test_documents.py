@@ -70,19 +70,15 @@ def one_by_one() -> object:
 @pytest.mark.parametrize("cuts", [(), (2, 7, 9)])
 @pytest.mark.parametrize("shares", [(), (0,), (2, 3, 1, 2)])
 def test_how_documents_are_handed_over_changes_nothing(
-    one_by_one: object, cuts: Sequence[int], shares: Sequence[int]
+    store: Store, one_by_one: object, cuts: Sequence[int], shares: Sequence[int]
 ) -> None:
-    with closing(Store(None)) as store:
-        assert _accept(store, cuts, shares) == one_by_one
+    assert _accept(store, cuts, shares) == one_by_one
 
 
-def test_documents_have_names_versions_and_clocks() -> None:
-    with closing(Store(None)) as store:
-        _accept(store, (), (0,))
-        taken = store.fetch(
-            "SELECT id, version, clock, rank, base FROM state.document ORDER BY doc"
-        )
-        rejected = store.fetch("SELECT id, reason, clock FROM state.rejected ORDER BY clock, id")
+def test_documents_have_names_versions_and_clocks(store: Store) -> None:
+    _accept(store, (), (0,))
+    taken = store.fetch("SELECT id, version, clock, rank, base FROM state.document ORDER BY doc")
+    rejected = store.fetch("SELECT id, reason, clock FROM state.rejected ORDER BY clock, id")
     assert taken == [
         ("a", 1, 1, 64, 1),
         ("a@2", 2, 5, 128, 1),

@@ -52,36 +52,34 @@ def test_few_signs_are_judged_alike_of_one_piece_alone(piece: str) -> None:
 
 
 @pytest.mark.parametrize("what", LONG)
-def test_xscl_has_limits(what: str) -> None:
+def test_xscl_has_limits(engine: Engine, what: str) -> None:
     with pytest.raises(TooComplex, match="the query is too complex"):
         admit(LONG[what])
-    with closing(Engine()) as engine:
-        for ask in (
-            lambda text: engine.subscribe("q", text),
-            lambda text: engine.subscribe_many([("q", text)]),
-            lambda text: engine.try_query(text),
-            lambda text: engine.explain(f"{text} "),
-        ):
-            with pytest.raises(TooComplex):
-                ask(LONG[what])
+    for ask in (
+        lambda text: engine.subscribe("q", text),
+        lambda text: engine.subscribe_many([("q", text)]),
+        lambda text: engine.try_query(text),
+        lambda text: engine.explain(f"{text} "),
+    ):
+        with pytest.raises(TooComplex):
+            ask(LONG[what])
 
 
 @pytest.mark.parametrize("language", ["cel", "sase", "eql"])
-def test_event_languages_have_limits(language: str) -> None:
+def test_event_languages_have_limits(engine: Engine, language: str) -> None:
     start = {"cel": "SELECT k FROM FILTER{", "sase": "EVENT S a WHERE ", "eql": "SELECT "}[language]
     replaces = " AND ".join(["replace(k, 'a', 'b') = 'c'"] * (MOST_OF_EVENTS + 1))
-    with closing(Engine()) as engine:
-        engine.stream("S", attributes={"k": str})
-        for text, message in (
-            (start + "k " * 60_000, "a query has at most 100000 characters"),
-            (start + replaces, "over 32 calls of replace and tokenize"),
-            (start + "\u201c" * 90_001, "this string does not end"),
-            (start + "\u2018" * 90_001, "this string does not end"),
-            (start + "'" * 90_001, "this string does not end"),
-            (start + "/*" * 40_000, "this comment does not end"),
-        ):
-            with pytest.raises(QueryError, match=message):
-                engine.subscribe("q", text, language=language)
+    engine.stream("S", attributes={"k": str})
+    for text, message in (
+        (start + "k " * 60_000, "a query has at most 100000 characters"),
+        (start + replaces, "over 32 calls of replace and tokenize"),
+        (start + "\u201c" * 90_001, "this string does not end"),
+        (start + "\u2018" * 90_001, "this string does not end"),
+        (start + "'" * 90_001, "this string does not end"),
+        (start + "/*" * 40_000, "this comment does not end"),
+    ):
+        with pytest.raises(QueryError, match=message):
+            engine.subscribe("q", text, language=language)
 
 
 LANGUAGES = ("xscl", "cel", "sase", "eql")

@@ -94,17 +94,16 @@ def test_copies_of_what_blocks_select_have_a_size(query: str) -> None:
 
 
 def test_what_is_too_large_is_not_published(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(construct, "LARGEST", 1_000)
     monkeypatch.setattr(match_module.Match.output, "__defaults__", (1_000,))
-    with closing(Engine()) as engine:
-        engine.subscribe("p", "SELECT <o>{k}</o> FROM S//r[./k->k] PUBLISH P")
-        engine.subscribe("q", "P//o->o")
-        texts = [b"<r><k>small</k></r>", b"<r><k>" + b"x" * 2_000 + b"</k></r>"]
-        pushed = engine.push([Document("S", f"d{n}", n, one) for n, one in enumerate(texts)])
-        assert [one.subscription for one in pushed.matches].count("q") == 1
-        assert [one.subscription for one in pushed.matches].count("p") == 2
+    engine.subscribe("p", "SELECT <o>{k}</o> FROM S//r[./k->k] PUBLISH P")
+    engine.subscribe("q", "P//o->o")
+    texts = [b"<r><k>small</k></r>", b"<r><k>" + b"x" * 2_000 + b"</k></r>"]
+    pushed = engine.push([Document("S", f"d{n}", n, one) for n, one in enumerate(texts)])
+    assert [one.subscription for one in pushed.matches].count("q") == 1
+    assert [one.subscription for one in pushed.matches].count("p") == 2
     assert "a match of p is not published" in caplog.text
 
 

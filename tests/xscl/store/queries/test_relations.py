@@ -38,10 +38,9 @@ from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
 
 
-def test_what_a_query_reads_is_a_table_or_relation_or_a_part_of_it() -> None:
-    with Engine() as engine:
-        engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
-        graph = engine.state.registry.members[1].template.graph
+def test_what_a_query_reads_is_a_table_or_relation_or_a_part_of_it(engine: Engine) -> None:
+    engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
+    graph = engine.state.registry.members[1].template.graph
     known = {*LENT, "out_1"}
     for one in (*RELATIONS, *relations_of_template(1, graph)):
         parts = set(re.findall(r"(\w+) AS \(", one.query))
