@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi import Query
 from pydantic import ConfigDict, Field
+from starlette.responses import Response
 
 from xscl.client.bodies import JsonBody
 
@@ -34,9 +35,10 @@ def raw_request(examples: Mapping[str, str]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def raw_response(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route that answers 200 with other than JSON."""
-    return {200: {"content": {media_type: {}}, "description": description}}
+def raw_response(media_type: str, description: str) -> dict[str, Any]:
+    """Return the arguments of a route that answers 200 with other than JSON."""
+    answer = {"content": {media_type: {}}, "description": description}
+    return {"response_class": Response, "responses": {200: answer}}
 
 
 T = TypeVar("T")

@@ -76,10 +76,7 @@ class Patience:
 
 
 @router.get(
-    "/subscriptions/{name}/events",
-    summary="Stream the matches of a subscription",
-    response_class=Response,
-    responses=_EVENTS,
+    "/subscriptions/{name}/events", summary="Stream the matches of a subscription", **_EVENTS
 )
 async def of_one(
     name: Name,
@@ -100,12 +97,7 @@ async def of_one(
     return await _stream(app, account, is_valid, query, last_event_id or after)
 
 
-@router.get(
-    "/events",
-    summary="Stream all your matches",
-    response_class=Response,
-    responses=_EVENTS,
-)
+@router.get("/events", summary="Stream all your matches", **_EVENTS)
 async def of_all(
     app: TheApp,
     account: TheAccount,

@@ -131,8 +131,7 @@ def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.L
 @router.post(
     "/backup",
     summary="Download a backup",
-    response_class=Response,
-    responses=raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
+    **raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
 )
 def backup(app: TheApp, _: TheOperator) -> Response:
     """Answers with the store between two batches and what waits in the spool, without secrets.

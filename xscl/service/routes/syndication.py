@@ -123,49 +123,37 @@ class MadeAddress(ShownAddress):
     """The address for JSON Feed."""
 
 
-@router.get("/feed.atom", summary="Get matches as Atom", response_class=Response, responses=_ATOM)
+@router.get("/feed.atom", summary="Get matches as Atom", **_ATOM)
 def feed_atom(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
     return _answer(_of_one(app, existing(app, account, name).name), "atom", conditions)
 
 
-@router.get(
-    "/feed.json", summary="Get matches as JSON Feed", response_class=Response, responses=_JSON
-)
+@router.get("/feed.json", summary="Get matches as JSON Feed", **_JSON)
 def feed_json(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
     return _answer(_of_one(app, existing(app, account, name).name), "json", conditions)
 
 
-@all_router.get(
-    "/feed.atom", summary="Get all matches as Atom", response_class=Response, responses=_ATOM
-)
+@all_router.get("/feed.atom", summary="Get all matches as Atom", **_ATOM)
 def all_atom(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches of all your subscriptions; the link `next` leads to older ones."""
     return _answer(_of_all(app, account), "atom", conditions)
 
 
-@all_router.get(
-    "/feed.json", summary="Get all matches as JSON Feed", response_class=Response, responses=_JSON
-)
+@all_router.get("/feed.json", summary="Get all matches as JSON Feed", **_JSON)
 def all_json(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches of all your subscriptions; `next_url` leads to older ones."""
     return _answer(_of_all(app, account), "json", conditions)
 
 
-@secret_router.get(
-    "/{secret}.atom", summary="Fetch as Atom by a secret address", response_class=Response,
-    responses=_ATOM,
-)  # fmt: skip
+@secret_router.get("/{secret}.atom", summary="Fetch as Atom by a secret address", **_ATOM)
 def secret_atom(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
     """The newest matches of the feed that the address is for."""
     return _answer(_of_secret(app, secret), "atom", conditions)
 
 
-@secret_router.get(
-    "/{secret}.json", summary="Fetch as JSON Feed by a secret address", response_class=Response,
-    responses=_JSON,
-)  # fmt: skip
+@secret_router.get("/{secret}.json", summary="Fetch as JSON Feed by a secret address", **_JSON)
 def secret_json(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
     """The newest matches of the feed that the address is for."""
     return _answer(_of_secret(app, secret), "json", conditions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 from pydantic import Field
@@ -15,7 +15,7 @@ from xscl.client.bodies import JsonBody, Moment, time_of
 from xscl.service import user_data
 from xscl.service.accounts import Account, Quota
 from xscl.service.app import App
-from xscl.service.bodies import RequestBody
+from xscl.service.bodies import RequestBody, raw_response
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import AccessToken
@@ -164,26 +164,17 @@ def allow(name: User, quotas: Quotas, app: TheApp, _: TheOperator) -> User_:
     return _user(app, app.accounts.users.allow(name, Quota(**quotas.model_dump())))
 
 
-_DATA: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/x-ndjson": {}}, "description": "One JSON value a line."}
-}
+_DATA = raw_response("application/x-ndjson", "One JSON value a line.")
 
 
-@router.get(
-    "/me/data", summary="Export your data", response_class=StreamingResponse, responses=_DATA
-)
+@router.get("/me/data", summary="Export your data", **_DATA)
 def my_data(app: TheApp, account: TheAccount) -> StreamingResponse:
     """Writes all that is kept of you: account, tokens, streams, feeds, subscriptions, endpoints,
     documents and matches; each value has its `kind`."""
     return _exported(app, account)
 
 
-@router.get(
-    "/accounts/{name}/data",
-    summary="Export the data of a user",
-    response_class=StreamingResponse,
-    responses=_DATA,
-)
+@router.get("/accounts/{name}/data", summary="Export the data of a user", **_DATA)
 def data(name: User, app: TheApp, _: TheOperator) -> StreamingResponse:
     """Writes all that is kept of a user, as `/v1/me/data` does for the user."""
     return _exported(app, _existing(app, name))
