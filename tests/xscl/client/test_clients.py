@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -94,10 +95,8 @@ def test_both_clients_have_the_same_calls(running: Running, client: Client) -> N
 
 
 @pytest.mark.slow
-def test_live_matches_go_on_where_the_connection_was_lost(
-    running: Running, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.client.async_client.AGAIN", 0.0)
+@patch("xscl.client.async_client.AGAIN", 0.0)
+def test_live_matches_go_on_where_the_connection_was_lost(running: Running, client: Client) -> None:
     client.subscribe("live", "live//a->x")
     client.create_stream("live")
     (first,) = send_until_heard(client, client.listen("live"))

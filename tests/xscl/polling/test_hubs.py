@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -177,10 +178,8 @@ def test_no_hub_learns_of_a_feed_with_secrets(place: Place, server: Server, path
     assert [feed.hub for feed in place.feeds] == [None]
 
 
-def test_the_number_of_callbacks_is_bounded(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hubs, "CALLBACKS", 1)
+@patch.object(hubs, "CALLBACKS", 1)
+def test_the_number_of_callbacks_is_bounded(followed: Followed) -> None:
     followed.confirm()
     other = followed.place.follow("http://a.example/other")
     followed.place.feeds.record([replace(other, hub=HUB, topic=TOPIC)])

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -240,10 +241,8 @@ def test_a_poll_that_ends_while_others_are_recorded_is_not_repeated(
     assert (place.server.count("/f"), place.server.count("/g")) == (1, 1)
 
 
-def test_large_answers_do_not_wait_for_the_end_of_the_round(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.polling.feed_poller.ROUND", 1_000)
+@patch("xscl.polling.feed_poller.ROUND", 1_000)
+def test_large_answers_do_not_wait_for_the_end_of_the_round(place: Place) -> None:
     given = case(2)
     follow_all(place, given)
     done = poll_now(place.feeds, place.spool, chosen(place, given), place.fetching)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -154,10 +155,8 @@ def test_connections_that_ended_are_not_counted(place: DataDirectory) -> None:
             eventually(lambda: free(2))
 
 
-def test_the_service_has_a_limit_of_its_own(
-    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "MOST", 50)
+@patch.object(server, "MOST", 50)
+def test_the_service_has_a_limit_of_its_own(place: DataDirectory) -> None:
     with ExitStack() as stack:
         running = stack.enter_context(serving(place))
         for number in range(50):

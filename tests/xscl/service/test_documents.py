@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -185,10 +186,8 @@ def test_a_quota_of_matches(operator: httpx.Client, alice: httpx.Client) -> None
     ok(alice.post("/v1/documents/counted", content=b"<o><a/></o>"))
 
 
-def test_l2_the_bytes_that_wait_are_bounded(
-    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.service.intake.BYTES", 100)
+@patch("xscl.service.intake.BYTES", 100)
+def test_l2_the_bytes_that_wait_are_bounded(place: DataDirectory) -> None:
     large = Document("S", "d", 1, b"<a>" + b"x" * 90 + b"</a>")
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
         intake = Intake(spool, engine, DiskGuard(place.path, 0), ArrivalClock())

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote
 
 import httpx
@@ -442,10 +443,8 @@ def test_an_address_without_a_server_is_refused_and_kept_in_a_list(refusing: Fed
     operator.delete(f"/v1/feeds/{refusing.listed()[0]['key']}")
 
 
-def test_a_feed_that_does_not_answer_in_time_is_followed(
-    refusing: Fed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
+@patch("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
+def test_a_feed_that_does_not_answer_in_time_is_followed(refusing: Fed) -> None:
     refusing.server.says("/silent", scripted.slowly(b"", PATIENCE))
     added = ok(refusing.operator.post("/v1/feeds", json={"url": refusing.server.url("/silent")}))
     assert added["state"] == "new"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import httpx
 import pytest
 
@@ -59,10 +61,8 @@ def test_a_match_that_is_too_large_is_shown_with_its_size_and_the_others_come(
     assert len(shown.content) < 1_000_000
 
 
-def test_a_page_of_atom_ends_when_its_bytes_are_used_up(
-    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(syndicated_feed, "LARGEST", 1_000)
+@patch.object(syndicated_feed, "LARGEST", 1_000)
+def test_a_page_of_atom_ends_when_its_bytes_are_used_up(operator: httpx.Client) -> None:
     ok(operator.put("/v1/subscriptions/atom", json={"query": "A//r->r"}))
     send_batch(operator, "A", {f"a{n}": f"<r>{'k' * 400}</r>" for n in range(9)})
     eventually(lambda: len(ok(operator.get("/v1/subscriptions/atom/matches"))["matches"]) == 9)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from threading import Barrier
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import httpx
 import pytest
@@ -221,10 +221,8 @@ def test_what_is_counted_at_the_same_time_does_not_exceed_a_quota(
     assert granted(send) == sent.used(1) == 3
 
 
-def test_a_user_has_so_many_sessions_and_the_oldest_ends(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokens, "SESSIONS", 3)
+@patch.object(tokens, "SESSIONS", 3)
+def test_a_user_has_so_many_sessions_and_the_oldest_ends(kept: Kept) -> None:
     owner = kept.tokens.owner
     alice, bob = (kept.accounts.make(name) for name in ("alice", "bob"))
     (_, signed), (_, bobs) = kept.tokens.create(alice), kept.tokens.create(bob)
@@ -297,11 +295,9 @@ def test_a_connection_sees_at_once_that_its_token_is_over(
     assert not is_valid()
 
 
-def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
-    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.delivery.outbox.endpoints.MOST", 2)
-    monkeypatch.setattr("xscl.delivery.syndication.secret_addresses.MOST", 2)
+@patch("xscl.delivery.outbox.endpoints.MOST", 2)
+@patch("xscl.delivery.syndication.secret_addresses.MOST", 2)
+def test_a_subscription_has_so_many_endpoints_and_secret_addresses(operator: httpx.Client) -> None:
     at = subscribed(operator, "few")
     for what, new in (("endpoints", {"kind": "file", "name": "f"}), ("addresses", {})):
         for _ in range(2):
@@ -309,10 +305,8 @@ def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
         assert code(operator.post(f"{at}/{what}", json=new)) == (400, f"too_many_{what}")
 
 
-def test_an_import_has_so_many_rows_or_is_refused_whole(
-    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.service.routes.subscriptions.MOST", 3)
+@patch("xscl.service.routes.subscriptions.MOST", 3)
+def test_an_import_has_so_many_rows_or_is_refused_whole(operator: httpx.Client) -> None:
     rows = [json.dumps({"name": f"row{n}", "query": "S//a"}) for n in range(4)]
     refused = operator.post("/v1/subscriptions:import", content="\n".join(rows))
     assert code(refused) == (413, "too_many_rows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -113,10 +114,8 @@ def test_a_match_is_marked_as_read(operator: httpx.Client) -> None:
     assert card == "match is-read"
 
 
-def test_the_oldest_marks_beyond_the_bound_are_forgotten(
-    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(marks_of_users, "MOST_MARKS", 3)
+@patch.object(marks_of_users, "MOST_MARKS", 3)
+def test_the_oldest_marks_beyond_the_bound_are_forgotten(place: DataDirectory) -> None:
     ann = Account(7, "ann", Quota())
     with filling(place) as engine, closing(engine.connect()) as store:
         for item in "abcd":
@@ -176,10 +175,8 @@ def test_a_list_by_dates_goes_on_behind_a_document_that_is_gone(store: Store) ->
     assert rest
 
 
-def test_only_the_newest_documents_are_searched(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(browsing, "SEARCHED", 3)
+@patch.object(browsing, "SEARCHED", 3)
+def test_only_the_newest_documents_are_searched(store: Store) -> None:
     assert ids(store, THE_OPERATOR, text="ham") == []
     assert ids(store, THE_OPERATOR, text="lat") == ["latin"]
     assert len(ids(store, THE_OPERATOR)) == 3

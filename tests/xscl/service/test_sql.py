@@ -257,7 +257,7 @@ def test_s6_no_setting_no_path_no_catalog(anybody: Asker, question: str) -> None
     ],
 )
 def test_s7_what_takes_too_long_is_stopped(anybody: Asker, question: str) -> None:
-    with limited():
+    with limited(0.5):
         assert anybody.code(question) in {"sql_timeout", "sql_too_large"}
     assert anybody.rows("SELECT 1") == [[1]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 
@@ -79,10 +80,8 @@ def test_the_list_is_ordered_searched_and_marks_what_was_just_followed(
     assert page.xpath("//p[@role='status']//a/@href") == [f"/feeds/{feed}"]
 
 
-def test_times_are_those_of_the_zone_of_the_reader(
-    browser: Browser, shop: Shop, feed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.service.status.STEP", 0.0)
+@patch("xscl.service.status.STEP", 0.0)
+def test_times_are_those_of_the_zone_of_the_reader(browser: Browser, shop: Shop, feed: str) -> None:
     eventually(lambda: len(ok(shop.client.get("/v1/status/series"))) >= 2)
     shop.send("/subscriptions/address")
     answer = shop.send("/subscribe", name="told", query=TRICKY, do="save", history="true")

@@ -7,6 +7,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote
 
 import duckdb
@@ -172,10 +173,8 @@ def test_a_day_is_one_of_the_zone_of_the_reader(shop: Shop) -> None:
     shop.remove("days")
 
 
-def test_the_figures_of_the_last_hour_and_day_are_drawn(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.service.status.STEP", 0.0)
+@patch("xscl.service.status.STEP", 0.0)
+def test_the_figures_of_the_last_hour_and_day_are_drawn(shop: Shop) -> None:
 
     def captions(path: str) -> list[str]:
         return list(shop.page(path).xpath("//figure/figcaption/text()"))
@@ -190,11 +189,9 @@ def test_the_figures_of_the_last_hour_and_day_are_drawn(
     assert series[-1]["memory"] > 1_000_000
 
 
-def test_a_count_of_documents_leads_to_its_rows(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@patch("xscl.service.status.LONGEST", 0.0)
+def test_a_count_of_documents_leads_to_its_rows(shop: Shop) -> None:
     """Late documents are listed although no subscription may have missed them."""
-    monkeypatch.setattr("xscl.service.status.LONGEST", 0.0)
     for name, minute in (("later", 9), ("behind", 1)):
         moment = {"id": name, "timestamp": f"2026-01-01T00:0{minute}:00Z"}
         ok(shop.client.post("/v1/documents/unread", params=moment, content="<a/>"))

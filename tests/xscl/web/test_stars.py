@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -55,12 +56,10 @@ def test_a_starred_match_is_listed_as_it_was_until_its_star_is_removed(shop: Sho
     assert articles(shop.client, "/starred") == []
 
 
-def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@patch.object(marks, "MOST_STARS", 2)
+def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(shop: Shop) -> None:
     ok(shop.client.put("/v1/subscriptions/fleeting", json={"query": TRICKY, "history": True}))
     found = articles(shop.client, "/?subscription=fleeting")
-    monkeypatch.setattr(marks, "MOST_STARS", 2)
     assert [star(shop.client, one).status_code for one in found[:3]] == [303, 303, 403]
     shop.client.patch("/v1/subscriptions/fleeting", json={"name": "fleeting-2"})
     names = {one.xpath("string(.//h2)") for one in articles(shop.client, "/starred")}
