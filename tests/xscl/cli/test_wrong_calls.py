@@ -80,6 +80,7 @@ FAILING = {
     "matches none": "there is no subscription named 'none'",
     "status --data none": "there is no data in ",
     "subscriptions --url http://127.0.0.1:9": "does not answer",
+    "serve --host 192.0.2.1": "hint: --host names an address of this machine",
 }
 
 

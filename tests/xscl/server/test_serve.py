@@ -99,11 +99,6 @@ def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
     assert not data.exists()
 
 
-def test_an_address_of_another_machine_is_no_matter_of_the_port(tmp_path: Path) -> None:
-    told = failed(1, "serve", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
-    assert "hint: --host names an address of this machine" in told
-
-
 def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
