@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 import shutil
 import zipfile
 from pathlib import Path
@@ -251,14 +252,14 @@ def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: DataDir
 
 
 READING = (
-    *("status", "subscriptions", "unsubscribe x", "sql FROM_x", "witness d", "feeds list"),
+    *("status", "subscriptions", "unsubscribe x", "sql 'SELECT 1'", "witness d", "feeds list"),
     *("feeds remove x", "feeds poll", "try x", "why x d", "backup b.xscl"),
 )
 
 
 @pytest.mark.parametrize("command", READING)
 def test_reading_makes_no_data_directory(folder: Path, command: str) -> None:
-    assert "there is no data in" in failed(1, *command.split())
+    assert "there is no data in" in failed(1, *shlex.split(command))
     assert list(folder.iterdir()) == []
 
 

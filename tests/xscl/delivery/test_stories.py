@@ -150,6 +150,7 @@ def test_a_digest_has_a_story_once_with_all_that_it_has_by_then(at: At, post: Po
     for number in range(1, 9):
         at.sender.push(headline(number))
     eventually(lambda: len(post.mails) == 1)
+    at.end()
     ((_, mail),) = post.mails
     assert mail["Subject"] == "q: Big news"
     for number in range(1, 9):
@@ -185,7 +186,9 @@ def test_a_story_of_the_past_is_told_when_it_is_news(at: At, post: Post) -> None
     at.sender.push(headline(3), headline(4))
     eventually(lambda: len(post.mails) == 1)
     at.sender.push(headline(5), headline(6, "Other"), headline(7, "Other"))
-    eventually(lambda: post.subjects == ["q: Big news", "q: Other"])
+    eventually(lambda: len(post.mails) == 2)
+    at.end()
+    assert post.subjects == ["q: Big news", "q: Other"]
 
 
 def test_a_story_of_a_side_alone_says_what_did_not_come(

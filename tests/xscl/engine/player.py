@@ -193,14 +193,14 @@ def engine_after(
     path: Path | None = None,
     **settings: Any,
 ) -> Iterator[xscl.Engine]:
-    """Return an engine after some pushes; with a path it is opened anew before each of them."""
+    """Return an engine after some pushes; with a path it is opened anew after each of them."""
     engine = xscl.Engine(path, **settings)
     prepare(engine)
     for batch in batches:
+        engine.push(batch)
         if path is not None:
             engine.close()
             engine = xscl.Engine(path, **settings)
-        engine.push(batch)
     with engine:
         yield engine
 

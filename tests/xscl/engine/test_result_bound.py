@@ -210,7 +210,7 @@ def told(
 
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
 @examples(6)
-def test_chains_and_published_results_do_not_depend_on_cut(
+def test_chains_and_published_results_do_not_depend_on_cuts(
     drawn: Drawn, cuts: list[bool], most: int
 ) -> None:
     documents = documents_of(drawn)

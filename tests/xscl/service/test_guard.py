@@ -235,9 +235,12 @@ def test_the_description_loads_nothing(operator: httpx.Client) -> None:
 
 def test_an_id_that_cannot_be_is_not_there(operator: httpx.Client) -> None:
     ok(operator.put("/v1/subscriptions/known", json={"query": "orders//a->x"}))
-    known = "subscriptions/known/"
-    for path in ("tokens", "addresses", f"{known}addresses", f"{known}endpoints"):
-        what = {"t": "token", "a": "address", "e": "endpoint"}[path.removeprefix(known)[0]]
+    for path, what in (
+        ("tokens", "token"),
+        ("addresses", "address"),
+        ("subscriptions/known/addresses", "address"),
+        ("subscriptions/known/endpoints", "endpoint"),
+    ):
         for id_ in ("00000000", "nope", "F", "%C3%A9"):
             answer = operator.delete(f"/v1/{path}/{id_}")
             assert code(answer) == (404, f"unknown_{what}")

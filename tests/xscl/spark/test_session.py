@@ -123,7 +123,6 @@ def test_a_machine_without_java_is_a_clear_error(
 
 
 def test_all_names_can_be_loaded() -> None:
-
     assert {name for name in xscl.spark.__all__ if not callable(getattr(xscl.spark, name))} == set()
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         xscl.spark.nothing  # noqa: B018  # it raises
