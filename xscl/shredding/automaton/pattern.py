@@ -61,11 +61,7 @@ class Pattern:
         """Return the definitions of the variables of the nodes that stage 2 sees."""
         chains = list(map(self.chain, kept))
         visible = set(chain.from_iterable(chains))
-        steps = {node: self._closed(node, visible) for node in visible}
-        texts = {node: unparse(step) for node, step in steps.items()}
-        if len(_printed) > RECENT:
-            _printed.clear()
-        _printed.update(zip(texts.values(), steps.values(), strict=True))
+        texts = {node: unparse(self._closed(node, visible)) for node in visible}
         return tuple([self.stream + "".join(map(texts.__getitem__, one)) for one in chains])
 
     def _closed(self, number: int, visible: Collection[int]) -> syntax.Step:
@@ -170,12 +166,6 @@ def _canonical_path(path: syntax.Path) -> syntax.Path:
 
 MOST = 10_000
 """Forms that are remembered."""
-RECENT = 256
-_printed: dict[str, syntax.Step] = {}
-"""The steps of the definitions that were printed last, by their texts.
-
-Without them a new shape of queries takes longer: its steps were parsed again.
-"""
 _TEXT = r"""[^]\["'({-]++ | -(?!-) | \((?!:) | "[^"]*" | (?<![\w.'])'[^']*'"""
 _STEP = re.compile(
     rf"""//?@?(?:Q\{{[^{{}}]*\}})?[^\s/\[]*
@@ -239,7 +229,7 @@ class StepForm:
 
 
 def _read(text: str) -> syntax.Step:
-    return _printed.pop(text, None) or parse_block(f"S{text}").steps[-1]
+    return parse_block(f"S{text}").steps[-1]
 
 
 def _defined(step: syntax.Step, _: str) -> DefinedStep:
