@@ -226,7 +226,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
         assert [m.documents for m in engine.try_query("hits//hit->h")] == [(match.id,)]
         assert engine.why("S//b->x JOIN{x=y} S//a->y", "d6", "d7").edges
         engine.subscribe("since", "S//x->x", since=3)
-        assert [m.documents for m in engine.matches() if m.subscription == "since"] == [("d5",)]
+        assert [m.documents for m in engine.matches("since")] == [("d5",)]
 
 
 @pytest.mark.parametrize("cut", usually([3, 7, 100], 7))
@@ -296,11 +296,9 @@ def test_a_new_subscription_over_the_past_gives_nobody_an_old_match_again() -> N
         old = [m.id for m in engine.matches()]
         last = list(engine.matches())[-1]
         engine.subscribe("late", PAIR, since=1000)
-        assert [m.id for m in engine.matches() if m.subscription == "q0"] == old
-        mine = [m for m in engine.matches() if m.subscription == "late"]
-        assert [m.documents for m in mine] == [
-            m.documents for m in engine.matches() if m.subscription == "q0"
-        ]
+        assert [m.id for m in engine.matches("q0")] == old
+        mine = engine.matches("late")
+        assert [m.documents for m in mine] == [m.documents for m in engine.matches("q0")]
         engine.subscribe("other", PAIR.replace("10", "9"), since=1000)
         assert {m.subscription for m in engine.matches(after=last)} == {"late", "other"}
         assert all(m.t1 > 50 for m in engine.matches())

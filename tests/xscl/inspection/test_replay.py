@@ -192,7 +192,7 @@ def test_what_is_published_can_be_read_and_is_not_published_again(engine: Engine
     engine.subscribe("pairs", f"SELECT <hit>{{x}}</hit> FROM {PAIR} PUBLISH pairs")
     keep(engine, "pairs")
     engine.push([text("a8", 8, "a"), text("b9", 9, "b")])
-    (made,) = [match.id for match in engine.matches() if match.subscription == "pairs"]
+    (made,) = [match.id for match in engine.matches("pairs")]
     before = tables(engine)
     assert documents(engine.try_query("pairs//hit->h")) == [(made,)]
     assert len(engine.try_query("pairs")) == 3

@@ -35,7 +35,7 @@ def ask(query: str, documents: list[Document], *names: str, lateness: int = 0) -
         engine.push(documents)
         engine.flush()
         found = engine.why("q", *names)
-        delivered = {m.documents for m in engine.matches() if m.subscription == "q"}
+        delivered = {m.documents for m in engine.matches("q")}
     asked = tuple(name for name in names if name != NONE)
     assert found.matched == any(asked[: len(one)] == one for one in delivered)
     return found

@@ -32,7 +32,7 @@ def test_the_aggregates_of_a_fold_that_did_not_come_are_absent(engine: Engine) -
     for time, xml in ((1, "<a>k</a>"), (2, "<b>k</b>"), (3, "<b>k</b>"), (99, "<a>l</a>")):
         engine.push(doc(f"d{time}", time, xml))
     engine.flush()
-    outputs = [(m.t1, m.xml()) for m in engine.matches() if m.subscription == "q"]
+    outputs = [(m.t1, m.xml()) for m in engine.matches("q")]
     assert outputs == [(3, b'<o n="1"/>'), (109, b'<o n=""/>')]
 
 
