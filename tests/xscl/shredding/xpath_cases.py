@@ -172,7 +172,7 @@ FORMS: Mapping[str, Sequence[str]] = {
         *("insert-before({sequence}, {0;1;2;9}, ('i', 'j'))", "remove({sequence}, {0;1;2})"),
         *("subsequence({sequence}, {1;2;0;1.5;-1})", "subsequence({sequence}, {1;2;0}, {1;2;1.5})"),
         *("distinct-values({values})", "data({nodes})", "unordered({sequence})"),
-        *("one-or-more(({sequence}, 1))", "(if ({truth}) then {sequence} else ())", "{moment}"),
+        *("one-or-more(({sequence}, 1))", "(if ({truth}) then {sequence} else 'e')", "{moment}"),
         *("(for $s in {nodes} return ($s/a, {number:0}))", "({nodes} ! ({text:0}, {number:0}))"),
     ),
     "truth": (
