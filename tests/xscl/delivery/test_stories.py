@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from lxml import etree
@@ -19,6 +20,7 @@ from tests.xscl.delivery.post_office import Post, content
 from tests.xscl.delivery.receiver import Receiver, sending
 from xscl.delivery.endpoint import Mail, Ntfy, Slack, Webhook
 from xscl.delivery.message_reader import LatestMatches, latest, with_stories
+from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.formats import atom, json_feed
 from xscl.delivery.syndication.syndicated_feed import FeedAddresses, FeedPage, etag, feed_of
 from xscl.engine.match_log import Page
@@ -142,6 +144,22 @@ def test_a_ninth_feed_adds_to_a_story_without_a_second_mail(
     assert [len(receiver.at(path)) for path in paths[1:]] == [2, 2]
     assert post.subjects == ["q: Big news", "q: Other"]
     assert content(post.mails[0][1], "html").count("<h3>") >= 2
+
+
+def test_a_mail_that_is_sent_again_has_the_same_id(at: At, post: Post) -> None:
+    """Nothing was recorded of the first one, and its story has grown since."""
+    at.sender.engine.subscribe("q", SAME, stories=True)
+    at.sender.outbox.deliver("q", Mail("reader@example.org"))
+    with patch.object(Endpoints, "_write"):
+        at.sender.push(headline(1), headline(2))
+        eventually(lambda: len(post.mails) == 1)
+        at.sender.push(headline(3))
+        at.end()
+    at.restart()
+    eventually(lambda: len(post.mails) == 2)
+    (_, first), (_, again) = post.mails
+    assert first["Message-ID"] == again["Message-ID"]
+    assert post.subjects == 2 * ["q: Big news"]
 
 
 def test_a_digest_has_a_story_once_with_all_that_it_has_by_then(at: At, post: Post) -> None:

@@ -58,7 +58,7 @@ A, B, C = (Logical(key, "g1", key) for key in "ABC")
 
 @st.composite
 def histories(draw: st.DrawFn, *, edits: bool) -> list[list[Logical]]:
-    """Answers in which guids, links and files are shared.
+    """Answers in which guids, links and files are shared, and an item may be there twice.
 
     An item comes first beside all that came before it and could be taken for it: else nobody
     could tell it from a new version of one of these.  With edits no two items share all names.
@@ -84,7 +84,9 @@ def histories(draw: st.DrawFn, *, edits: bool) -> list[list[Logical]]:
                     shown.remove(logical[at])
                     logical[at] = replace(logical[at], edit=logical[at].edit + 1)
                     shown.add(logical[at])
-        answers.append(draw(st.permutations(sorted(shown, key=lambda one: one.key))))
+        listed = sorted(shown, key=lambda one: one.key)
+        again = draw(st.lists(st.sampled_from(listed), max_size=1)) if listed else []
+        answers.append(draw(st.permutations([*listed, *again])))
     return answers
 
 
@@ -105,6 +107,13 @@ def test_edits_are_versions_of_their_items(answers: list[list[Logical]]) -> None
     assert len({key for key, _ in pairs}) == len(pairs) == len({name for _, name in pairs})
     shown = [(item.key, item.edit) for answer in answers for item in answer]
     assert len(found) == len(set(shown))
+
+
+def test_f8_an_item_is_new_alone_if_several_had_its_link() -> None:
+    a, b, c = (Logical(key, link="site") for key in "ABC")
+    found = come([[a], [a, b], [b], [c], [c, a, b]])
+    assert [key for key, _ in found] == ["A", "B", "C"]
+    assert len({name for _, name in found}) == 3
 
 
 def test_f8_what_is_known_of_names_outlives_a_restart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import xscl
 from templates.state.join_state import PUSHES
+from xscl.engine import ingest
 from xscl.errors import StoreError, StreamCycle, StreamInUse, StreamsTooDeep
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
@@ -142,6 +143,17 @@ def test_windows_free_the_state(engine: xscl.Engine) -> None:
         assert count(engine, "state.text") <= 1 + PUSHES
     engine.advance(100_000)
     assert (count(engine, "R_bin"), count(engine, "state.text")) == (0, 0)
+
+
+def test_operators_over_time_free_texts(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they have released is looked for now and then, as no join state leaves with it."""
+    monkeypatch.setattr(ingest, "EVICTED_AFTER", 4)
+    engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")
+    for time in range(20):
+        engine.push(document(time, b"<b>k</b>"))
+    assert count(engine, "state.text") <= 1 + 4
 
 
 # -- Documents -----------------------------------------------------------------------------
