@@ -46,6 +46,8 @@ class Publisher:
     """The number of feeds that publish by the clock."""
     answers: Counter[str] = field(default_factory=Counter)
     ports: list[tuple[str, int]] = field(default_factory=list)
+    titles: dict[str, list[str]] = field(default_factory=dict)
+    """By path, the titles of all items of feeds that publish what a test says."""
     _polled: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,9 @@ class Publisher:
             count = int((self.now() - self._began) // every) + SHOWN
         shown = range(max(0, count - SHOWN), count)
         items = "".join(self._item(path, one, count - one > 2, every) for one in shown)
+        if path in self.titles:
+            named = enumerate(self.titles[path])
+            items = "".join(_titled(f"{path}{number}", title) for number, title in named)
         return f'<rss version="2.0"><channel><title>t</title>{items}</channel></rss>'.encode()
 
     def _item(self, path: str, number: int, is_old: bool, every: float) -> str:
@@ -84,7 +89,7 @@ class Publisher:
             title += " (corrected)"
         when = datetime.fromtimestamp(self._began + (number - SHOWN) * every, UTC)
         date = f"<pubDate>{format_datetime(when)}</pubDate>" if every else ""
-        return f"<item><guid>{name}</guid><title>{title}</title>{date}</item>"
+        return _titled(name, title, date)
 
     def does(self, path: str) -> str:
         """Return the kind of the next answer: `feed`, or a kind of misbehaviour, but at first."""
@@ -110,6 +115,10 @@ class Publisher:
             writer.transport.abort()
             return None
         return _answer(does, request.path, body, tag)
+
+
+def _titled(name: str, title: str, more: str = "") -> str:
+    return f"<item><guid>{name}</guid><title>{title}</title>{more}</item>"
 
 
 def _numbered(path: str) -> int | None:
