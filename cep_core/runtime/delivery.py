@@ -7,11 +7,11 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import groupby, islice, repeat
 from operator import eq, itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from cep_core.decimals import BoundedDecimal
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
@@ -23,7 +23,6 @@ _BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, N
 _WHEN, _ROW = itemgetter(0, 1), itemgetter(2)  # of a found row
 # what NamedTuple's own constructors do, without a call of Python for each
 _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
-DeliveredPairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
 def matches(found: list[FoundRow], by_number: Mapping[int, RegisteredQuery]) -> list[Match]:

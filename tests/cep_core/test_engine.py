@@ -115,8 +115,6 @@ def test_what_every_disjunct_asks_for_is_indexed_and_bounds_instances() -> None:
 
 # -- absence -------------------------------------------------------------------------------
 
-ALERT, REPLY = al.select(STREAM, named("alert")), al.select(STREAM, named("reply"))
-
 
 def test_an_absence_in_words() -> None:
     core = engine()

@@ -50,7 +50,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "IBMStock": Schema(("IBMPrice",), (float,)),
     "CPU": Schema(("pid", "load"), (int, float)),
 }
-STOCK, IBM_STOCK, CPU = (Stream(name, schema) for name, schema in SCHEMAS.items())
+STOCK = Stream("Stock", SCHEMAS["Stock"])
 NAME, PRICE, VOLUME = (Column(2, place) for place in range(3))
 PAIR = (str, float, int, str, float, int)
 RENAMED = ("Name_1", "Price_1", "Volume_1", "Name", "Price", "Volume")

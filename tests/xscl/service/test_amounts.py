@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -25,7 +24,6 @@ QUERIES = {
     "sum": f"{SELECT} {LEFT} FOLLOWED BY{{k = m, 3 d}} i//invoice[sum(line) = 10][./n->m]",
 }
 DUE = b'<due of="0.1">0.9</due>'
-TIME = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_in_the_library() -> None:
