@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from html import unescape
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import nh3
 
@@ -86,11 +86,15 @@ def _without_credentials(tag: str, attribute: str, value: str) -> str | None:
 
 
 def safe_link(address: str | None) -> str | None:
-    """The address if it is absolute and may be shown as a link, without user name and password."""
+    """The address if it is absolute and may be shown as a link, without user name and password.
+
+    Blanks in it are escaped: an address in Atom or in a header has none.
+    """
     absolute = link(address, "")
     try:
         parts = urlsplit(absolute or "")
         fine = parts.scheme == "mailto" or (parts.scheme in SCHEMES and parts.hostname)
-        return without_user(absolute) if absolute and fine else None
+        shown = without_user(absolute) if absolute and fine else None
+        return shown and re.sub(r"\s", lambda blank: quote(blank[0]), shown)
     except ValueError:
         return None

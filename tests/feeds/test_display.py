@@ -84,6 +84,7 @@ def test_f12_a_name_before_the_host_is_taken_out() -> None:
     [
         ("http://u:p@h.example/x", "http://h.example/x"),
         (" https://h.example/a?b=c ", "https://h.example/a?b=c"),
+        ("https://h.example/a b?c\u00a0d#\u2028e", "https://h.example/a%20b?c%C2%A0d#%E2%80%A8e"),
         ("mailto:a@b.example", "mailto:a@b.example"),
         ("javascript:alert(1)", None),
         ("JaVaScRiPt:alert(1)", None),
