@@ -271,7 +271,8 @@ class BlockReader(Formulas):
             return syntax.Exists(syntax.Path(self._bound_path(span, refused)))
         token = self._parsed(self._xpath(span), span, refused)
         simpler = rewritten(token)
-        if simpler is not None and self._is_spelled(token):
+        # elementpath prints `- -n` as `--n`, which begins a comment here
+        if simpler is not None and "--" not in simpler and self._is_spelled(token):
             return self._again(simpler, span)
         if is_numeric(token):
             raise self.fault(span, "a number is no condition here", "compare it")

@@ -203,6 +203,14 @@ def test_needed_names_are_never_stricter_than_the_condition(unfiltered: pytest.M
             assert one == other, (path, etree.tostring(root))
 
 
+@pytest.mark.parametrize("condition", ["(- -n, 5) = 2", "((- -2), 5) = n", "(n, - -5) = 2"])
+def test_a_sign_before_a_sign_begins_no_comment(engine: xscl.Engine, condition: str) -> None:
+    engine.subscribe("q", f"S//a[{condition}]->x")
+    for number in (2, 3):
+        engine.push(xscl.Document("S", f"d{number}", number, f"<a><n>{number}</n></a>".encode()))
+    assert [match.documents for match in engine.matches("q")] == [("d2",)]
+
+
 # -- What follows a block ------------------------------------------------------------------
 
 
