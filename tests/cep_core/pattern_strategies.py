@@ -245,8 +245,8 @@ class _Writer:
         if one.repeated and choose.often(2):
             if choose.often(2):
                 return self.of_neighbours(one.name, sign)
-            index = choose.of("i", "1", "last", "COUNT", choose.of(*AGGREGATES), "2", "last-1")
-            own = Operand(one.name, index, squares=choose.seldom(3))
+            index = choose.of("i", "1", "last", "last-1", "2", *AGGREGATES, *AGGREGATES[1:])
+            own = Operand(one.name, index, squares=index in AGGREGATES and choose.often(4))
             return Condition(own, choose.of(">=", sign), choose.of(1, 2, 3))
         own = Operand(one.name, "i" if one.repeated else "")
         before = [
