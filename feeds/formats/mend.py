@@ -89,7 +89,7 @@ def _referenced(body: bytes) -> bytes:
 # --- the repairs ---
 
 _NOISE = re.compile(
-    rb"(?:[^<]*+(?><!--.*?-->[^<]*+)*+(?=<\?xml\s))?+[^<]*+(?=<[?!A-Za-z_])", re.DOTALL
+    rb"(?:[^<]*+(?:<!--[^-]*+(?:-(?!->)[^-]*+)*-->[^<]*+)*(?=<\?xml\s))?[^<]*+(?=<[?!A-Za-z_])"
 )
 
 
@@ -214,7 +214,7 @@ _TOKEN = re.compile(
     rb"|</(?P<end>" + _NAME + rb")[^<>]*>"
     # A value in quotes may have `<` and `>` if its end looks like one.
     rb"|<(?P<start>" + _NAME + rb")(?P<rest>"
-    rb"(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'|\"[^\"]*\"(?=[\s/>]))*+(?=>)|[^<>]*)>"
+    rb"(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'|\"[^\"<]*<[^\"]*\"(?=[\s/>]))*(?=>)|[^<>]*)>"
     rb"|<",
     re.DOTALL,
 )

@@ -23,11 +23,23 @@ def test_every_public_name_can_be_loaded() -> None:
     assert {name for name in xscl.__all__ if not hasattr(xscl, name)} == set()
 
 
+SOURCES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+}
+
+
 def test_no_module_is_long() -> None:
     """A longer one is no one idea any more: it had several in all cases so far."""
-    modules = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    lines = {str(path): len(path.read_text().splitlines()) for path in modules}
+    lines = {path: len(text.splitlines()) for path, text in SOURCES.items()}
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}
+
+
+def test_patterns_repeat_no_group_possessively() -> None:
+    """Python before 3.11.5 may match them wrongly (gh-106052); these two were compared."""
+    found = {path for path, text in SOURCES.items() if re.search(r"\)[*+?]\+(?!,)", text)}
+    assert found == {"feeds/formats/discovery.py", "feeds/formats/mend.py"}
 
 
 def test_an_engine_has_few_public_names() -> None:

@@ -44,8 +44,8 @@ _CONSTANT = r"""
     (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )"""
 _TOKEN = re.compile(
     rf"""--[^\n]* | Q\{{[^{{}}]*\}}                              # a comment, a namespace
-      | (?: (?!Q\{{) [^\W\d](?:[\w.']|-(?!>))*+               # names, and what is between them
-            (?: [\s/\[\]().$@{{}}:] | \*(?!\s*\d) | ->(?=[^\W\d]) )*+ )++
+      | (?: (?!Q\{{) [^\W\d](?:[\w.']|-(?!>))*                # names, and what is between them
+            (?: [\s/\[\]().$@{{}}:] | \*(?!\s*\d) | ->(?=[^\W\d]) )* )+
       | [<>=,+*] {_CONSTANT}
       | "[^"]*" | '[^']*'                                     # any other string""",
     re.VERBOSE,

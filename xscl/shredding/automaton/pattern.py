@@ -166,10 +166,11 @@ def _canonical_path(path: syntax.Path) -> syntax.Path:
 
 MOST = 10_000
 """Forms that are remembered."""
+# No group is repeated with `*+`: Python before 3.11.5 matches it wrongly (gh-106052).
 _TEXT = r"""[^]\["'({-]++ | -(?!-) | \((?!:) | "[^"]*" | (?<![\w.'])'[^']*'"""
 _STEP = re.compile(
     rf"""//?@?(?:Q\{{[^{{}}]*\}})?[^\s/\[]*
-    (?: \[ (?: {_TEXT} | \[ (?: {_TEXT} | \[(?:{_TEXT})*+\] )*+ \] )*+ \] )*+""",
+    (?: \[ (?: {_TEXT} | \[ (?: {_TEXT} | \[(?:{_TEXT})*\] )* \] )* \] )*""",
     re.VERBOSE,
 )
 """A step and its conditions, up to one with deep brackets, braces or comments in it."""
