@@ -34,7 +34,6 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
-from feeds.descriptors import synchronise
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import (
     SegmentDamaged,
@@ -45,6 +44,7 @@ from feeds.errors import (
     SpoolWentBack,
 )
 from feeds.faultpoints import reached, write
+from feeds.file_descriptors import synchronise
 from feeds.spool_files import (
     HEADER,
     SUFFIX,

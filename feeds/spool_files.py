@@ -27,9 +27,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from feeds.descriptors import descriptor_of
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import SpoolError, SpoolUnavailable
+from feeds.file_descriptors import descriptor_of
 
 SUFFIX = ".arrows"
 

@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from feeds.descriptors import descriptor_of
+from feeds.file_descriptors import descriptor_of
 
 CONSUMED = "consumed"
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from feeds.descriptors import synchronise
+from feeds.file_descriptors import synchronise
 
 
 def created(path: Path, mode: str = "xb") -> IO[bytes]:

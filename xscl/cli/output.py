@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import typer
 
-from feeds.descriptors import descriptor_of
+from feeds.file_descriptors import descriptor_of
 from xscl.errors import XsclError
 from xscl.time_format import to_second
 

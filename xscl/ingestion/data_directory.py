@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feeds.descriptors import descriptor_of
+from feeds.file_descriptors import descriptor_of
 from xscl.errors import XsclError
 from xscl.store.consumed_note import remaining
 from xscl.store.store_errors import DATABASE, FORMER_DATABASE

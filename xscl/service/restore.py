@@ -30,8 +30,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from feeds.descriptors import synchronise
 from feeds.errors import SegmentDamaged, SegmentGone, SpoolError
+from feeds.file_descriptors import synchronise
 from feeds.spool import Spool
 from feeds.spool_files import LAST_SEGMENT
 from feeds.spool_note import drop_note, noted

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import apsw
 import apsw.sqlite_extra
 
-from feeds.descriptors import synchronise
+from feeds.file_descriptors import synchronise
 from xscl.errors import StoreError
 from xscl.plurals import counted
 from xscl.store.consumed_note import remaining

@@ -19,7 +19,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from feeds.descriptors import descriptor_of, synchronise
+from feeds.file_descriptors import descriptor_of, synchronise
 from xscl.store.store_errors import DATABASE, StoreInUse
 
 UNFINISHED = (1 << 63) - 1

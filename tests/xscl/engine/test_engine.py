@@ -148,7 +148,7 @@ def test_windows_free_the_state(engine: xscl.Engine) -> None:
 def test_operators_over_time_free_texts(
     engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What they have released is looked for now and then, as no join state leaves with it."""
+    """A periodic search finds the texts that they release: no join state is evicted with them."""
     monkeypatch.setattr(ingest, "EVICTED_AFTER", 4)
     engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")
     for time in range(20):

@@ -30,7 +30,7 @@ CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
 
 
 Settings = dict[tuple[object, str], tuple[object, ...]]
-"""What is set, and the values of which it has one."""
+"""The settings of a way of joining, each with its possible values."""
 
 
 class Way(NamedTuple):

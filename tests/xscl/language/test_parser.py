@@ -53,7 +53,7 @@ def expression(text: str) -> StreamExpression:
 
 @pytest.mark.parametrize("text", VALID.values(), ids=list(VALID))
 def test_keywords_are_read_in_any_case_and_blanks_anywhere(text: str) -> None:
-    """What is read can be printed, and read again."""
+    """The printed text of a query is parsed to an equal query."""
     query = parse(text)
     assert parse(unparse(query)) == query
     spaced = text.replace("[", " [\n").replace("]", " ] ").replace("//", " // ")

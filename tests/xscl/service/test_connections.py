@@ -42,7 +42,7 @@ HELD = {
     "idle": HEALTH,
     "unread": HEALTH.replace(b"/v1/health", b"/v1/openapi.json"),
 }
-"""How a client holds a connection, by what it sends before it reads nothing."""
+"""Ways to hold a connection: the bytes that a client sends before it stops reading."""
 
 
 @pytest.mark.parametrize("hold", usually(HELD, "slow head", "unread"))
@@ -107,7 +107,7 @@ SLOW = {
     "body": (BODY, b""),
     "body that nobody reads": (UNWANTED, b"x"),
 }
-"""What is sent first, and a little more each time."""
+"""The first bytes of a slow request, and the bytes of each later write."""
 
 
 @pytest.mark.parametrize("way", SLOW)

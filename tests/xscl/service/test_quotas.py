@@ -88,7 +88,7 @@ QUOTAS: dict[str, tuple[str, Callable[[httpx.Client, int], httpx.Response], str]
         "",
     ),
 }
-"""What a quota bounds: its name in `used`, a request for one more, and its address then."""
+"""Objects with a quota: the name in `used`, the request for one more, and its address."""
 
 
 @pytest.mark.parametrize("quota", QUOTAS)

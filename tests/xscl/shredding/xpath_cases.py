@@ -59,7 +59,7 @@ WORDS: Mapping[str, Sequence[str]] = {
         "xs:time",
     ),
 }
-"""What stands for itself."""
+"""Expressions without operands."""
 
 SAME = {"path", "steps", "step", "predicate", "node", "numbers", "texts", "values", "cast", "any"}
 """Kinds whose parts may be nested as deeply as they are."""

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from feeds.descriptors import synchronise
 from feeds.faultpoints import write
+from feeds.file_descriptors import synchronise
 from xscl.delivery.endpoint import Delivered, Sender, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 
