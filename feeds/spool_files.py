@@ -90,7 +90,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """The number of bytes that it takes in the file."""
+        """The number of bytes of the segment in its file."""
         return self.end - self.begin
 
 

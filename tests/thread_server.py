@@ -31,7 +31,7 @@ Answer: TypeAlias = Callable[[Request, asyncio.StreamWriter], Awaitable[bytes | 
 
 
 def answering(answer: Answer) -> Handler:
-    """Return what reads one request of a connection, and answers it."""
+    """Return a handler that reads one request of a connection and answers it."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

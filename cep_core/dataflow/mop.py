@@ -398,7 +398,7 @@ class KeptBound:
 
 
 def _counting(sizes: Mapping[int, int]) -> int:
-    """Return how much of what is kept counts, given its sizes by the arrival that begins it."""
+    """Return the size that counts towards the bound, given sizes by arrival."""
     return sum(max(0, size - FREE) for size in sizes.values())
 
 

@@ -243,7 +243,7 @@ class PredicateShapes:
     def _shaped(
         self, make: Callable[..., Made], nodes: tuple[ex.Expression, ...], binary: bool
     ) -> tuple[Made, Callable[[Sequence[Any]], Row]]:
-        """Return what is made of expressions without their constants, and these of literals."""
+        """Return the object made for the shape of expressions, and their constants' function."""
         key = (make, nodes, binary)
         if key not in self._seen:
             if len(self._seen) >= _MOST_SEEN:  # what has constants inside is without number

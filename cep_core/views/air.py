@@ -240,7 +240,7 @@ class _Reading:
         return node
 
     def _carried(self, source: str, unary: _Unary) -> Node:
-        """Return what a state puts out on an edge."""
+        """Return the expression of the rows that a state sends along an edge."""
         state, functions = self._states[source], self._functions
         input, filter, rebind = (state.find(tag) for tag in ("input", "filter", "rebind"))
         if input is None:

@@ -47,7 +47,7 @@ class Side:
         self.found += self.core.push(events)
 
     def state(self) -> tuple[Any, ...]:
-        """Return what it has reported, its counts and its state."""
+        """Return the rejected events, the counts, the rates and the snapshot of a core."""
         core = self.core
         rejected = [(id(one.event), one.reason) for one in core.rejected]
         return rejected, repr(core.late), core.stats(), repr(core.rates), core.snapshot()

@@ -52,12 +52,12 @@ def composites(
 
 
 def sizes_of_stories(keys: Sequence[tuple[str, str]]) -> Counter[int]:
-    """Return how many stories have so many documents, given the documents with their keys."""
+    """Return the number of stories by their number of documents, given the documents with keys."""
     return Counter(size for size in Counter(key for _, key in keys).values() if size > 1)
 
 
 def stories_of(engine: xscl.Engine, subscription: str) -> Counter[int]:
-    """Return how many stories of a subscription have so many documents."""
+    """Return the number of stories of a subscription by their number of documents."""
     query = "SELECT documents FROM stories WHERE merged_into IS NULL AND subscription = "
     return Counter(engine.sql(f"{query}'{subscription}'")["documents"].to_pylist())
 

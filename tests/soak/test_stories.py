@@ -151,7 +151,7 @@ class Reader:
         return [{name: one.findtext(f"{ATOM}{name}") for name in names} for one in found]
 
     def cards(self) -> list[str]:
-        """Return how many sources each card of the page says that it has."""
+        """Return the number of sources on each card of the page."""
         page: Any = html.fromstring(self.http.get("/?subscription=same").text)
         cards = page.xpath("//*[@id='matches']//article")
         return ["".join(one.xpath(".//*[contains(@class, 'tag')]/text()")) for one in cards]

@@ -53,13 +53,13 @@ class Scopes:
         return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.rules)
 
     def _outside(self, group: PatternGroup, reference: Part) -> Part:
-        """Return what is read of a group's row: its times are those of the moment, if it is one."""
+        """Return the part of a group's row that a reference reads; a moment has its own times."""
         if group.time is not None and reference.index is None:
             return Part(group.number, reference.role)
         return Part(group.number, "value", self._kept.index(reference))
 
     def _group(self, group: PatternGroup) -> Node:
-        """Return a group as algebra: what is read of it elsewhere."""
+        """Return a group as algebra; its columns are the parts that are read outside."""
         members, guards = group.members, group.guards
         own: tuple[list[ex.Expression], list[ex.Expression]] = ([], [])
         guarding: dict[int, list[ex.Expression]] = {one: [] for one in guards}

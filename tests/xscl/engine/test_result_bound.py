@@ -97,7 +97,7 @@ def pushed(
 
 
 def counted(engine: xscl.Engine, name: str | None = None) -> Counter[tuple[str, ...]]:
-    """Return how often documents match."""
+    """Return the number of matches of documents."""
     return Counter(match.documents for match in engine.matches(name))
 
 

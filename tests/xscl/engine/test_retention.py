@@ -92,7 +92,7 @@ STEPS = st.sampled_from((None, 0, 1, 1000))
 def run(
     case: Case, cuts: Sequence[bool], retention: Retention, step: int | None = None
 ) -> tuple[Player, list[str]]:
-    """Return what an engine has delivered, and the ids of the matches that it still has."""
+    """Return the delivered matches of an engine, and the ids of those it still has."""
     player = Player(case, step)
     with Engine(retention=retention) as engine:
         player.prepare(engine)

@@ -129,7 +129,7 @@ def feed_of(title: str, description: str = "d", more: str = "") -> bytes:
 
 
 def versions(*bodies: bytes) -> list[int]:
-    """Return how many documents each answer brings, one after the other."""
+    """Return the number of new documents of each answer, in order."""
     seen: dict[str, ItemVersion] = {}
     counts = []
     for now, body in enumerate(bodies, 1):

@@ -53,7 +53,7 @@ class Fed:
         return parsed(self.operator.get(path).text)
 
     def said(self, answer: httpx.Response) -> str:
-        """Return what the page says to which an answer leads."""
+        """Return the status line of the page that an answer redirects to."""
         page = self.page(answer.headers["location"])
         return " ".join(str(page.xpath("string(//p[@role='status'])")).split())
 

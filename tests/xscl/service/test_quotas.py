@@ -139,7 +139,7 @@ class Kept:
     clock: Clock
 
     def rows(self) -> int:
-        """Return how many tokens and sessions are stored."""
+        """Return the number of stored tokens and sessions."""
         return len(list(rows_of(self.store, "token")))
 
     def begin(self, token: str) -> str:
