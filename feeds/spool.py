@@ -264,9 +264,9 @@ class Spool:
             return sum(last - first + 1 for first, last in lost)
 
     def put_back(self, other: Spool, known: int) -> None:
-        """Copy lost segments from another spool as they are there, durably.
+        """Copy the bytes of lost segments from another spool, durably.
 
-        New segments get numbers above all of both spools, and above `known`.
+        New segments get numbers above those of both spools, and above `known`.
         """
         with self._mutex:
             self._refuse_unless_writing("put back")

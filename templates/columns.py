@@ -154,7 +154,7 @@ def portions(sizes: Column, most: int) -> list[Column]:
 
 
 DENSE = 8
-"""Numbers within a range up to so many times as long as they are are told by their places in it."""
+"""Numbers in a range of less than this many times their count are marked in a mask of the range."""
 
 
 def distinct(values: Column) -> Column:
@@ -365,7 +365,7 @@ class InternedValues:
         self._hashed = hashed
 
     def intern(self, texts: Sequence[str]) -> Interned:
-        """Return the keys of distinct texts, and store the new ones."""
+        """Return the keys of distinct texts, in their order, and store the new texts."""
         keys = self._hashed(texts, 0)
         known = np.zeros(len(texts), dtype=np.bool_)
         if texts:

@@ -77,10 +77,9 @@ class SmallBatch:
 def _evaluate(
     query: ConjunctiveQuery, registered: Columns, relations: Mapping[str, Columns]
 ) -> Columns:
-    """Return R_out, joining one atom after the other.
+    """Return R_out by joining the atoms in order.
 
-    `bound` has a column for each variable so far, and `rows` are rows of R_T: one entry of each for
-    each answer so far.
+    For each partial answer, `rows` has its row of R_T, and `bound` a column for each variable.
     """
     rows: Column | None = None
     bound: Columns = {}
@@ -249,7 +248,7 @@ def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
 
 
 def _lendable(name: str, columns: Columns) -> pa.Table:
-    """Return a relation as queries read it; the key of a binding without a value is null."""
+    """Return a relation as an Arrow table; the key of a binding without a value is null."""
     if name == JOINS:
         return arrow_table(columns, R_VJ)
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}

@@ -89,7 +89,7 @@ class ValuePart(Protocol):
         """
 
     def is_here(self, keys: Column) -> Column:
-        """Return a mask of the values of the part."""
+        """Return a mask of the keys whose values are in the part."""
 
 
 class BatchJoin:

@@ -272,7 +272,7 @@ class Registry:
         self._next_qid = max(taken, *self._rows, 0) + 1
 
     def stored(self, qids: Sequence[int]) -> dict[str, pa.Table]:
-        """Return rows of R_T with what they refer to, as the storage has them, by relation."""
+        """Return rows of R_T, and the rows that they refer to, as stored, by relation."""
         rows = [self._rows[qid] for qid in qids]
         templates = sorted({row.template for row in rows})
         pairs = self.pairs.named(sorted({pair for row in rows for pair in row.pairs}))
@@ -546,9 +546,9 @@ class WitnessRetention:
     def count(
         self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: RowColumns, by: int
     ) -> None:
-        """Add `by` (1 or -1) for each of some rows of a template.
+        """Count rows of a template that were added (`by` is 1) or removed (-1; see `shorten`).
 
-        `places` are the columns of pair numbers, one for each place of the template.
+        `places` has a column of pair numbers for each place of the template.
         """
         self._backward += by * sum(lower < 1 for lower in rows["lower"])
         self._horizon = None

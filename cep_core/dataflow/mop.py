@@ -247,15 +247,16 @@ def with_too_many(counts: Counter[Any], most: int) -> int:
 
 
 class QueryCounts:
-    """Counts of rows, or of matches, that the queries of an m-op have at one time.
+    """Counts of rows, or of matches, at one time, by query of an m-op.
 
-    It is counted by query once it may be too much for one, so a query has as much as it has alone.
+    They are counted by query once the total may be over the bound of a query.  So the count of a
+    query does not depend on other queries.
     """
 
     def __init__(self, few: int = 0) -> None:
-        self._few = few  # as much of what is added together does not count for a query
-        self.over: set[int] = set()  # the queries with too much, by slot
-        self.most = 0  # at least as much as any query has that is not over
+        self._few = few  # rows of a query in one addition count only if more than this
+        self.over: set[int] = set()  # slots of the queries over the bound
+        self.most = 0  # an upper bound of the count of any other query
         self._uncounted: list[Tried] = []
         self._counts = Counter[int]()  # by slot
 
@@ -268,7 +269,7 @@ class QueryCounts:
             self.most = 0
 
     def add(self, number: int, rows: Tried, bound: int) -> None:
-        """Add rows, at most some number, with the queries that have them."""
+        """Add rows with their queries, of which none has more than `number`; note those `over`."""
         self.most += number
         self._uncounted.append(rows)
         if self.most > bound:
@@ -290,7 +291,7 @@ class MatchBound:
     """
 
     def __init__(self, mop: MOp, few: int = 0) -> None:
-        """Of up to `few` rows that are tried together nobody counts how many they are."""
+        """Ignore the rows of a query that are tried together if they are at most `few`."""
         self._mop = mop
         self._given_up = 0  # a query at one time
         self._time: Hashable = None
@@ -324,7 +325,7 @@ class MatchBound:
         return WORK + 1 - self._tried.most * (time == self._time)
 
     def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
-        """Count rows to be tried, at most some number; return the queries that have too many."""
+        """Count rows to be tried, up to `number` of a query; return the queries over the bound."""
         if time != self._time:
             self._begin(time)
         self._tried.add(number, rows, WORK)
@@ -364,21 +365,21 @@ class KeptBound:
     """The bound of what an m-op keeps for each query of a mask, or for each stream."""
 
     def __init__(self) -> None:
-        self._room = 0  # what may be kept more before any can have too much
+        self._room = 0  # the size to add before a query can be over the bound
 
     def count_again(self) -> None:
-        """Note that what is kept has changed otherwise than by additions that were told."""
+        """Note a change that is no addition: at the next addition all sizes are counted."""
         self._room = 0
 
     def is_full(self, added: int) -> bool:
-        """Return True if so much more may be too much for a query, were it all for one."""
+        """Add a size; return True if some query could be over the bound."""
         self._room -= added
         return self._room < 0
 
     def with_too_much(self, kept: Iterable[KeptSize]) -> set[int]:
-        """Return the slots for which too much is kept, given all of it.
+        """Return the slots of the queries over the bound, given everything that is kept.
 
-        They are the same whenever it is counted, and whatever is kept for others.
+        They depend neither on the time of the count nor on the other queries.
         """
         sizes, together = Counter[tuple[int, Members]](), Counter[int]()
         for members, first, size in kept:

@@ -49,10 +49,10 @@ class PredicateIndex(Generic[Target]):
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        # by columns, whose values are the key; what no index answers is under no column
+        # by columns, whose values are the key; entries that no column indexes are under ()
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, _Bucket]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
-        self._several = 0  # predicates of more than one disjunct: their target may come twice
+        self._several = 0  # predicates of several disjuncts, each of which finds the target
 
     def __len__(self) -> int:
         return len(self.definitions)

@@ -1,4 +1,4 @@
-"""Names of streams and of results, and a query as what its language reads from its text."""
+"""Names of streams and of results, and the algebra that a language makes of a query's text."""
 
 from __future__ import annotations
 

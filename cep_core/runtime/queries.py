@@ -55,7 +55,7 @@ class CompiledShape:
     doubles: frozenset[int]  # the numbers of literals in decimal form that are doubles
 
     def typed(self, literals: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the literals of a query as what they are in it."""
+        """Return the literals of a query, the `doubles` as floats."""
         return tuple(
             float(value) if number in self.doubles else value
             for number, value in enumerate(literals)
@@ -335,7 +335,7 @@ class RegisteredQueries:
             self._readers.setdefault(stream, set()).add(name)
 
     def _lateness(self, compiled: CompiledShape) -> int:
-        """Return the largest lateness of the base streams that a query reads."""
+        """Return the largest lateness, in ticks, of the base streams that a query reads."""
         found = 0
         for name in compiled.reads:
             if name in self._streams.by_name:

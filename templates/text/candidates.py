@@ -58,8 +58,8 @@ class InvertedIndex:
         self._keys: dict[int, frozenset[Hashable]] = {}
         self._having: dict[Hashable, dict[int, None]] = {}
         self._postings = 0
-        self._lengths = Counter[int]()  # parts by the lengths of their grams
-        self._grams = np.zeros(LAST + 1, np.int32)  # parts by the last bits of their grams
+        self._lengths = Counter[int]()  # counts of parts by the lengths of their grams
+        self._grams = np.zeros(LAST + 1, np.int32)  # counts of parts by their grams' last bits
 
     @property
     def nbytes(self) -> int:

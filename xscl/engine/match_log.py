@@ -76,8 +76,8 @@ class UnknownVersion(UnknownSubscription):
 class Page:
     """Matches in the requested order; `more` is True if others follow.
 
-    All results up to a `place` were read, or down to it with `newest_first`: the next page begins
-    there.  `clock` is the engine's as of then.
+    All results up to `place`, in that order, were read: the next page begins after it.  `clock` is
+    the engine's clock in the commit that was read.
     """
 
     matches: tuple[Match, ...]
@@ -346,7 +346,7 @@ class MatchLog:
     def _parts(
         self, numbers: Set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-        """Return the kept ones of composites by number and their documents, of one commit."""
+        """Return those composites that are kept, by number, and their documents, of one commit."""
         self._titles = {}  # a feed may have got another name
         recent = self._transactions.state.documents.recent
         known = {n: document for n in numbers if (document := recent(n)) is not None}

@@ -149,7 +149,7 @@ class StoryLog:
             return None if row is None else self._story(store, one, row)
 
     def ending_with(self, match: Match) -> Story | None:
-        """Return the story whose newest growth a match was; None if it has grown since."""
+        """Return the story that a match was the last to extend; None if there is none."""
         one = match.found_by
         with self._log.snapshot() as store:
             row = story_of_head(store, one.key, match.position)

@@ -209,7 +209,7 @@ class Closeness:
         yield from (one.chosen for one in sorted(beam))
 
     def _place(self, operand: Operand) -> int | None:
-        """Return the block of the only variable of an operand; None of any other."""
+        """Return the block of the only variable of an operand; None if it has none or several."""
         names = variables(operand)
         return self._query.normal.places.get(names[0]) if len(names) == 1 else None
 

@@ -46,7 +46,10 @@ def _compare(
 
 
 def _tested(operand: syntax.Operand) -> tuple[syntax.Path, syntax.Through | None] | None:
-    """Return the path whose values an operand tests, and what is done to them; None of others."""
+    """Return the path of an operand, and the `Through` to test in place of its values, if any.
+
+    None for an operand that no index answers.
+    """
     match operand:
         case syntax.VariablePath("", path):
             return path, None

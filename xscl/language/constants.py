@@ -152,13 +152,13 @@ class ShapeMemo(Generic[T, F]):
     `read` returns the syntax tree of a text, and `compute` the result for a tree and its text.
     Trees and results consist of frozen dataclasses, tuples and texts.  Those of one shape may
     differ in their constants only.  Constants can change the order in which conditions are printed,
-    so a shape is computed twice, with marks in ascending and in descending order.  If the two
+    so a shape is computed twice, with `marks` in ascending and in descending order.  If the two
     results differ by more than the marks, or do not reproduce the first text's, every text of the
-    shape is computed by itself.  This happens at the second text of a shape: many shapes have one
-    text.  It is read once, which takes most of the time: no reader orders anything, so the tree of
-    the second text is the first one's, filled (test_compile.py draws texts of the language).
+    shape is computed separately.  A shape is computed at its second text: many have one text only.
+    Reading takes most of the time, so only the text with ascending marks is read.  No reader orders
+    anything, so `Filler` makes the other tree of it (test_compile.py draws texts of the language).
 
-    `form` converts a result with marks, and the filler of these, to the function from constants to
+    `form` converts a result with marks, and their `Filler`, to the function from constants to
     results.  `function` returns the result of a text without marks, perhaps a cached one.
     """
 
@@ -180,10 +180,10 @@ class ShapeMemo(Generic[T, F]):
         self._lock = threading.Lock()
 
     def find(self, text: str) -> tuple[F, Sequence[Constant]]:
-        """Return the form of a text's result, and what it is to be called with.
+        """Return a function from constants to the result of a text, and the constants for it.
 
-        Without a shape these are no constants.  The oldest shapes leave.  Raises what the function
-        raises.
+        They are empty if the function returns this result only.  The oldest shapes are evicted.
+        Raises the errors of `function`.
         """
         found = split(text)
         if found is None:

@@ -67,11 +67,11 @@ class PlannedStream:
 
 @dataclass(slots=True)
 class PlannedQuery:
-    """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
+    """A query in the plan: its root, and the operators, rows of R_T and stream numbers it holds.
 
-    `ordered` says that an operator over time is among them, or a calendar, of which `calendars` has
-    one name for each use; `nested` that one reads joins of the rows of another.  `one_sided` is
-    the count of its operators (`one_sided_numbers`) when a subscription was attached.
+    `ordered`: it has an operator over time or a calendar; `calendars` has a name for each use.
+    `nested`: an operator over time reads a join that reads another operator over time.
+    `one_sided` is `one_sided_numbers` of its operators when a subscription was attached.
     """
 
     root: PlannedStream | None = None
@@ -162,7 +162,7 @@ class Planner:
         return known
 
     def insert(self, planned: PlannedQuery, asked: Wanted) -> Operator:
-        """Return the operator that does what is asked, held by a query."""
+        """Return the operator that is asked for, a new or a shared one; the query holds it."""
         operator = self.core.insert(asked)
         planned.held.append(operator)
         return operator

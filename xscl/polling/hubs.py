@@ -41,8 +41,8 @@ AT_ONCE = 8
 """Hubs that are asked at the same time."""
 
 _RETRY, _DAY = 3_600, 24 * 3_600  # seconds
-_LOOK = SECOND  # ticks between two looks at what is due
-_NOTE = 200  # characters of what a hub says
+_LOOK = SECOND  # ticks between two checks for leases that are due
+_NOTE = 200  # characters that are kept of a hub's message, at most
 
 UNCONFIRMED = "the hub has not confirmed the subscription"
 ENDED = "the lease has ended and was not renewed"

@@ -195,7 +195,7 @@ class TreeCache:
         return tree
 
     def put(self, doc: int, tree: DocumentTree) -> DocumentTree:
-        """Add a document, and evict the least recently used ones; return its tree."""
+        """Add the tree of a document, evict the least recently used trees, and return `tree`."""
         replaced = self._trees.pop(doc, None)
         if replaced is not None:
             self._nodes -= len(replaced.items)

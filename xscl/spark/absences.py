@@ -92,8 +92,8 @@ def block_rows(
 ) -> pa.Table:
     """Return the rows (`ROWS`) of the blocks of absences in documents.
 
-    `bindings` are all bindings of the documents, with `key` and `valued`; their `doc` is a place
-    from 0, and `times` (`TIMES`) has the document of a place under the next number.
+    `bindings` are all bindings of the documents, with `key` and `valued`.  Their `doc` numbers the
+    documents from 0, that of `times` (`TIMES`) from 1, in the same order.
     """
     if not absences:
         return ROWS.empty_table()
@@ -232,7 +232,7 @@ def _ts(rows: pa.Table) -> Column:
 
 
 def _answered(rows: pa.Table, places: Column, others: Column | bool = False) -> pa.Table:
-    """Return rows of which those at some places, and others, have an answer."""
+    """Return rows with those at `places`, and those in the mask `others`, marked as answered."""
     mask = rows["answered"].to_numpy() | others
     mask[places] = True
     return rows.set_column(rows.column_names.index("answered"), "answered", pa.array(mask))

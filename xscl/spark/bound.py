@@ -1,7 +1,7 @@
-"""The bound of results over all buckets.
+"""The bound of the results of a document with a subscription, over all buckets.
 
-Rows of `FOUND` pass from the buckets as bytes, a few for each bucket: by *shares* of the documents
-that arrived last.  A share has all rows of its documents, so the bound is a function of columns.
+Buckets hash the documents that arrived last into *shares*, and pack the rows of `FOUND` of each
+share into bytes.  A share has all rows of its documents, so its bound depends on no other share.
 Windows and sorts of Spark over the matches themselves took longer than the joins.
 """
 

@@ -92,7 +92,8 @@ class Catalog:
             own = self.directory / f"{_PLAN}{os.urandom(8).hex()}"
             self.files = PlanFiles(plans[0] if plans else own)
             self._sample = cache(lambda: texts_of(sample))
-            self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
+            # by key; `since` is the version of the plan from which a subscription has results
+            self._known: Mapping[str, Subscription] = {}
             if self.files.current():  # `since` is known to the files only
                 self._known = {
                     subscription.key: subscription for subscription in _subscriptions(self.files)
@@ -170,7 +171,7 @@ class Catalog:
         with self._engine.transactions.committed() as state:
             for one in state.subscriptions:
                 old = self._known.get(one.key)
-                # The process may have ended before it removed one that was refused.
+                # The process may have ended before it removed a refused subscription.
                 if old is None and reason_against(state, one, forever=self._forever) is not None:
                     continue
                 if old is None or old.query != one.query:

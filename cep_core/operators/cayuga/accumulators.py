@@ -36,11 +36,11 @@ class Total:
         self.infinities = [0, 0]  # negative, positive
 
     def enter(self, number: int, argument: Any, by: Any) -> None:
-        """Add a value."""
+        """Add the argument of a row; `number` and `by` are for `Best` only."""
         self._change(argument, 1)
 
     def leave(self, number: int, argument: Any) -> None:
-        """Remove a value that was added."""
+        """Remove an argument that was added."""
         self._change(argument, -1)
 
     def _change(self, value: Any, sign: int) -> None:

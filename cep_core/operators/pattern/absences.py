@@ -24,18 +24,18 @@ Bounds: TypeAlias = tuple[Any, ...]  # constants: the spans of parts, the times 
 
 
 class AbsentEvents:
-    """The rows of an m-op's components that may not occur, with the queries that select them."""
+    """Rows of the components that must be absent, with the queries that select them."""
 
     def __init__(self, shape: MatchShape, queries: QueryMasks) -> None:
         self._shape, self._queries = shape, queries
         keys = shape.partitions.keys
         self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
-        # by component and partition, in which None has what is in none
+        # by component and partition, None for a component without partitions
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
         self._tried = Counter[int]()  # rows in this epoch, by the queries that ask and select them
-        self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not in it yet
-        self._all_tried = 0  # at least as many as of any query
-        self.given_up = 0  # the queries that ask for too many
+        self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # uncounted
+        self._all_tried = 0  # an upper bound of the count of any query not given up
+        self.given_up = 0  # the mask of the queries over the bound
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
         for component, found in self._rows.items():
@@ -87,7 +87,7 @@ class AbsentEvents:
         return max([one[at] for one in known for at in self._shape.silences], default=0)
 
     def bounds(self, mask: int) -> Sequence[tuple[int, Bounds]]:
-        """Return queries with the times of their absences, those with equal ones together."""
+        """Return a mask of queries for each combination of times of absences, with these times."""
         if not self._shape.silences:
             return ((mask, ()),) if mask else ()
         apart: dict[Bounds, int] = {}
@@ -108,10 +108,9 @@ class AbsentEvents:
         return found
 
     def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
-        """Return those queries of a mask for which an absent event has occurred in one of some
-        gaps.
+        """Return those queries of a mask that have an event to be absent in one of `gaps`.
 
-        `given_up` are among them: too many events would have to be tested for these.
+        Those `given_up` are among them: too many events would have to be tested for them.
         """
         holding, found = self._queries.constants.holding, 0
         for component, after, before, since in gaps:

@@ -44,7 +44,7 @@ from cep_core.operators.pattern.accumulators import (
 from cep_core.operators.pattern.partitions import NO_PARTITIONS, partitions_of
 
 Cells: TypeAlias = tuple[Any, ...]
-PatternCondition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
+PatternCondition: TypeAlias = tuple[ConstantTest, ...]  # all of them must hold
 _WHOLE = ("last", "end", "LIST")
 _NAMES = {"average": average, "nth": nth}
 
@@ -224,7 +224,10 @@ class MatchShape:
         return made
 
     def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
-        """Return a condition as a function that never raises: an atom that fails is false."""
+        """Return the test of a conjunct, which never raises: an atom that fails is false.
+
+        Where the source `when` is false, it holds.  Component `current`, if any, gets the row x.
+        """
 
         writer = self.writer(lambda part: self.source(part, current))
         skipped = "" if when is None else f"not ({when}) or "

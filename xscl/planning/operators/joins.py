@@ -194,7 +194,7 @@ class ResultCollector:
             self._sinks[qid] = OperatorReader("results", root, collect)
 
     def remove_reader(self, qid: int) -> None:
-        """Remove a subscriber of a qid."""
+        """Remove a subscriber; without any, the results of a qid are no longer collected."""
         self.readers[qid] -= 1
         if not self.readers[qid]:
             del self.readers[qid]
@@ -406,7 +406,7 @@ class Joins:
         self._uses[source] += 1
 
     def detach(self, source: Operator) -> None:
-        """Read them for one join less; the last one ends the connection."""
+        """Stop reading them for a join; the last join ends the connection."""
         self._uses[source] -= 1
         if not self._uses[source]:
             del self._uses[source]

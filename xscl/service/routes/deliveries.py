@@ -421,7 +421,7 @@ def _check(app: App, account: Account, url: str) -> None:
 
 
 def _is_confirmed(app: App, account: Account, channel: DeliveryChannel) -> bool:
-    """Return True if a channel needs no confirmation, as a user's new mail address does."""
+    """Return True if a channel needs no confirmation, or its mail address has been confirmed."""
     if account.is_operator or not isinstance(channel, Mail):
         return True
     return app.delivery.endpoints.has_confirmed(channel.to, account.owns)

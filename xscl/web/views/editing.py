@@ -204,7 +204,7 @@ def _tried(asked: PageRequest, form: QueryForm) -> Response:
 
 
 def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Response:
-    """Count the matches of a query in the last 30 days; nothing is shown of one with an error."""
+    """Count the matches of a query in the last 30 days; a query with an error shows none."""
     app, account = asked.app, asked.account
     found: Sequence[Match] | None = None
     is_long = False
@@ -216,7 +216,7 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Respon
             found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):
         is_long = True
-    except (XsclError, Problem):  # the check beside it says what is wrong
+    except (XsclError, Problem):  # `_checked` reports the error
         found = None
     newest = found[-1].t1 if found else None
     total = None if found is None else len(found)
