@@ -108,7 +108,7 @@ class AbsentEvents:
         return found
 
     def happened(self, run: Run, gaps: Iterable[Gap], mask: int, now: int) -> int:
-        """Return those queries of a mask that have an event to be absent in one of `gaps`.
+        """Return the queries of a mask for which an event that must be absent is in one of `gaps`.
 
         Those `given_up` are among them: too many events would have to be tested for them.
         """
