@@ -185,6 +185,9 @@ def _refuse_excess(text: str) -> None:
         depth += (one[0] in ("(", "[", "{")) - (one[0] in (")", "]", "}"))
         if depth > DEEPEST:
             raise WrongXPath(f"over {DEEPEST} brackets in one another", one.start(), _SIMPLER)
+        if one.lastgroup == "braced" and "(:" in one[0]:
+            hint = "in XPath '(:' begins a comment, there too: compare namespace-uri()"
+            raise WrongXPath("the address of a namespace has '(:'", one.start(), hint)
         if one.lastgroup == "number" and len(one[0]) > DIGITS:
             hint = "compare texts, or round it"
             raise WrongXPath(f"a number of over {DIGITS} characters", one.start(), hint)

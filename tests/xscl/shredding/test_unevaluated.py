@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from itertools import starmap
+
 import pytest
 from lxml import etree
 
 import xscl
 from tests.xscl.shredding.xpaths import engine
+from xscl.language.xpath import TYPES
 from xscl.shredding import nodes as tree_cache
 from xscl.shredding.conditions import unevaluated
 from xscl.shredding.conditions.unevaluated import ExpressionTallies, NotEvaluated
+from xscl.shredding.conditions.xpath_values import ERRORS, cast
 from xscl.shredding.nodes import DocumentTree, TreeCache, number_nodes
 
 ROOT = etree.fromstring("<a><zz>q</zz><n>1</n><b><c>2</c></b><b><c>x</c></b></a>")
@@ -73,6 +78,20 @@ def test_a_place_among_children_of_all_nodes_costs_what_it_finds(condition: str)
     with xscl.Engine() as engine:
         engine.subscribe("q", f"S//r[{condition}]->x")
         assert len(engine.push([xscl.Document("S", "d", 1, text.encode())])) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES - {"string", "untypedAtomic"}))
+def test_a_failed_cast_names_the_type_that_was_asked_for(kind: str) -> None:
+    texts = "nope", "P", "2000-99-99", "9-9", "99999999999999999999:99", "9" * 50
+    times = ("date", "2000-01-01"), ("time", "12:00:00"), ("duration", "P1Y")
+    told = set()
+    for value in (*texts, 1, math.nan, math.inf, *starmap(cast, times)):
+        try:
+            cast(kind, value)
+        except ERRORS as error:
+            told.add(str(error))
+    assert len(told) > 3
+    assert not [one for one in told if not one.endswith(f" is no xs:{kind}")]
 
 
 def test_the_owner_is_shown_what_was_not_evaluated(engine: xscl.Engine) -> None:

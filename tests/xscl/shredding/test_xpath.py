@@ -92,6 +92,15 @@ def test_what_is_denied_is_refused_with_a_hint(name: str) -> None:
     assert caught.value.hint is not None
 
 
+@pytest.mark.parametrize("address", ["(:", "(:x:)", "urn:a(:b"])
+@pytest.mark.parametrize("test", [". = {}b", "{}b + 1 = 2", "({}b | c)[2]"])
+def test_a_namespace_in_which_a_comment_would_begin_is_refused(address: str, test: str) -> None:
+    for text, name in ((f"Q{{{address}}}", ""), ("p:", f'NAMESPACE p = "{address}" ')):
+        with pytest.raises(QueryError, match=r"line 1, column \d+: .* namespace .*'\(:'") as caught:
+            parse(f"{name}S//a[{test.format(text)}]->x")
+        assert caught.value.hint is not None
+
+
 LONG = (
     "count(//*[count(//*) > 0]) > 0",
     "count(//*[count(//*[count(//*) > 0]) > 0]) > 0",

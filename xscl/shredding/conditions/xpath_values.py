@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
 from functools import lru_cache, partial
@@ -324,9 +325,10 @@ _TIME = re.compile(r"-?[0-9P]")
 @lru_cache(maxsize=4096)
 def _time(kind: str, text: str) -> Any:
     text = text.strip(WHITE_SPACE)
-    if not _TIME.match(text) or len(text) > _LONGEST_TIME or not text.isascii():
-        raise Failure(f"{text[:40]!r} is no xs:{kind}")
-    return _TIMES[kind].fromstring(text)
+    with suppress(*ERRORS):
+        if _TIME.match(text) and len(text) <= _LONGEST_TIME and text.isascii():
+            return _TIMES[kind].fromstring(text)
+    raise Failure(f"{text[:40]!r} is no xs:{kind}")
 
 
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -359,7 +361,7 @@ _PLAIN: Mapping[str, tuple[Callable[[str], Any], Callable[[Any], Any]]] = Mappin
             {"true": True, "1": True, "false": False, "0": False}.get,
             lambda number: bool(number) and number == number,
         ),
-        "integer": (_integer, int),
+        "integer": (_integer, lambda n: int(n) if math.isfinite(n) else None),
         "decimal": (_decimal, lambda n: BoundedDecimal(n) if math.isfinite(n) else None),
         **dict.fromkeys(("double", "float"), (number_of, float)),
     }
@@ -384,7 +386,7 @@ def cast(kind: str, value: Any) -> Any:
     elif isinstance(value, int | float | Decimal):
         shown, found = text_of(value), of_number(value)
     if found is None:
-        raise Failure(f"{shown} is no xs:{'double' if kind == 'float' else kind}")
+        raise Failure(f"{shown} is no xs:{kind}")
     return found
 
 
