@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -19,6 +20,8 @@ from xscl.cli.options import Call, argument, option, query_text
 from xscl.cli.output import UsageError, clean, table
 from xscl.plurals import counted
 
+_BATCH = 1_000
+"""Rows of an answer that are Python objects at the same time, but for a table."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -89,8 +92,9 @@ def _write(answer: pa.Table, form: SqlFormat, file: BinaryIO, *, show: bool = Fa
 
 
 def _rows(answer: pa.Table) -> Iterator[list[Any]]:
-    columns = [column.to_pylist(maps_as_pydicts="lossy") for column in answer.columns]
-    yield from map(list, zip(*columns, strict=True))
+    for batch in answer.to_batches(max_chunksize=_BATCH):
+        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+        yield from map(list, zip(*columns, strict=True))
 
 
 def _table(answer: pa.Table) -> Iterator[str]:
@@ -105,7 +109,7 @@ def _csv(answer: pa.Table) -> Iterator[str]:
 
     What a spreadsheet would run as a formula gets a quote.
     """
-    for row in [answer.column_names, *_rows(answer)]:
+    for row in chain([answer.column_names], _rows(answer)):
         line = io.StringIO()
         csv.writer(line).writerow([_cell(cell) for cell in row])
         yield line.getvalue()
@@ -119,8 +123,11 @@ def _jsonl(answer: pa.Table) -> Iterator[str]:
 
 def _json(answer: pa.Table) -> Iterator[str]:
     """Yield one JSON array of objects, a row a line."""
-    rows = ",\n  ".join(row.rstrip() for row in _jsonl(answer))
-    yield f"[\n  {rows}\n]\n" if rows else "[]\n"
+    before = "[\n  "
+    for row in _jsonl(answer):
+        yield before + row.rstrip()
+        before = ",\n  "
+    yield "\n]\n" if answer.num_rows else "[]\n"
 
 
 def _cell(value: object) -> str:

@@ -5,10 +5,12 @@ import json
 import re
 import shlex
 import shutil
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +18,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import answered, called, failed, json_rows
 from xscl.cli.document_inputs import instant
+from xscl.cli.in_process import LocalService
 from xscl.cli.output import clean, one_line
 from xscl.client import Match
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
@@ -222,6 +225,36 @@ def test_sql_in_every_format(place: DataDirectory) -> None:
     assert rows("sql", query)[2] == {"id": "d3", "timestamp": 3, "streams": ["T"]}
     answered("sql", query, "--format", "parquet", "--output", "d.parquet")
     assert pq.read_table("d.parquet").column("id").to_pylist() == ["d1", "d2", "d3"]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
+def test_an_answer_is_written_in_bounded_memory(
+    form: str, place: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"a": range(30_000), "b": [f"text {i}" for i in range(30_000)]})
+
+    def select(_: LocalService, query: str) -> pa.Table:
+        tracemalloc.start()
+        return rows
+
+    monkeypatch.setattr(LocalService, "select", select)
+    try:
+        answered("sql", "SELECT", "--format", form, "--output", "written")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    text = Path("written").read_text("utf-8")
+    assert len(text) > 400_000
+    if form != "csv":
+        read = json.loads(text) if form == "json" else json_rows(text)
+        assert read == rows.to_pylist()
+
+
+def test_json_is_an_array_with_a_row_a_line(place: DataDirectory) -> None:
+    texts = "[]\n", '[\n  {"i": 0}\n]\n', '[\n  {"i": 0},\n  {"i": 1}\n]\n'
+    for number, text in enumerate(texts):
+        query = f"SELECT i FROM range({number}) r(i) ORDER BY i"
+        assert answered("sql", query, "--format", "json") == text
 
 
 def test_sql_values_that_formats_lack(place: DataDirectory) -> None:
