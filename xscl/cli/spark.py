@@ -16,7 +16,7 @@ from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.server.termination import stopped_by_signals
-from xscl.spark.catalog import Catalog, published_plan, published_queries
+from xscl.spark.catalog import Catalog, published_plan, published_queries, refuse_unfit
 
 if TYPE_CHECKING:
     from xscl.spark.job import MicroBatch
@@ -62,6 +62,7 @@ def subscribe(
     """
     text = query_text(query)
     refuse_bare_windows(text)
+    refuse_unfit({name: text}, forever=forever)  # before a catalog is made
     with Catalog(catalog.expanduser(), forever=forever) as opened:
         opened.subscribe(name, text)
     answer({"name": name, "query": text}, [f"subscribed {name!r}"], as_json=as_json)

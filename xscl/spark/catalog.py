@@ -135,19 +135,7 @@ class Catalog:
 
     def subscribe_many(self, queries: Mapping[str, str]) -> None:
         """Add subscriptions by name, all or none; raises QueryError."""
-        self._engine.subscribe_many(queries.items())
-        for name in queries:
-            one = self._engine.state.subscriptions[name]
-            reason = reason_against(self._engine.state, one, forever=self._forever)
-            if reason is not None:
-                for added in queries:
-                    self._engine.unsubscribe(added)
-                raise QueryError.at(
-                    0,
-                    f"executors cannot evaluate the subscription {name!r}: {reason}",
-                    one.query,
-                    hint="an engine can: push the rows to it (xscl.Engine.push)",
-                )
+        _subscribe_many(self._engine, queries, forever=self._forever)
         self._write()
 
     def unsubscribe(self, *names: str) -> None:
@@ -197,6 +185,28 @@ class Catalog:
             tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in relations.items()}
             self.files.write(self._engine.state.registry, rows, tables)
             self._known = wanted
+
+
+def refuse_unfit(queries: Mapping[str, str], *, forever: bool) -> None:
+    """Raise QueryError for queries that executors cannot evaluate, whatever the catalog."""
+    with Engine() as engine:
+        _subscribe_many(engine, queries, forever=forever)
+
+
+def _subscribe_many(engine: Engine, queries: Mapping[str, str], *, forever: bool) -> None:
+    engine.subscribe_many(queries.items())
+    for name in queries:
+        one = engine.state.subscriptions[name]
+        reason = reason_against(engine.state, one, forever=forever)
+        if reason is not None:
+            for added in queries:
+                engine.unsubscribe(added)
+            raise QueryError.at(
+                0,
+                f"executors cannot evaluate the subscription {name!r}: {reason}",
+                one.query,
+                hint="an engine can: push the rows to it (xscl.Engine.push)",
+            )
 
 
 def _plans(directory: Path) -> list[Path]:

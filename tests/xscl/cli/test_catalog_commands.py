@@ -44,6 +44,7 @@ def test_a_window_without_end_needs_consent_once() -> None:
     code, _, errors = spark("subscribe", "ever", EVER)
     assert code == 2
     assert "executors cannot evaluate the subscription 'ever': its window is INF" in errors
+    assert not Path("catalog").exists()
     assert spark("subscribe", "ever", EVER, "--forever")[0] == 0
     assert spark("subscribe", "again", AGAIN)[0] == 0
     assert [one["name"] for one in json_rows(spark("list", "--json")[1])] == ["again", "ever"]
