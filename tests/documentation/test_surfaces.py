@@ -6,6 +6,7 @@ here with the name of the surface; what is declared twice fails, too.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from xscl.store.queries.owned_rows import OWNED
 from xscl.store.queries.tables import RELATIONS, TABLES
 
 REFERENCE = ROOT / "docs" / "reference"
+PRODUCT = "cep_core", "feeds", "templates", "xscl"
 VALUES: dict[type, tuple[str, object]] = {
     str: ('"a"', "a"),
     int: ("3", 3),
@@ -86,6 +88,15 @@ def test_a_variable_is_declared_as_a_setting() -> None:
         name for name, found in options().items() if any(one.envvar for one in found)
     } - SETTINGS.keys()
     assert undeclared == set()
+
+
+def test_a_variable_that_is_read_is_in_the_reference() -> None:
+    """Also one that no option has; `XSCL_FAULT` is for the tests of the product alone."""
+    sources = [path.read_text("utf-8") for name in PRODUCT for path in (ROOT / name).rglob("*.py")]
+    read = {name for text in sources for name in re.findall(r"[\"']_?(XSCL_[A-Z_]+)[\"']", text)}
+    page = (REFERENCE / "settings.md").read_text("utf-8")
+    assert read >= {"XSCL_DATA", "XSCL_TOKEN_FILE"}
+    assert {name for name in read if f"\n| `{name}` | " not in page} == {"XSCL_FAULT"}
 
 
 # -- Stored relations ----------------------------------------------------------------------

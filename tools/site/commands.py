@@ -15,6 +15,7 @@ from xscl.cli.settings import KEYS
 
 _KINDS = {str: "text", int: "number", list: "list of texts", bool: "true or false"}
 WIDTH = 96
+_TOKEN_FILE = "A file with the token that commands send."
 
 
 def commands() -> str:
@@ -39,7 +40,7 @@ def leaves() -> Iterator[tuple[str, Any]]:
 
 def settings() -> str:
     """Return the keys of `xscl.toml` with the meaning of their options."""
-    meanings = {"token-file": "A file with the token that commands send."}
+    meanings = {"token-file": _TOKEN_FILE}
     rows = (
         (f"`{key}`", _KINDS[one.kind], meanings.get(key, one.help)) for key, one in KEYS.items()
     )
@@ -54,5 +55,6 @@ def environment() -> str:
         for one in command.params
         if (variable := getattr(one, "envvar", None))
     }
+    found["XSCL_TOKEN_FILE"] = "`--token @FILE`", _TOKEN_FILE
     rows = ((f"`{name}`", *found[name]) for name in sorted(found))
     return table(("variable", "option", "meaning"), rows)
