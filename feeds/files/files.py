@@ -34,7 +34,7 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,15 +73,21 @@ class _Request:
     streams: StreamNames
     at: int
     native: bool
+    fault: Callable[[str], str | None] = lambda stream: None
 
 
 def read(
-    path: str | Path, *, streams: StreamNames, at: int | None = None, native: bool = False
+    path: str | Path,
+    *,
+    streams: StreamNames,
+    at: int | None = None,
+    native: bool = False,
+    fault: Callable[[str], str | None] = lambda stream: None,
 ) -> Iterator[Document | RejectedFile]:
     """The documents of a file, a directory or an archive, and what was no document.
 
     With `native`, items come in the format of their publisher instead of the
-    canonical one.
+    canonical one.  `fault` says why a stream cannot have the name that a line of JSON gives it.
     """
     path = Path(path)
     if not path.exists():
@@ -95,7 +101,7 @@ def read(
                 reason = "file_unreadable: it is not a regular file"
             else:
                 time = file.stat().st_mtime_ns // 1000 if at is None else at
-                yield from _documents(name, file, _Request(streams, time, native))
+                yield from _documents(name, file, _Request(streams, time, native, fault))
                 continue
         except OSError as error:
             reason = f"file_unreadable: {error.strerror or error}"
@@ -234,7 +240,7 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
         return RejectedFile(request.streams, where, reason, number, error.colno, line)
     except (ValueError, RecursionError) as error:  # not UTF-8, huge numbers, deep nesting
         return RejectedFile(request.streams, where, f"json_syntax: {error}", number, 1, line)
-    problem = _problem(value)
+    problem = _problem(value, request.fault)
     if problem:
         return RejectedFile(request.streams, where, f"json_value: {problem}", number, 1, line)
     return Document(
@@ -246,7 +252,7 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
     )
 
 
-def _problem(value: Any) -> str | None:
+def _problem(value: Any, fault: Callable[[str], str | None]) -> str | None:
     """Return the error message for the object of a line, or None."""
     if not isinstance(value, dict) or not isinstance(value.get("xml", ""), str):
         return 'a line is an object with a string "xml"'
@@ -272,7 +278,7 @@ def _problem(value: Any) -> str | None:
         return f'"timestamp" is no time: {time[:40]!r}'
     if time is not None and not isinstance(time, str) and not _is_time(time):
         return '"timestamp" is an integer, microseconds since 1970 (UTC), or a time in RFC 3339'
-    return None
+    return next(filter(None, map(fault, names)), None)
 
 
 _HALF = re.compile("[\ud800-\udfff]")

@@ -273,6 +273,20 @@ def test_bad_lines_are_told_by_number(tmp_path: Path, line: str, reason: str) ->
     assert bad.reason.startswith(reason)
 
 
+def test_a_line_whose_stream_has_a_fault_is_told_by_number(tmp_path: Path) -> None:
+    def fault(stream: str) -> str | None:
+        return f"{stream} is wrong" if stream.isupper() else None
+
+    named = "".join(f'{{"xml": "<a/>", "stream": {one}}}\n' for one in ('"a"', '"B"', '["c", "D"]'))
+    path = write(tmp_path / "x.jsonl", f'{named}{{"xml": "<a/>"}}\n')
+    first, *wrong, last = read(path, streams="S", fault=fault)
+    assert (first.stream, last.stream) == ("a", "S")
+    assert [(bad.line, bad.reason) for bad in wrong if isinstance(bad, RejectedFile)] == [
+        (2, "json_value: B is wrong"),
+        (3, "json_value: D is wrong"),
+    ]
+
+
 def test_long_files_of_lines_are_read_line_by_line(tmp_path: Path) -> None:
     line = json.dumps({"xml": f"<a>{'x' * 1_000_000}</a>"})
     long = json.dumps({"xml": "x" * 20_000_000})

@@ -12,6 +12,7 @@ from feeds.files import files
 from feeds.files.files import RejectedFile
 from xscl.cli.output import UsageError, warn, warn_not_read
 from xscl.cli.progress import progress
+from xscl.documents.document_validation import stream_fault
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 
@@ -87,7 +88,9 @@ def _read(
     for source in found:
         is_empty, is_warned = True, False
         try:
-            for each in files.read(source.path, streams=source.streams, at=at, native=native):
+            for each in files.read(
+                source.path, streams=source.streams, at=at, native=native, fault=stream_fault
+            ):
                 is_empty = False
                 is_warned = is_warned or _warn_of_unit(each)
                 yield _qualified(each, source.path) if qualified else each

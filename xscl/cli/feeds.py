@@ -47,6 +47,7 @@ from xscl.cli.output import (
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import FeedPolled
 from xscl.client import Feed, FeedOutcome
+from xscl.documents.document_validation import check_stream
 from xscl.errors import near_miss
 from xscl.language.names import EVERYTHING
 from xscl.plurals import counted
@@ -55,7 +56,6 @@ from xscl.polling.feed import (
     LEAST_EVERY,
     SECOND,
     FeedsError,
-    check_name,
     check_url,
     feed_key,
     read_header,
@@ -99,7 +99,7 @@ def import_(
     """
     with usage_errors():
         for name in tag or ():
-            check_name(name)
+            check_stream(name)
     body, outlines = _read_list(file)
     with (
         opened("feeds import", call, missing="create") as service,
@@ -170,7 +170,7 @@ def add(
     with usage_errors():
         check_url(address)
         for name in (*((stream,) if stream is not None else ()), *(tag or ())):
-            check_name(name)
+            check_stream(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     with opened("feeds add", call, missing="create") as service:
@@ -256,7 +256,7 @@ def edit(
     """
     with usage_errors():
         for name in tag or ():
-            check_name(name)
+            check_stream(name)
     given = _headers(header)
     seconds = None if every is None else _seconds(every)
     with opened("feeds edit", call) as service:

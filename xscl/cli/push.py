@@ -16,7 +16,7 @@ from xscl.cli.match_text import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, argument, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
-from xscl.documents.document_validation import Rejection, error_of, expect_valid
+from xscl.documents.document_validation import Rejection, check_stream, error_of, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.plurals import counted
@@ -53,6 +53,8 @@ def push(
     streams = tuple(dict.fromkeys(stream or ()))
     if not all(streams) or not (streams or inputs[0].exists()):
         raise _no_stream(inputs[0])
+    for name in streams:
+        check_stream(name)
     found = [DocumentInput(path.absolute(), streams) for path in inputs]
     moment = None if at is None else instant(at)
     read, refused = load(found, moment, native=native, qualified=True)

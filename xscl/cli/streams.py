@@ -11,7 +11,7 @@ from xscl.cli.output import TableColumn, UsageError, answer, list_rows, usage_er
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.service import OpenedService
 from xscl.client import Refused, Stream
-from xscl.polling.feed import check_name
+from xscl.documents.document_validation import check_stream
 from xscl.time_format import SECOND, duration
 
 app = command_group("Streams: their lateness, and whether time passes on them by the wall clock.")
@@ -61,7 +61,7 @@ def set_(
     if lateness is None and live is None:
         raise UsageError("there is nothing to set", hint="--lateness, --live or --not-live")
     with usage_errors():
-        check_name(name)
+        check_stream(name)
     refuse_bare_duration(lateness, "--lateness")
     with opened("stream set", call, missing="create") as service:
         made = _set(service, name, lateness, live)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
@@ -11,7 +13,7 @@ from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
 from xscl.errors import DocumentError
-from xscl.language.names import LONGEST_STREAM, PREFIX, in_short
+from xscl.language.names import LONGEST_STREAM, NAME, PREFIX, in_short
 from xscl.time_format import LATEST
 
 LONGEST_ID = 4_000
@@ -22,6 +24,24 @@ Rejection: TypeAlias = tuple[Document, Reason]
 """A document that cannot be taken, and why."""
 
 _NOTHING = Document("-", "", 0, b"")
+
+
+@lru_cache(4096)
+def stream_fault(name: str) -> str | None:
+    """Return why no stream can have a name, or None; the prefix of an owner may make it longer."""
+    most = LONGEST_STREAM + PREFIX * name.startswith("_")
+    if len(name) <= most and re.fullmatch(NAME, name):
+        return None
+    return (
+        f"{in_short(name)} cannot be the name of a stream: begin with a letter or '_', go on with"
+        f" letters, digits, '.', '-' and '_', {LONGEST_STREAM} characters at most"
+    )
+
+
+def check_stream(name: str) -> None:
+    """Raise DocumentError for a name that no stream can have."""
+    if (fault := stream_fault(name)) is not None:
+        raise DocumentError(fault, reason_code="stream_name")
 
 
 def expect_valid(documents: Iterable[Document]) -> None:
@@ -91,18 +111,15 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
 
 def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None:
     """Raise for a document that queries cannot evaluate."""
-    if not streams or not all(streams):
+    if not streams:
         raise DocumentError("the document names no stream", reason_code="no_stream")
     if len(id) > LONGEST_ID:
         raise DocumentError(
             f"its id has {len(id):,} characters, and {LONGEST_ID:,} are allowed", reason_code="id"
         )
     for name in streams:
-        if len(name) > LONGEST_STREAM + PREFIX:
-            raise DocumentError(
-                f"{in_short(name)} cannot be the name of a stream", reason_code="stream_name"
-            )
-    for name in (id, origin, *streams):
+        check_stream(name)
+    for name in (id, origin):
         if not name.isascii() and _shown(name) != name:  # it has lone surrogates
             raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
     if abs(timestamp) > LATEST:

@@ -11,7 +11,6 @@ EngineQueries   relations in SQL, trials, explanations, the plan
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from templates.model.result_bound import RESULTS
 from xscl.documents.consumed_offsets import BatchKey
+from xscl.documents.document_validation import check_stream
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
@@ -33,17 +33,14 @@ from xscl.engine.queries import EngineQueries
 from xscl.engine.state import EngineState, Settings
 from xscl.engine.story_log import Story, StoryLog
 from xscl.engine.transactions import Transactions
-from xscl.errors import DocumentError
 from xscl.inspection.reasons import Diagnosis, Why
 from xscl.inspection.why import TextReader
-from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
 from xscl.planning.event_queries import StreamAttributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
-from xscl.subscriptions.streams import refuse_long_stream
 
 __all__ = ["Engine"]
 
@@ -222,7 +219,6 @@ class Engine:
         _expect("the name of a stream", name, str)
         _expect("a lateness", lateness, str, int)
         _expect("attributes", attributes, Mapping, NoneType)
-        _expect_stream_name(name)
         self.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
     def lateness(self, stream: str) -> int:
@@ -504,13 +500,11 @@ def _checked(documents: object) -> Sequence[Document]:
         given = type(documents).__name__
         raise TypeError(f"push takes Documents, not {given}: Document(stream, id, timestamp, xml)")
     checked = tuple(documents)
-    names: set[str] = set()
     for number, one in enumerate(checked):
         if not isinstance(one, Document):
             raise TypeError(f"push takes Documents, not {type(one).__name__} (element {number})")
-        names.update(one.streams)
-    for name in names:
-        _expect_stream_name(name)
+        for name in one.streams:
+            check_stream(name)
     return checked
 
 
@@ -529,15 +523,3 @@ def _checked_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
                 yield pair
             case _:
                 raise TypeError(f"row {number} is (name, query), two texts, not {pair!r:.100}")
-
-
-def _expect_stream_name(name: str) -> None:
-    """Raise DocumentError for a name of a stream that no query can write."""
-    if len(name) > LONGEST_STREAM:
-        refuse_long_stream(name)
-    if not re.fullmatch(NAME, name):
-        raise DocumentError(
-            f"{name!r} cannot be the name of a stream: no query could write it",
-            reason_code="stream_name",
-            hint=NAME_HINT,
-        )

@@ -20,8 +20,6 @@ NAME = f"[{_FIRST}](?:[{_LATER}]|-(?!>))*"
 The pattern takes 10 ms to compile, so `re` does that when it is used."""
 OUTSIDE = f"[^{_LATER}-]"
 """The pattern of a character that no name has."""
-NAME_HINT = "begin with a letter or '_', go on with letters, digits, '.', '-' and '_'"
-"""The rule of NAME for people."""
 LONGEST_NAME = 500
 """Characters of the name of a subscription."""
 LONGEST_STREAM = 200

@@ -25,9 +25,7 @@ from xscl.language.names import (
     LONGEST_NAME,
     LONGEST_STREAM,
     NAME,
-    NAME_HINT,
     OUTSIDE,
-    in_short,
     owner_prefix,
 )
 
@@ -293,10 +291,3 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     used = taken if isinstance(taken, (set, frozenset, dict)) else set(taken)
     numbered = (f"{name}_{number}" for number in count(2))
     return name if name not in used else next(each for each in numbered if each not in used)
-
-
-def check_name(name: str) -> None:
-    """Raise if no query could name the stream, or if its name is too long."""
-    if len(name) > LONGEST_STREAM or not re.fullmatch(NAME, name):
-        hint = f"{NAME_HINT}; {LONGEST_STREAM} characters at most"
-        raise FeedsError(f"{in_short(name)} is no name of a stream", hint=hint)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from feeds.formats.opml import FeedOutline
+from xscl.errors import XsclError
 from xscl.polling.feed import (
     EVERY,
     LEAST_EVERY,
@@ -133,10 +134,10 @@ def _fault(url: str) -> str:
     return ""
 
 
-def _added(made: Feed | FeedsError, wanted: FeedRequest) -> ImportLine:
+def _added(made: Feed | XsclError, wanted: FeedRequest) -> ImportLine:
     """The line of a feed that was to be added."""
     match made:
         case Feed():
             return ImportLine("added", made.shown_url, wanted.title, made.stream, made.tags)
-        case FeedsError():
+        case XsclError():
             return ImportLine("refused", shown(wanted.url), wanted.title, reason=made.message)

@@ -22,7 +22,9 @@ from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from feeds.spool import Spool
+from xscl.documents.document_validation import check_stream
 from xscl.engine.facade import Engine
+from xscl.errors import XsclError
 from xscl.language.names import EVERYTHING, owner_prefix
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
@@ -32,7 +34,6 @@ from xscl.polling.feed import (
     Feed,
     FeedsError,
     Headers,
-    check_name,
     feed_key,
     free_name,
     lateness_of,
@@ -258,7 +259,7 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
     if len(wanted.tags) > MOST_TAGS:
         raise FeedsError(f"{shown(url)} has over {MOST_TAGS} tags", hint="give it fewer")
     for name in (*filter(None, [wanted.stream]), *wanted.tags):
-        check_name(name)
+        check_stream(name)
     free = free_name(owner + stream_name(url), known.streams)
     stream = owner + wanted.stream if wanted.stream else free
     tags = tuple(dict.fromkeys(owner + tag for tag in wanted.tags))
@@ -410,25 +411,25 @@ class FeedRepository:
     # -- What people change ----------------------------------------------------------------
 
     def add(self, wanted: FeedRequest, *, now: int | None = None) -> Feed:
-        """Follow a feed; it is due at once.  Raises FeedsError if it is refused."""
+        """Follow a feed; it is due at once.  Raises XsclError if it is refused."""
         (added,) = self.add_all([wanted], now=now)
-        if isinstance(added, FeedsError):
+        if isinstance(added, XsclError):
             raise added
         return added
 
     def add_all(
         self, wanted: Sequence[FeedRequest], *, now: int | None = None
-    ) -> list[Feed | FeedsError]:
+    ) -> list[Feed | XsclError]:
         """Follow feeds, all due at once; return an error in place of one that is refused."""
         time_now = self._clock() if now is None else now
-        added: list[Feed | FeedsError] = []
+        added: list[Feed | XsclError] = []
         published = self._published()
         with self.writing():
             followed = FeedAdmission(self, published)
             for one in wanted:
                 try:
                     feed = admit(one, followed, time_now)
-                except FeedsError as error:
+                except XsclError as error:
                     added.append(error)
                     continue
                 followed.register(feed)

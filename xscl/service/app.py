@@ -6,7 +6,6 @@ A service and a command without one open it on a data directory.
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +14,13 @@ from dataclasses import dataclass, field
 
 from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
+from xscl.documents.document_validation import check_stream
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.watches import ConsumerWatch, ExecutorsWatch
-from xscl.language.names import EVERYTHING, NAME, NAME_HINT
+from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
@@ -323,13 +323,12 @@ def writable_stream(app: App, account: Account, stream: str) -> str:
 
     Raises DocumentError, ReservedName.
     """
-    if not re.fullmatch(NAME, stream) or stream == EVERYTHING:
+    check_stream(stream)
+    if stream == EVERYTHING:
         raise DocumentError(
             f"no documents can be sent to a stream named {stream!r}",
             reason_code="stream_name",
-            hint=f"{stream!r} has the items of all feeds: choose another name"
-            if stream == EVERYTHING
-            else NAME_HINT,
+            hint=f"{stream!r} has the items of all feeds: choose another name",
         )
     known = account.qualify(stream)
     if app.engine.state.subscriptions.publishers(known):

@@ -12,7 +12,6 @@ No row is dropped silently, and none ends a task: one that is no document is a r
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,7 +25,6 @@ from feeds.xml.encoding import without_declared_encoding
 from templates.storage import sql_schema
 from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
-from xscl.language.names import NAME, NAME_HINT, in_short
 from xscl.time_format import EARLIEST, LATEST
 
 REJECTED = sql_schema(
@@ -176,13 +174,6 @@ def _fault(row: RowValues) -> DocumentError | None:
     """Return why a row is no document of an engine; None if the engine decides."""
     if None in row.values():
         return null_error(row)
-    stream = row["stream"]
-    if not re.fullmatch(NAME, stream):
-        return DocumentError(
-            f"{in_short(stream)} cannot be the name of a stream: no query could write it;"
-            f" {NAME_HINT}",
-            reason_code="stream_name",
-        )
     for name, least, greatest in _RANGES:
         if name in row and not least <= row[name] <= greatest:
             return DocumentError(f"the {name} {row[name]} is out of range", reason_code=name)

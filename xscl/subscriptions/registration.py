@@ -18,15 +18,17 @@ from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
+from xscl.documents.document_validation import check_stream
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
+from xscl.language.names import LONGEST_STREAM
 from xscl.planning.compile import DocumentVariable, QueryPlan, QueryPlans
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import PlannedQuery
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
-from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream
+from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Beginning, Subscriptions
 
 PreparedQuery: TypeAlias = QueryPlan | Query
@@ -91,8 +93,7 @@ class Registration:
         reads, publish = query.shape.streams, query.shape.publish
         self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
         self._streams.refuse_publisher(name, publish)
-        for stream in (*reads, publish or ""):
-            refuse_long_stream(stream)
+        _refuse_long(*reads, publish)
         self._refuse_later(query)
         return query
 
@@ -139,7 +140,7 @@ class Registration:
                 name, query.compiled.reads, query.publishes, relational=True
             )
             self._streams.refuse_publisher(name, query.publishes)
-            refuse_long_stream(query.publishes or "")
+            _refuse_long(query.publishes)
             late = self._streams.latest(query.compiled.reads)
             self._streams.refuse_later(query.publishes, late)
         except XsclError:
@@ -368,3 +369,10 @@ def _outputs(
     """
     found = [outputs[order[at]] for at in graph.outputs]
     return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
+
+
+def _refuse_long(*streams: str | None) -> None:
+    """Raise DocumentError for a name in a query that is too long for a stream."""
+    for stream in streams:
+        if stream and len(stream) > LONGEST_STREAM and not is_calendar(stream):
+            check_stream(stream)

@@ -14,9 +14,10 @@ from functools import lru_cache
 import pyarrow as pa
 
 from cep_core import Schema, is_calendar
+from xscl.documents.document_validation import check_stream
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError, StreamInUse, XsclError
-from xscl.language.names import EVERYTHING, LONGEST_STREAM, PREFIX, in_short
+from xscl.language.names import EVERYTHING
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import MOST, CompiledQuery, QueryPlan
 from xscl.planning.event_queries import (
@@ -30,21 +31,6 @@ from xscl.store.queries.feeds import has_feeds_on
 from xscl.store.queries.rows import delete_prefixed, delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
-
-
-class WrongStreamName(XsclError):
-    """A name of a stream that is too long."""
-
-    code = "stream_name"
-
-
-def refuse_long_stream(name: str) -> None:
-    """Raise WrongStreamName for a stream whose name has too many characters."""
-    if len(name) > LONGEST_STREAM + PREFIX:
-        raise WrongStreamName(
-            f"{in_short(name)} cannot be the name of a stream: it has {len(name):,} characters",
-            hint=f"choose one of at most {LONGEST_STREAM}",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +76,7 @@ class StreamDefinitions:
 
         Raises StreamInUse if it would change the state of readers.
         """
-        refuse_long_stream(name)
+        check_stream(name)
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(

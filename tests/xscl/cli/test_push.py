@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -68,13 +69,26 @@ def test_lines_that_name_their_streams_need_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["[1]", "{}", '{"xml": "<b/>"', '{"xml": "<b/>", "timestamp": "noon"}']
+    "line",
+    [
+        *("[1]", "{}", '{"xml": "<b/>"', '{"xml": "<b/>", "timestamp": "noon"}'),
+        *(
+            json.dumps({"xml": "<b/>", "id": "b", "stream": stream})
+            for stream in ("a b", "1x", ["books", "a->b"], "n" * 201)
+        ),
+    ],
 )
-def test_a_line_that_cannot_be_read_needs_no_stream(line: str) -> None:
+def test_a_line_that_cannot_be_read_is_named_and_disturbs_no_other(line: str) -> None:
     path = lines("mixed.jsonl", book("b1", "X", 1), {**blog("c1", "X", 2), "stream": "blogs"})
     Path(path).write_text(f"{Path(path).read_text()}\n{line}\n")
     found = answer(path)
     assert (found["new"], found["not_read"], pairs(found)) == (2, 1, [["b1", "c1"]])
+    for command in (("push",), ("run", "-q", PAIR)):
+        done = called(*command, path)
+        assert re.search(
+            r"not read: [^ ]*mixed.jsonl:4: json_.*\(line 4, column \d+\)", done.stderr
+        )
+        assert "b1" in done.stdout or command == ("push",)
 
 
 def test_whole_files_directories_and_archives() -> None:
@@ -159,7 +173,8 @@ def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
 
 
 REFUSED = {
-    **{name: f"can be sent to a stream named '{name}'" for name in ("a b", "1x", "feeds")},
+    **{name: f"'{name}' cannot be the name of a stream: begin with" for name in ("a b", "1x")},
+    "feeds": "can be sent to a stream named 'feeds'",
     "_1.private": "it begins as the service's own names do",
     "made": "the stream 'made' has what a subscription publishes",
 }

@@ -10,7 +10,7 @@ import pytest
 from feeds.formats.parse import parse_feed
 from tests.xscl.polling.scripted import HOUR, Place, Talk, reply, rss
 from xscl.engine.facade import Engine
-from xscl.errors import StreamInUse
+from xscl.errors import DocumentError, StreamInUse
 from xscl.language.names import EVERYTHING
 from xscl.polling import hubs
 from xscl.polling.feed import Feed, FeedsError
@@ -30,7 +30,7 @@ def feed(place: Place) -> Feed:
 
 @pytest.mark.parametrize("name", ["a b", "", "1a", "a//b", "a>b"])
 def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> None:
-    with pytest.raises(FeedsError, match="is no name of a stream"):
+    with pytest.raises(DocumentError, match="cannot be the name of a stream"):
         place.feeds.add(FeedRequest("http://a.example/", tags=(name,)))
     assert list(place.feeds) == []
 

@@ -13,12 +13,12 @@ import pytest
 from feeds.documents import Document
 from tests.xscl.commandline import answered
 from tests.xscl.service.conftest import code, ok
-from xscl.documents.document_validation import LONGEST_ID
+from xscl.documents.document_validation import LONGEST_ID, check_stream
 from xscl.engine.facade import Engine
-from xscl.errors import XsclError
+from xscl.errors import DocumentError, XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM
-from xscl.polling.feed import LONGEST_HEADER, FeedsError, check_name, tag_name, title_of
+from xscl.polling.feed import LONGEST_HEADER, tag_name, title_of
 from xscl.polling.feed_repository import MOST_TAGS
 from xscl.service.restore import restore
 from xscl.store.store_errors import BackupError
@@ -131,8 +131,8 @@ def test_names_of_feeds(operator: httpx.Client) -> None:
         {"url": f"{url}?{'q' * 5_000}"},
     ):
         is_refused(operator.post("/v1/feeds", json=body))
-    with pytest.raises(FeedsError, match="is no name of a stream"):
-        check_name("n" * (LONGEST_STREAM + 1))
+    with pytest.raises(DocumentError, match="cannot be the name of a stream"):
+        check_stream("n" * (LONGEST_STREAM + 1))
     assert title_of(LONG) == "n" * LONGEST_NAME
     assert title_of("a\nb\x1bc") == "abc"
     assert len(tag_name(LONG)) <= LONGEST_STREAM

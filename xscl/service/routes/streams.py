@@ -10,11 +10,11 @@ from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from xscl.client import service_answers as answers
+from xscl.documents.document_validation import check_stream
 from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
 from xscl.planning.event_queries import attributes_of
-from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import After, Limit, ListPage, RequestBody
@@ -107,7 +107,7 @@ def put(
     Lateness and attributes cannot change once a subscription reads the stream.
     """
     known = account.qualify(name)
-    check_name(name)
+    check_stream(name)
     text = declared.lateness
     lateness = app.engine.lateness(known) if text is None else _lateness(text)
     is_known = app.engine.state.streams.is_known(known)
