@@ -332,6 +332,8 @@ def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop, name: str
     page = shop.client.get(f"/subscriptions/{name}".rstrip("/")).text
     assert address.rpartition("/")[2].partition(".")[0] not in page
     (id,) = parsed(page).xpath("//input[@name='id']/@value")
+    (made_at, of_label) = parsed(page).xpath("//form[contains(., 'Secret address made')]//time")
+    assert of_label.xpath("string(..)") == f" the address made {made_at.text}"
     shop.send("/subscriptions/address/revoke", name=name, id=id)
     assert shop.client.get(address).status_code == 404
 
