@@ -2,8 +2,8 @@
 
 The grammar finds the steps of a block and their brackets.  A bracket that holds a condition of XSCL
 becomes one, so that the automaton and its indexes evaluate it.  The rest is XPath
-(`xscl.language.xpath`): a condition at a node, a position as one at any node, or,
-for a path with other axes, the condition that a node is among those it selects.
+(`xscl.language.xpath`): an expression that holds at a node or, for a position and for
+a path with other axes, the condition that a path selects the node.
 
 This module is imported with the first block that needs it.
 """
@@ -52,8 +52,8 @@ _SIGNS_OF_STEPS = ("/", "//", "::", "@", "$")
 class WrittenStep:
     """A step of a path as it is written: `span` is that of axis and test, without conditions.
 
-    `test` is the test of a name, None for another one; `brackets` are the spans inside the
-    brackets.
+    `test` is lark's tree of a name test, None for any other test; `brackets` are the spans inside
+    the brackets.
     """
 
     span: syntax.Span
@@ -162,7 +162,7 @@ class BlockReader(Formulas):
         return one.axis == "descendant" and not one.descendant and not placed
 
     def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[syntax.Step, ...]:
-        """Return one step, of the nodes that a path with other axes selects."""
+        """Return one step, to the nodes that a path with other axes selects."""
         if relative:
             message = "a variable bound by a path with this axis"
             raise self.beyond(raw[0].span, message, "bind it in a path of names")
@@ -188,7 +188,10 @@ class BlockReader(Formulas):
         return f"{'//' if one.descendant else '/'}{self._xpath(one.span)}{inner}"
 
     def _selected(self, path: str, span: syntax.Span, last: WrittenStep | None) -> syntax.Step:
-        """Return a step to the nodes that a path from the document on selects."""
+        """Return a step to the nodes that a path from the document on selects.
+
+        `last` is the last step of the path, None of a union.
+        """
         text = normalised(path, self.prefixes)
         token = self._parsed(text, span)
         if not is_path(token):
@@ -222,7 +225,7 @@ class BlockReader(Formulas):
                 before.append("" if binds(condition) else self._xpath(bracket))
                 continue
             before.append(self._xpath(bracket))
-            if place == placed[-1]:  # its path has the ones before it
+            if place == placed[-1]:  # the path of the last position contains those before it
                 conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
@@ -237,7 +240,7 @@ class BlockReader(Formulas):
             return self._beyond_grammar(span, error)
 
     def _member(self, text: str) -> str | None:
-        """Return the path of a condition that a node is among those that it selects."""
+        """Return the path of a printed `Residual` that `selects`; None of any other text."""
         if not text.startswith(MEMBER):
             return None
         path = normalised(text[len(MEMBER) : -1], self.prefixes)
@@ -251,7 +254,7 @@ class BlockReader(Formulas):
         return path if member and is_path(token) and whole_path else None
 
     def _beyond_grammar(self, span: syntax.Span, refused: QueryError) -> syntax.Condition:
-        """Return a condition that the grammar refuses."""
+        """Return a condition that the grammar refuses with the error `refused`."""
         for word, connective in (("or", syntax.Or), ("and", syntax.And)):
             parts = self._split(word, span)
             if len(parts) > 1:
@@ -286,7 +289,7 @@ class BlockReader(Formulas):
             return False
 
     def _again(self, text: str, span: syntax.Span) -> syntax.Condition:
-        """Return the condition in a span, which was written anew; an error is placed there."""
+        """Return the condition of a text that replaces a span, at which an error is reported."""
         try:
             reader = BlockReader(text, self.prefixes)
             return reader.full_condition(syntax.Span(0, len(text)))
@@ -365,7 +368,10 @@ class BlockReader(Formulas):
         return normalised(self.source[span.start : span.end], self.prefixes)
 
     def _parsed(self, text: str, span: syntax.Span, refused: QueryError | None = None) -> XPath:
-        """Return the tree of a text in a span; raises the clearest error."""
+        """Return the tree of a text in a span; raises QueryError.
+
+        If XPath's error has no hint, the one that the grammar has `refused` it with is raised.
+        """
         try:
             return parsed(text)
         except WrongXPath as error:
@@ -379,7 +385,7 @@ class BlockReader(Formulas):
             raise self.fault(syntax.Span(span.start + at), str(error), error.hint) from None
 
     def _split(self, word: str, span: syntax.Span) -> list[syntax.Span]:
-        """Return the operands of a connective outside of brackets."""
+        """Return the operands of a connective outside of brackets, or the span if there is none."""
         parts: list[list[Lexeme]] = [[]]
         found = list(lexemes(self.source, span))
         words = ["", *(one.text for one in found), ""]
@@ -388,7 +394,7 @@ class BlockReader(Formulas):
             named = after == "::" or before in _SIGNS_OF_STEPS
             clause = one.text in ("some", "every", "for") and after == "$"
             if clause or (one.text == "if" and after.startswith("(") and not named):
-                parts[-1] += found[at:]  # it goes on behind a connective
+                parts[-1] += found[at:]  # its body extends over connectives
                 break
             if one.text.lower() == word and not named:
                 parts.append([])

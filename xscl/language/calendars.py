@@ -15,8 +15,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def calendar_block(source: str, written: Span, step: Step) -> Block:
-    """Return the block of a calendar at a place in a text; raises QueryError with the place."""
-    # They load the event core, and the library for cron expressions.
+    """Return the block of the calendar at a span of a text; raises QueryError with the place."""
+    # Not at the top: these load the event core, and the library for cron expressions.
     from cep_core import AlgebraError
     from cep_core.algebra.calendars import calendar
 

@@ -62,14 +62,18 @@ _SIMPLE = re.compile(rf"""[<>=,+*"] (?: {_CONSTANT} | (?<=") [^"]*" )""", re.VER
 
 
 class TextShape(NamedTuple):
-    """A text without its constants: what is around them, which are numbers, which are equal."""
+    """A text without its constants: the `pieces` around them.
+
+    For each constant of the text, `numbers` says if it is a number, and `same` has its position
+    among the different constants.
+    """
 
     pieces: tuple[str, ...]
     numbers: tuple[bool, ...]
     same: tuple[int, ...]
 
     def text(self, constants: Sequence[Constant]) -> str:
-        """Return the text with other constants in it."""
+        """Return the text with the given different constants in it."""
         parts = [self.pieces[0]]
         for piece, place in zip(self.pieces[1:], self.same, strict=True):
             parts += (_printed(constants[place]), piece)
@@ -106,9 +110,10 @@ def split(text: str) -> tuple[TextShape, tuple[Constant, ...]] | None:
 
 
 def _has_fine_expressions(text: str) -> bool:
-    """Return True if the regular expressions of a text are found, and right: no parser sees them.
+    """Return True if each regular expression of a text is in a call of `matches`, and is correct.
 
-    Those of `replace` and `tokenize` are left to the parser.
+    The parser checks none that is taken out as a constant.  It checks those of `replace` and
+    `tokenize`: a text with these functions has no shape.
     """
     if "matches" not in text and "replace" not in text and "tokenize" not in text:
         return True  # much faster than to look for calls
@@ -131,8 +136,8 @@ def _has_fine_expressions(text: str) -> bool:
 def marks(shape: TextShape, *, first: bool) -> tuple[Constant, ...]:
     """Return a value that stands out for each different constant.
 
-    They come in this order `first`, before the constants that `split` takes out, or else in the
-    opposite order and after them: what is the same either way does not depend on their order.
+    With `first` they are ascending, and before all constants that `split` takes out; else they are
+    descending, and after these.  A result that is the same for both does not depend on the order.
     """
     count = len(shape.distinct)
     if first:
@@ -175,7 +180,8 @@ class ShapeMemo(Generic[T, F]):
         self._function = function or (lambda text: compute(read(text), text))
         self._most = most
         self._form = form
-        # The oldest first; of one text its constants and form.
+        # By shape, the oldest first: after one text its constants and form, then the form for all
+        # texts, None if there is none.
         self._known: dict[TextShape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 
@@ -209,7 +215,10 @@ class ShapeMemo(Generic[T, F]):
         return self._form(self._function(text), _UNMARKED)
 
     def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
-        """Return the form of a shape's results; None if more depends on constants."""
+        """Return the form of a shape's results; None if they differ by more than the constants.
+
+        `constants` and `whole` are the constants and the form of the shape's first text.
+        """
         first, last = marks(shape, first=True), marks(shape, first=False)
         text = shape.text(first)
         try:
@@ -223,7 +232,7 @@ class ShapeMemo(Generic[T, F]):
 
 @cache
 def _arguments(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the arguments of a dataclass, None of another class."""
+    """Return the names of the constructor's arguments of a dataclass; None if it is none."""
     if not is_dataclass(kind):
         return None
     return tuple(field.name for field in fields(kind) if field.init)

@@ -35,7 +35,7 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);")
 
 
 def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Element]]:
-    """Return the text with placeholders for its constructors, and the constructors."""
+    """Return the text with placeholders for its constructors, and the constructors in order."""
     prefixes = dict(PREDECLARED)
     elements: list[Element] = []
     offset = 0
@@ -124,7 +124,7 @@ class _Scanner:
         return tuple(children)
 
     def _parts(self, end: str) -> Parts:
-        """Read text and expressions in braces up to a character."""
+        """Return text and expressions in braces up to the character `end`, which is not read."""
         parts: list[ConstructorPart] = []
         literal = ""
         while True:

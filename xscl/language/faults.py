@@ -92,7 +92,7 @@ _WORDS_OUTSIDE = {
 _CALENDAR = re.compile(r"\bAT(?:\s*|'[^'\s]*\s*)\Z", re.IGNORECASE)
 _CALENDAR_HINT = "a calendar stands in place of a block, with a space: AT '0 9 * * MON'->t"
 _LENGTH = re.compile(r"[\d.]+\s*(?:ms|s|min|h|d|w)\b|INF\b", re.IGNORECASE)
-_WIDEST = 14  # things that may stand at a place: more are no help
+_WIDEST = 14  # words or names that a message lists: more are no help
 
 
 class SyntaxFault(QueryError):
@@ -112,7 +112,7 @@ def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> 
 def unbound(
     source: str, span: Span, name: str, known: Iterable[str], where: str = ""
 ) -> QueryError:
-    """Return the error for a variable that nothing binds, with the nearest one or the first."""
+    """Return the error for an unbound variable; its hint is a similar name, or those `known`."""
     names = list(known)
     hint = near_miss(name.rpartition(".")[2], names)
     if hint is None and names:
@@ -121,7 +121,7 @@ def unbound(
 
 
 def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
-    """Return the syntax error at a place that the grammar does not accept."""
+    """Return an error of lark in words: the place, the found and the expected words, a hint."""
     offset = error.pos_in_stream if error.pos_in_stream is not None else len(source)
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     offset = len(source.rstrip()) if at_end else max(0, min(offset, len(source)))
@@ -209,7 +209,7 @@ _FORM = 'write NAMESPACE o = "http://..." before the query'
 
 
 def broken_declaration(text: str) -> QueryError | None:
-    """Return the error of what stands where a declaration or the query has to begin."""
+    """Return the error of a wrong declaration of a namespace, the first one; None without one."""
     at, declared = 0, False
     while (found := _DECLARED.match(text, at)) is not None:
         at, declared = found.end(), True

@@ -59,7 +59,7 @@ def number(text: str) -> float:
 
 
 def compared(text: str) -> DecimalOrDouble:
-    """Return the number of a string as comparisons have it, NaN where it is none."""
+    """Return the number as which comparisons take a string, NaN where it is none."""
     found = compared_number(text)
     return math.nan if found is None else found
 
@@ -106,7 +106,7 @@ _END = 1e9
 
 
 def _substring(text: str, start: float, length: float = _END) -> str:
-    """Return the characters whose positions, from 1, round to a place in the range."""
+    """Return `length` characters from the position `start` on, counted from 1; both are rounded."""
     first, last = (nearest(max(-_END, min(one, _END))) for one in (start, length))
     end = first + last
     return text[max(0, first - 1) : max(0, end - 1)]
@@ -150,9 +150,9 @@ _DATE = re.compile(
 
 
 def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], int | None]:
-    """Return the function to a part of a date as it is written, None if a text is none.
+    """Return the function from a date to a part of it as written; None if a text is no date.
 
-    Dates are those of XPath, and those of feeds.  A day without a clock has no hour.
+    Dates are those of XPath, and those of feeds.  A date without a time of day has no hour.
     """
 
     def part(text: str) -> int | None:
@@ -165,7 +165,7 @@ def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], int 
             return None
         try:
             moment = _EPOCH + timedelta(microseconds=clock)
-        except OverflowError:  # the year 10,000 begins where it is written
+        except OverflowError:  # the date as written is after the year 9999
             return None
         return {"year": moment.year, "month": moment.month, "day": moment.day, "hour": moment.hour}[
             name
@@ -209,7 +209,7 @@ def canonical_url(text: str) -> str | None:
     try:
         parts = urlsplit(str(url_normalize(address)))
         host, _ = parts.hostname or "", parts.port
-    except ValueError:  # there can be no such host, or no such port
+    except ValueError:  # the host or the port is impossible
         return None
     if not _HOST.fullmatch(host):
         return None
@@ -243,13 +243,13 @@ def _tokenize(text: str, pattern: str = "", flags: str = "") -> tuple[str, ...]:
 
 
 def seconds(text: str) -> float | None:
-    """Return the seconds since 1970 of a time, as feeds and ISO 8601 write it."""
+    """Return the seconds from 1970 to a time, as feeds or ISO 8601 write it; else None."""
     time = parse_time(text)
     return None if time is None else time / 1_000_000
 
 
 def _day(text: str) -> float | None:
-    """Return the seconds since 1970 of the beginning of a day, in UTC."""
+    """Return the seconds from 1970 to the begin of a time's day, in UTC; None if it is no time."""
     time = parse_time(text)
     return None if time is None else float(time // 86_400_000_000 * 86_400)
 
@@ -260,7 +260,7 @@ _DURATION = re.compile(
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a duration of days, hours, minutes and seconds (`P1DT12H`)."""
+    """Return the seconds of a duration such as `P1DT12H`, in days and less; None if it is none."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         return None
@@ -273,7 +273,7 @@ def duration(text: str) -> float | None:
 
 DATE_TIME, DURATION, DECIMAL = "xs:dateTime", "xs:dayTimeDuration", "xs:decimal"
 TIME = "time"
-"""The function of a variable to the time of its document; of an instant, to the instant."""
+"""The function from a variable to its document's time, or to its instant if it is a calendar's."""
 
 
 def matches(text: str, pattern: str, flags: str = "") -> bool:
@@ -295,9 +295,9 @@ otherwise than by equality is a variable of its own.
 """
 
 COMPARED_NUMBER = "compared-number"
-"""The function of a derived node whose text is compared as a number with one.
+"""The function from a text to the number as which it is compared with a number.
 
-It stands in definitions of variables only.
+Its derived nodes stand in definitions of variables only.
 """
 
 
@@ -327,7 +327,7 @@ _OF_ONE: dict[str, Function] = {
     "canonical-url": Function(canonical_url, (str,), str),
 }
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(_OF_ONE)
-"""The functions of conditions by name: of a path, and constants."""
+"""The functions in conditions by name: the first argument is a path, the others are constants."""
 OPERANDS: Mapping[str, Function] = MappingProxyType(
     {
         **FUNCTIONS,

@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 LONGEST_WORD = 1_000
 """Characters of a name or a number."""
 MOST_REPLACING = 32
-"""Calls of functions that take a text apart by a regular expression."""
+"""Calls of `replace` and `tokenize`, which look for all matches of a regular expression."""
 _REPLACING = frozenset({"replace", "tokenize"})
 _RESTARTS = frozenset({"and", "or"})
 _OPERATORS = frozenset({"not", "div", "mod", "join", "followed", "next", "fold"})
@@ -75,7 +75,7 @@ _BRACKETED = frozenset(("BRACKET", "XPATH_STEP"))
 
 
 class Unbalanced(ValueError):
-    """Text whose brackets do not match, at a place; `opened` is that of the outermost one."""
+    """Brackets that do not match at the offset `at`; the outermost one begins at `opened`."""
 
     def __init__(self, message: str, at: int, opened: int) -> None:
         super().__init__(message)
@@ -91,8 +91,8 @@ class Lexeme(NamedTuple):
 
 
 def closing(text: str, at: int, end: int) -> int:
-    """Return the place behind the bracket that closes the one at a place; raises Unbalanced."""
-    pending = [_CLOSES[text[at]]]  # also where `(:` stands, which is a comment elsewhere
+    """Return the offset behind the bracket that closes the one at `at`; raises Unbalanced."""
+    pending = [_CLOSES[text[at]]]  # the bracket of `(:`, too, which begins a comment elsewhere
     for lexeme in LEXEME.finditer(text, at + 1, end):
         sign, place = lexeme[0], lexeme.start()
         if sign in _CLOSES:
@@ -106,7 +106,10 @@ def closing(text: str, at: int, end: int) -> int:
 
 
 def lexemes(text: str, span: Span, whole: str = "([{") -> Iterator[Lexeme]:
-    """Yield the lexemes in a span of a text; a bracket of one of these signs is one lexeme."""
+    """Yield the lexemes in a span of a text, without space and comments.
+
+    A bracket that a sign of `whole` opens is one lexeme, with all inside of it.
+    """
     at = span.start
     while (found := LEXEME.match(text, at, span.end)) is not None:
         start = at
@@ -119,7 +122,7 @@ class _BracketLexer(BasicLexer):
     """A lexer whose brackets and steps of XPath reach to the bracket that closes them."""
 
     def match(self, text: TextSlice[str], pos: int) -> tuple[str, str] | None:
-        """Return the token at a place, and its type."""
+        """Return the token at an offset, and its type; None if none fits."""
         found: tuple[str, str] | None = self.scanner.match(text, pos)
         if found is None or found[1] not in _BRACKETED or found[0][-1] not in _CLOSES:
             return found
@@ -152,7 +155,8 @@ def _lark() -> Lark:
         maybe_placeholders=False,
         _plugins={"ContextualLexer": _BlockLexer},
     )
-    # Its names are tokens, which compare in Python: reading takes a third longer with them.
+    # Lark's names of rules and states are tokens, which Python compares slowly: reading takes a
+    # third longer with them than with strings.
     for rule in lark.rules:
         rule.origin.name = sys.intern(str(rule.origin.name))
     states = lark.parser.parser.parser.parse_table.states
@@ -166,14 +170,14 @@ def read(
 ) -> Tree[Token]:
     """Return lark's tree of a text, or of a span of it; raises QueryError.
 
-    `shown` is the text with placeholders for what the grammar does not read; all places are the
-    same.
+    `start` is the rule to begin with.  `shown` is the text with placeholders of the same length for
+    what the grammar does not read.
     """
     at, end = (0, len(source)) if span is None else (span.start, span.end)
     try:
         return _lark().parse(TextSlice(shown or source, at, end), start=start)
     except Unbalanced as error:
-        # An error of the grammar in the bracket says more.
+        # A syntax error inside of the bracket says more than the bracket; this raises it.
         read(source, "bracket_start", Span(error.opened + 1, end))
         raise SyntaxFault.at(error.at, str(error), source) from None
     except UnexpectedInput as error:
@@ -196,9 +200,9 @@ def read(
 
 @lru_cache(maxsize=256)
 def admit(text: str) -> None:
-    """Raise for a text that is over a limit, or that holds what no text should.
+    """Raise QueryError for a text that is over a limit or holds a forbidden character.
 
-    Whatever reads the text of a query in XSCL calls it first.
+    Every reader of a query's text calls it first.
     """
     if len(text) > MAX_LENGTH:
         message = f"{len(text):,} characters, and {MAX_LENGTH:,} are allowed"
@@ -207,7 +211,7 @@ def admit(text: str) -> None:
     if found is not None:
         message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
         raise QueryError.at(found.start(), message, text)
-    # Nearly all texts are such: registrations would take half as long again.
+    # Nearly all texts pass this test.  With a scan of each, registrations take half as long again.
     if not has_few_signs(text):
         _scan(text)
 
@@ -216,7 +220,7 @@ def has_few_signs(text: str) -> bool:
     """Return True if a text is within the limits, judged by some of its characters alone.
 
     An operator is a sign, or a word of at least three letters with something before the next one.
-    Within the bound of operators no text has a word that is too long, or too many tokens.
+    A text within the bound of operators is too short to have an overlong word or too many tokens.
     """
     operators = sum(map(text.count, "+-*")) + (len(text) + 1) // 4
     return (
@@ -272,7 +276,7 @@ def _scan(text: str) -> None:
 
 
 def _excess(depth: int, steps: int, operators: int, tokens: int) -> str | None:
-    """Return which limit is exceeded, if one is."""
+    """Return the exceeded limit in words; None if there is none."""
     if depth > MAX_DEPTH:
         return f"nested deeper than {MAX_DEPTH} levels"
     if steps > MAX_STEPS:

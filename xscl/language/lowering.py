@@ -9,12 +9,12 @@ none), and functions and arithmetic have the results for every choice of their a
 comparison holds if it holds for some choice (XPath 1.0, section 3.4), so for an operand without
 nodes it is false.  NOT is the complement of the truth value.  The functions contains(),
 starts-with(), ends-with() and matches() take the first value, "" if there is none, as in
-conditions.  Sequences are `Each` in the algebra; what has one value has none of them.
+conditions.  Sequences are `Each` in the algebra; an operand with exactly one value has none.
 
-Two values of documents have no type: `<` and the like compare them as both are
-(`cep_core.algebra.untyped`), and do not hold if exactly one is a number.
+Values of documents have no type.  `<` and the like compare two of them as numbers or instants if
+both are (`cep_core.algebra.untyped`), else as texts, and do not hold if exactly one is a number.
 
-The operands of arithmetic are decimals, or doubles where they are in another form
+The operands of arithmetic are decimals if their texts are in decimal form, else doubles
 (`cep_core.decimals`).
 
 A function without a value gives null, a number that is none NaN.  Both compare like NaN: = < <= >
@@ -56,7 +56,7 @@ NamedLeaf: TypeAlias = "syntax.VariablePath | syntax.DecoratedName"
 class OneSidedNumbers:
     """The number of comparisons that did not hold since exactly one side was a number.
 
-    It is part of what a predicate is made of; predicates are equal even so.
+    A predicate contains counters as parameters.  All are equal, so equal predicates remain equal.
     """
 
     count: int = 0
@@ -74,9 +74,9 @@ class OneSidedNumbers:
 class Lowering:
     """Lowers predicates and operands over the columns that `column` returns for their leaves.
 
-    The column of a path is a tuple of texts.  `kinds` says what an aggregate is; all other leaves
-    are values of documents.  With `nullable` the text of a variable may be null: it has no node.
-    `one_sided` makes the counters of the comparisons.
+    The column of a path is a tuple of texts.  `kinds` has the kinds of aggregates; all other leaves
+    are values of documents.  With `nullable` a variable may have no node, and its text is null.
+    `one_sided` returns a counter for each comparison of two values of documents.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class Lowering:
         self._kinds = kinds
         self._nullable = nullable
         self._items = 0
-        # The sequences of the expression that is being lowered.  Those of a level read items of the
-        # levels before, and those of one level are chosen from together.
+        # The sequences of the expression that is being lowered, with the numbers of their items.
+        # They read only items of earlier levels.  One `Each` chooses the items of a level.
         self._levels: list[list[tuple[int, Expression]]] = []
 
     def condition(self, predicate: syntax.Predicate) -> Expression:
-        """Return a predicate as a condition."""
+        """Return the expression of a predicate's truth value."""
         match predicate:
             case syntax.And(parts):
                 return ex.And(tuple(map(self.condition, parts)))
@@ -226,7 +226,7 @@ class Lowering:
         return made
 
     def _item(self, over: Expression) -> Expression:
-        """Return an item of a sequence."""
+        """Return the item that `Each` chooses from a sequence, which it adds to its level."""
         read = {part.name for part in ex.walk(over) if isinstance(part, ex.TupleItem)}
         below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
         at = max(below, default=-1) + 1
@@ -250,14 +250,14 @@ def name_of(function: str) -> str:
 
 
 def _number_of(value: Any) -> DecimalOrDouble:
-    """Return the number of a value in a comparison, NaN of none."""
+    """Return the number as which a value is compared, NaN if it has none."""
     if isinstance(value, str):
         return compared(value)
     return math.nan if value is None else value
 
 
 def _operand_of(value: Any) -> DecimalOrDouble:
-    """Return the number of a value in arithmetic, NaN of none."""
+    """Return the number that a value is in arithmetic, NaN if it is none."""
     if isinstance(value, int):
         return decimal_value(value) or float(value)
     found = operand_value(value)
@@ -265,7 +265,7 @@ def _operand_of(value: Any) -> DecimalOrDouble:
 
 
 def _total(function: Function) -> Callable[..., Any]:
-    """Return a function of values without types, NaN where a number is not there."""
+    """Return the call of a function with values of any type; NaN stands for a missing number."""
     apply = function.apply
     if function.arguments == (float,):  # of a double it is a double, else a decimal
         return lambda value: (
@@ -304,7 +304,7 @@ def modulo(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDoub
 
 
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return the order of two values without a type, which counts numbers on one side only."""
+    """Return the order of two values without a type; it counts comparisons with one number only."""
 
     def ordered(one: str | None, other: str | None, counted: OneSidedNumbers) -> bool:
         if one is None or other is None:
@@ -319,12 +319,12 @@ def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
 
 
 def _ordered_texts(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return the order of two texts, of which one may not be there."""
+    """Return the order of two texts, which does not hold if one is null."""
     return lambda one, other: one is not None and other is not None and holds(one, other)
 
 
 def _tested(test: Callable[..., bool]) -> Callable[..., bool]:
-    """Return a predicate on texts, of which one without a value is empty."""
+    """Return a predicate on the texts of values; a null is the empty text."""
     return lambda *values: test(*[text_of(value) or "" for value in values])
 
 
@@ -338,7 +338,7 @@ _ORDERS: Mapping[syntax.ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] 
     **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
 }
 OF_TEXTS = "_of_texts"
-"""Behind the name of an order: that of texts."""
+"""The suffix of an order's name for the order of two texts."""
 LOWERED: Mapping[str, Function] = MappingProxyType(
     {
         **{

@@ -15,7 +15,7 @@ _FIRST = (
 )
 _LATER = f"0-9.'\xb7\u0300-\u036f\u203f\u2040{_FIRST}"
 NAME = f"[{_FIRST}](?:[{_LATER}]|-(?!>))*"
-"""An NCName in which a quote may follow, as the grammar has it: what a stream may be called.
+"""The pattern of a name of a stream: an NCName that may contain quotes, as in the grammar.
 
 The pattern takes 10 ms to compile, so `re` does that when it is used."""
 OUTSIDE = f"[^{_LATER}-]"
@@ -30,7 +30,7 @@ PREFIX = 20
 """Characters that the prefix of an owner (`_7.`) may add to a name."""
 
 UNITLESS = r"(?i)[0-9.]\s*(?:\}|TO\b)|--"
-"""The pattern of a bound of a window without a unit, perhaps before a comment; of others, too."""
+"""Each text with a window without a unit matches it; so do others, such as those with a comment."""
 
 _COMMON = ("atom", "content", "dc", "georss", "itunes", "media", "xhtml")
 PREDECLARED = {**{prefix: WELL_KNOWN[prefix] for prefix in _COMMON}, "xml": XML}
@@ -38,7 +38,7 @@ PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
 
 
 def with_prefixes(text: str, prefixes: Mapping[str, str]) -> str:
-    """Return a printed text with the prefixes that its query declares: `s:order`."""
+    """Return a printed text with declared prefixes for namespaces: `s:order` for `Q{uri}order`."""
     for prefix, uri in prefixes.items():
         text = text.replace(f"Q{{{uri}}}", f"{prefix}:")
     return text
@@ -48,13 +48,13 @@ _OWNER = re.compile(r"_\d+\.")
 
 
 def owner_prefix(name: str) -> str:
-    """Return the prefix of the names of one user's objects, such as `_7.`; empty for others."""
+    """Return the part of a name that denotes its owner, such as `_7.`; "" if it has none."""
     found = _OWNER.match(name)
     return "" if found is None else found[0]
 
 
 def owner_name(name: str) -> str:
-    """Return the name that the owner of an object gives it: without that prefix."""
+    """Return the name that an owner gave to an object: without the owner's prefix."""
     return name.removeprefix(owner_prefix(name))
 
 
@@ -64,20 +64,20 @@ def owner_number(name: str) -> int:
 
 
 def in_short(name: str) -> str:
-    """Return a name as a message shows it."""
+    """Return a name in quotes for a message, at most its first 100 characters."""
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
 
 
-_JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
+_JOINERS = "\u200c\u200d"  # of zero width; words of some scripts, and emoji, contain them
 
 
 def is_plain(name: str) -> bool:
-    """Return True for a text without control characters, line ends and what nobody sees."""
+    """Return True for a text without control characters, line ends and invisible characters."""
     return not any(map(_is_control, name))
 
 
 def _is_control(character: str) -> bool:
-    """Return True for a control character, a line end, a surrogate, or what nobody sees."""
+    """Return True for a control character, a line end, a surrogate, or an invisible character."""
     kind = unicodedata.category(character)
     return kind in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _JOINERS
 

@@ -36,7 +36,7 @@ LONGEST = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A block: its component, and the number of its join, unless it is the input of a join."""
+    """A block: its component, and its number among `NormalQuery.joins`; None in a join's input."""
 
     component: int
     join: int | None
@@ -55,7 +55,7 @@ class CalendarForm:
 
 @dataclass(frozen=True, slots=True)
 class JoinForm:
-    """A JOIN or FOLLOWED BY; `joins` are the numbers of its disjuncts."""
+    """A JOIN or FOLLOWED BY; `joins` are the numbers of its disjuncts (`NormalQuery.joins`)."""
 
     left: NormalForm
     right: NormalForm
@@ -98,10 +98,10 @@ class FoldForm:
 
 @dataclass(frozen=True, slots=True)
 class AbsenceForm:
-    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY or JOIN ... ELSE, and pairs are results, too.
+    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY or JOIN ... ELSE, whose pairs are results, too.
 
-    An answer is in the `relation` of its left side.  `alone` says which sides, the left and the
-    right one, are results without an answer.
+    A right row answers a left row if both satisfy the predicate and the `relation` of their times.
+    `alone` is True for a side (left, right) whose rows are results without an answer.
     """
 
     left: NormalForm
@@ -113,12 +113,12 @@ class AbsenceForm:
 
     @property
     def waits(self) -> tuple[int, int]:
-        """The times after which a left and a right side have no answer."""
+        """The ticks after a left and after a right row within which its answer must come."""
         return self.relation.waits
 
     @property
     def window(self) -> int:
-        """The time after which every side that is a result without an answer has none."""
+        """The ticks after any row within which its answer must come, of the sides in `alone`."""
         return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 
@@ -136,7 +136,7 @@ class NormalQuery:
     one each variable is bound, in order of appearance.  `variables` are those of a
     match; `outputs` are the variables that occur in a predicate.
     `made` are the constructors of sub-queries, each with its first and last component.
-    `joins` are disjuncts, or components of blocks that are no input of a join, by their numbers.
+    `joins` has, by number, the disjuncts of joins, and the components of blocks outside of joins.
     """
 
     form: NormalForm
@@ -152,7 +152,7 @@ class NormalQuery:
 
 
 def normalise(query: syntax.Query, source: str) -> NormalQuery:
-    """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
+    """Return a query in normal form; raises QueryError, NotSupported for what cannot be run yet."""
     reader = _Reader(source)
     form = reader.form(distinct_names(query.expression))
     if query.select is not None:
@@ -209,12 +209,12 @@ def components(form: NormalForm) -> tuple[int, ...]:
 
 
 def aggregates(form: NormalForm) -> tuple[str, ...]:
-    """Return the names of a form's values: instants, and what its FOLDs make."""
+    """Return the names of a form's values: instants and the aggregates of its FOLDs."""
     return tuple(name for name, _ in _values(form))
 
 
 def instants(form: NormalForm) -> tuple[int, ...]:
-    """Return which of a form's values are instants."""
+    """Return the positions of the instants among a form's values, which `aggregates` names."""
     return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, CalendarForm))
 
 
@@ -242,7 +242,7 @@ def names_of(form: NormalForm, places: Mapping[str, int]) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Numbers the blocks of an expression and takes its operators, the inner ones first."""
+    """Numbers the blocks of an expression and makes forms of its operators, inner ones first."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -254,7 +254,7 @@ class _Reader:
         self.made: list[tuple[int, int, syntax.Element]] = []
 
     def form(self, expression: syntax.StreamExpression, *, is_input: bool = False) -> NormalForm:
-        """Return the normal form of an expression, perhaps of the input of a join."""
+        """Return the normal form of an expression; `is_input` says that it is a join's input."""
         match expression:
             case syntax.Block():
                 component = len(self.blocks)
@@ -466,7 +466,10 @@ def _without_variable(node: Any) -> Any:
 
 
 def _canonical(node: syntax.Predicate | syntax.Operand) -> str:
-    """Return the text of a predicate or an operand, the same for both orders of equal meaning."""
+    """Return a text of a predicate or operand that is the same for both orders of its sides.
+
+    Both orders must have the same meaning.
+    """
     match node:
         case syntax.And(parts) | syntax.Or(parts):
             return f"{type(node).__name__}({sorted(map(_canonical, parts))})"

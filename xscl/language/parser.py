@@ -42,7 +42,7 @@ _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 def parse(text: str) -> syntax.Query:
     """Return the syntax tree of a query; raises QueryError with the place.
 
-    Those of the last texts are kept: a registration and its warnings read a text eight times.
+    The trees of the last texts are cached: a registration and its warnings call it eight times.
     """
     admit(text)
     try:
@@ -58,7 +58,7 @@ def parse(text: str) -> syntax.Query:
 
 
 def parse_block(text: str) -> syntax.Block:
-    """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
+    """Return the block of a variable's printed definition; an operand becomes a derived step."""
     block, *derived = read(text, "block_start").children
     made = _block(Formulas(text), block)
     if derived:
@@ -141,7 +141,7 @@ _MEANT = {
 
 
 def _unit_hint(unit: str) -> str:
-    """Return the hint for a unit that there is not, in lower case."""
+    """Return the hint for an unknown unit, which is in lower case."""
     single = unit.removesuffix("s")
     return _MEANT.get(single) or near_miss(unit, UNITS) or f"units are {', '.join(UNITS)}"
 
@@ -182,7 +182,7 @@ class Queries(Formulas):
         return syntax.Query(expression, select, distinct, publish, span_of(node), declared)
 
     def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
-        """Declare a namespace; `declared` are those of the same query before it."""
+        """Add a namespace to the prefixes, and to `declared`, those of the same query."""
         _, prefix, uri = tree.children
         if declared.setdefault(str(prefix), str(uri)[1:-1]) != str(uri)[1:-1]:
             raise self.fault(prefix, f"the prefix {str(prefix)!r} is declared twice")
@@ -322,7 +322,7 @@ class Queries(Formulas):
         return syntax.Window(int(ticks), unit, span=span)
 
     def _expect_bounds(self, operator: TemporalOperator, window: syntax.Window) -> None:
-        """Raise for a window of an operator that is about an order, and holds others."""
+        """Raise QueryError for a window that contradicts the order of an operator's sides."""
         least = math.inf if window.least is None else window.least
         span = (window.lower or window).span
         if operator.follows and least < 1:
@@ -340,8 +340,8 @@ class Queries(Formulas):
 def refuse_bare_windows(text: str) -> None:
     """Raise QueryError for a window without a unit: 10 what?
 
-    Bare numbers are ticks, which are right in a library and a trap for people.  A text without any
-    is not parsed, and then its other errors are not raised.
+    Bare numbers are ticks, which are right in a library and a trap for people.  A text without such
+    a window is not parsed, so its other errors are not raised.
     """
     if re.search(UNITLESS, text) is None:
         return

@@ -53,7 +53,7 @@ def formulas(tree: Tree[Token]) -> list[Tree[Token]]:
 
 
 def tokens(tree: Tree[Token]) -> dict[str, Token]:
-    """Return the tokens of a node itself by their types, in their order, the first of each."""
+    """Return, by type, the first token of each type among the children of a node, in order."""
     found: dict[str, Token] = {}
     for child in tree.children:
         if isinstance(child, Token):
@@ -62,7 +62,7 @@ def tokens(tree: Tree[Token]) -> dict[str, Token]:
 
 
 def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
-    """Yield steps behind slashes, each with whether it is one of descendants."""
+    """Yield the steps behind slashes, each with True for `//` before it, False for `/`."""
     for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
         yield is_token(slash, "DOUBLE_SLASH"), tree_of(step)
 
@@ -73,7 +73,7 @@ def sign(tree: Tree[Token]) -> syntax.Span:
 
 
 def function_name(call: Tree[Token]) -> str:
-    """Return the name of a function; the prefix of XPath's own changes nothing."""
+    """Return the name of a called function without the prefix `fn:`."""
     name = ":".join(child for child in call.children if isinstance(child, Token))
     return name.removeprefix("fn:")
 
@@ -84,9 +84,9 @@ def calls(tree: Tree[Token]) -> bool:
 
 
 def span_of(node: LarkNode) -> syntax.Span:
-    """Return where a node's first and last tokens stand.
+    """Return the span from a node's first token to its last one.
 
-    No subtree without tokens, as that of `{}` is, stands at the edge of another one.
+    A subtree without tokens, such as that of `{}`, is never the first or last child.
     """
     first = last = node
     while isinstance(first, Tree):
@@ -97,7 +97,7 @@ def span_of(node: LarkNode) -> syntax.Span:
 
 
 def exact_literal(tree: Tree[Token]) -> str | None:
-    """Return the text of a number that no double prints as; None of any other literal."""
+    """Return the text of a number if it is not the printed form of a double; else None."""
     if tree.data not in ("number", "minus"):
         return None
     text = "".join(map(str, tree.scan_values(lambda _: True)))
@@ -110,7 +110,7 @@ def _is_literal(tree: Tree[Token]) -> bool:
 
 
 def inside(bracket: Token) -> syntax.Span:
-    """Return the text inside a bracket."""
+    """Return the span of the text inside a bracket."""
     return syntax.Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
 
 
@@ -119,7 +119,7 @@ def _place(where: LarkNode | syntax.Span) -> syntax.Span:
 
 
 OperandPlace: TypeAlias = Literal["documents", "node", "condition"]
-"""The scope of operands: variables, or the node `.`; in a condition they may be XPath."""
+"""The scope of operands: variables, or the node `.` in a definition or a condition."""
 _FUNCTIONS: Mapping[OperandPlace, Mapping[str, Function]] = {
     "documents": OPERANDS,
     "node": DEFINING,
@@ -213,7 +213,7 @@ class Formulas:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
         if self.source.startswith("]", span.end):
             tree = read(self.source, "bracket_start", syntax.Span(span.start, span.end + 1))
-        else:  # a part of what is in brackets
+        else:  # the span is only a part of the text in brackets
             tree = read(self.source, "condition_start", span)
         condition = self.condition(tree.children[0])
         if len(tree.children) == 1:
@@ -229,7 +229,7 @@ class Formulas:
         return syntax.Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
 
     def bound(self, step: syntax.Step, variable: Token | None) -> syntax.Step:
-        """Return a step that binds a variable, if there is one."""
+        """Return a step that binds a variable; with None the step itself."""
         if variable is None:
             return step
         if step.variable is not None:
@@ -290,7 +290,7 @@ class Formulas:
                 raise self.beyond(tree, "this is not a condition", hint)
 
     def _connective(self, call: Tree[Token]) -> syntax.Condition | None:
-        """Return not() of a condition; exists(), empty() or boolean() of a path; None of others."""
+        """Return not() of a condition, exists(), empty() or boolean() of a path; else None."""
         name, arguments = function_name(call), formulas(call)
         if len(arguments) != 1 or name not in ("exists", "empty", "boolean"):
             if name.lower() != "not" or len(arguments) != 1:
@@ -335,7 +335,7 @@ class Formulas:
             raise self.fault(tree, f"{name} is the name of an element here", hint)
 
     def _unbound(self, condition: syntax.Condition, node: LarkNode) -> syntax.Condition:
-        """Return a condition under OR or NOT, where nothing can be bound."""
+        """Return a condition under OR or NOT; raises QueryError if it binds a variable."""
         if binds(condition):
             hint = "bind it in a condition of its own"
             raise self.fault(node, "a variable cannot be bound under or and not", hint)
@@ -424,7 +424,7 @@ class Formulas:
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"
             raise refusal(span, f"unknown function {name}()", hint)
         function, arguments = functions[name], tuple(map(self.operand, formulas(tree)))
-        while name == "concat" and len(arguments) > 2:  # from the right, two at a time
+        while name == "concat" and len(arguments) > 2:  # calls of two arguments, one in another
             arguments = (*arguments[:-2], syntax.Call("concat", arguments[-2:], span))
         wrong = _wrong_argument(name, function, arguments)
         if wrong is not None:
@@ -438,7 +438,10 @@ class Formulas:
     def _check_expression(
         self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[syntax.Operand]
     ) -> None:
-        """Raise the error of a regular expression at its place."""
+        """Raise QueryError at the mistake in a regular expression among a call's constants.
+
+        `trees` and `constants` are those of the arguments behind the first one.
+        """
         if name not in ("matches", "replace", "tokenize") or not trees:
             return
         from xscl.language.regex import WrongExpression, expression, replacer  # loads RE2
@@ -505,7 +508,10 @@ class Formulas:
 def _wrong_argument(
     name: str, function: Function, arguments: Sequence[syntax.Operand]
 ) -> tuple[int, str, str | None] | None:
-    """Return which argument a function does not take, or -1, with a message and a hint; or None."""
+    """Return the position of the first wrong argument, a message and a hint; None if all are right.
+
+    The position is -1 if the number of arguments is wrong.
+    """
     if not function.takes(len(arguments)):
         return -1, f"{name}() takes {function.arity}, not {len(arguments)}", None
     fixed = len(function.arguments) - function.constants
@@ -527,9 +533,9 @@ def _wrong_argument(
 
 
 def _as_times(operand: syntax.Operand) -> syntax.Operand:
-    """Return an operand of a comparison with a duration: what is in no function is a time.
+    """Return an operand of a comparison with a duration, with its names read as times.
 
-    So are the two sides of a difference that is divided or multiplied.
+    A name in a function, a product or a quotient is left, but for one in a difference there.
     """
     match operand:
         case syntax.VariablePath() | syntax.DecoratedName():

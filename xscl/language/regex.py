@@ -48,14 +48,14 @@ _OUTSIDE = {
 _INSIDE = {"w": r"\p{L}\p{M}\p{N}\p{S}", "W": r"\p{P}\p{Z}\p{C}", "S": r"\x21-\x{10FFFF}\x00-\x08"}
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _CASED = re.compile(r"\\[pP]\{(L[ult]|Mn?)\}")
-"""Categories that lack a character of which they have the other case; RE2 would add it."""
+"""Categories with a letter whose other case is not in them; with the flag i RE2 would add that."""
 _LITERAL = r"\|.-^?*+{}()[]$"
 _SIGNS = "\\|.^?*+{}()[]$"
 """Characters that stand for themselves behind a `\\` only."""
 
 
 class WrongExpression(ValueError):
-    """An expression that XPath or RE2 does not know; the first argument says why."""
+    """An expression that XPath or RE2 does not know: the reason, and the mistake's offset `at`."""
 
     def __init__(self, message: str, at: int, hint: str | None = None) -> None:
         super().__init__(message)
@@ -150,14 +150,14 @@ def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str],
 _LOOKS_FAR = re.compile(r"[*+{].*[^?)]", re.DOTALL)
 """An expression that may read far beyond a match: it repeats something before its end."""
 _FAR = 2_048
-"""Bytes behind a match whose reading is a step."""
+"""Bytes of the text that count as one step of the budget, for an expression in `_LOOKS_FAR`."""
 
 
 def _matches(compiled: Any, pattern: str, data: bytes) -> Iterator[Any]:
     """Yield the matches in a text in UTF-8; raises BeyondBounds.
 
-    RE2 finds one in linear time, which makes all of them quadratic if each one is found behind a
-    search to the end of the text, as of `a(.*b)?`.
+    RE2 finds one match in linear time.  All matches take quadratic time if each search reads to the
+    end of the text, as that of `a(.*b)?` does.
     """
     budget = current_budget()
     steps = 1 + (len(data) // _FAR if _LOOKS_FAR.search(pattern) else 0)
@@ -207,7 +207,7 @@ _SPACES = " \t\n\r"
 
 
 class _Translation:
-    """One expression, read from left to right."""
+    """Translates one expression of XPath to RE2's syntax, from left to right."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self._pattern = pattern
@@ -239,7 +239,7 @@ class _Translation:
         return "".join(out)
 
     def _next(self, otherwise: str) -> str:
-        """Return the next character, escape, or begin of a group."""
+        """Read a character, an escape, or a group's begin; `otherwise` says that none is left."""
         found = _PIECE.match(self._pattern, self._at)
         if found is None:
             raise WrongExpression(otherwise, self._at)
@@ -300,7 +300,7 @@ class _Translation:
         return _CONTROLS.get(piece[1:], piece[1] if piece[1:] in [*_LITERAL] else None)
 
     def _members(self, escape: str, others: Mapping[str, str]) -> str:
-        """Return the members of the class of an escape."""
+        """Return the members of the class of an escape in RE2's syntax; `others` come first."""
         sign = escape[1:2]
         if not sign:
             raise WrongExpression("a '\\' ends the expression", self._at)
@@ -321,7 +321,7 @@ class _Translation:
         return found
 
     def _class(self) -> str:
-        """Return a class, behind its `[`."""
+        """Read a class behind its `[`; return it in RE2's syntax."""
         start = self._at - 1
         out = ["["]
         if self._pattern.startswith("^", self._at):
@@ -340,7 +340,7 @@ class _Translation:
                 out.append(self._member(piece))
 
     def _member(self, piece: str) -> str:
-        """Return a member of a class."""
+        """Return a member of a class in RE2's syntax."""
         if piece == "-":
             before, after = self._pattern[self._at - 2], self._pattern[self._at : self._at + 1]
             return r"\-" if before in "[^" or after == "]" else "-"

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Fields(dict[type, "tuple[str, ...] | None"]):
-    """The fields that the nodes of each class are compared by; None for a class without nodes."""
+    """By class, the names of the fields that its nodes are compared by; None if it is no node's."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         names = (
@@ -53,7 +53,7 @@ def walk(node: object) -> Iterator[Any]:
 def rewritten(node: T, change: Callable[[Any], Any]) -> T:
     """Return a tree or a tuple of trees with each node changed, inner ones first.
 
-    What `change` returns as it is stays the same object.
+    A node stays the same object if `change` returns it and all inside of it unchanged.
     """
     if isinstance(node, tuple):
         parts = tuple(map(rewritten, node, repeat(change)))
@@ -152,7 +152,7 @@ def _shared(path: syntax.Path) -> syntax.Path:
 
 
 def below(steps: tuple[syntax.Step, ...], path: syntax.Path) -> syntax.Path:
-    """Return the path that goes on with another one, equal ones as one object."""
+    """Return the path of some steps and, behind them, another path; equal paths are one object."""
     return _shared(syntax.Path((*steps, *path.steps), path.text))
 
 
@@ -213,7 +213,7 @@ class JoinScope:
                 return leaf
 
     def first(self, name: str) -> str | None:
-        """Return the left input's variable of a name, if it has one."""
+        """Return the left input's variable for a name, perhaps with the suffix; None without it."""
         return next((known for known in (f"{name}_1", name) if known in self.left), None)
 
     def _expect_one_value(self, operand: syntax.Operand) -> None:

@@ -165,7 +165,7 @@ class _Reading:
         return f"{_SHARED[part.operator]} {sides[0]}" if sides[0] and sides[0] == sides[1] else None
 
     def _property(self, operand: syntax.Operand) -> str:
-        """Return an operand with the names of nodes in place of variables; empty for others."""
+        """Return an operand with names of nodes for variables; "" without any, or with `$.x`."""
         names = [leaf for leaf in leaves(operand) if isinstance(leaf, _NAMES)]
         of_last = any(isinstance(one, syntax.DecoratedName) and not one.input for one in names)
         if of_last or not names:
@@ -185,7 +185,7 @@ class _Reading:
         return self._places.get(leaf.variable, (0, leaf.variable))[1]
 
     def _said(self, predicate: syntax.Predicate, last: int) -> str:
-        """Return the words of a predicate; `last` is the block that is called `its`."""
+        """Return the words of a predicate; `last` is the number of the block called `its`."""
         match predicate:
             case syntax.Comparison(word, left, right) | syntax.Call(word, (left, right)):
                 return f"{self._value(left, last)} {_VERBS[word]} {self._value(right, last)}"
@@ -265,7 +265,7 @@ def _span(window: int) -> str:
 
 
 def _within(relation: TemporalRelation) -> str:
-    """Return the words of the window of what follows."""
+    """Return the words of the window of a FOLLOWED BY."""
     upper = "" if relation.window is None else f" within {_span(relation.window)}"
     if relation.least is None:
         return upper

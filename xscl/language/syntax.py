@@ -18,7 +18,7 @@ ComparisonSign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {
     **{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 }
-"""The operator that holds between exchanged operands."""
+"""For each operator the one that says the same of exchanged operands."""
 
 
 class Span(NamedTuple):
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 NOWHERE = Span()
 CALENDAR = "AT '"
-"""Begins the names of calendars, as in `cep_core.is_calendar`."""
+"""The prefix of the names of calendars' streams, as in `cep_core.is_calendar`."""
 
 
 # -- Formulas: the connectives that conditions and join predicates share ------------------
@@ -130,10 +130,11 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """The values that a condition tests in place of a path's own.
+    """The values that a condition tests in place of those of a path's nodes.
 
-    `operand` is over `.`, applied to the `first` node ("" if there is none), as functions of
-    XPath are, or to `each`.  Of `count`, which is the number of nodes, it is `.` itself.
+    `operand` is over `.`.  In the mode `first` it is applied to the text of the first node, "" if
+    there is none, in `each` to the text of each node.  In `count` the value is the number of nodes,
+    and `operand` is `.` itself.
     """
 
     mode: Literal["first", "each", "count"]
@@ -148,7 +149,8 @@ class ValueTest:
     """Some value of the path compares with a constant, or a function of the first text holds.
 
     A comparison is numeric if the constant is a number.  The constant of `matches` is a regular
-    expression of XPath, with its `flags`.  No string holds both kinds of quotes: literals are raw.
+    expression of XPath, with its `flags`.  No string holds both kinds of quotes: literals have no
+    escapes.
     """
 
     path: Path
@@ -167,8 +169,8 @@ class ValueTest:
 class Residual:
     """A condition in XPath that no index evaluates: the truth value of an expression at a node.
 
-    The text is in normal form (`xscl.language.xpath`).  With `selects` the node is among those
-    that the text, a path from the document or from `..` on, selects.
+    The text is in normal form (`xscl.language.xpath`).  With `selects` the text is a path that
+    begins at the document or at `..`, and the condition is that the path selects the node.
     """
 
     text: str
@@ -194,7 +196,7 @@ class VariablePath:
 
 @dataclass(frozen=True, slots=True)
 class DecoratedName:
-    """An attribute of the left (1) or right (2) input, or of the last instance (0)."""
+    """`$1.x`, `$2.x`: a variable of the left or right input.  `$.x` (0): the last row's in FOLD."""
 
     input: int
     name: str
@@ -241,9 +243,10 @@ Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time constraint in ticks; `None` is INF.  `unit` is None for a bare number.
+    """A bound of the time between two documents, in ticks; None is INF.
 
-    With two bounds it is the upper one, and `lower` the other, which is finite, perhaps below 0.
+    `unit` is the unit as written, None for a bare number.  Of a window with two bounds (`S TO T`)
+    this is T, and `lower` is S, which is finite and may be negative.
     """
 
     ticks: int | None = None
@@ -253,7 +256,7 @@ class Window:
 
     @property
     def least(self) -> int | None:
-        """The lower bound in ticks, if there is one."""
+        """The lower bound in ticks; None of a window with one bound."""
         return None if self.lower is None else self.lower.ticks
 
 
@@ -271,7 +274,7 @@ class Block:
 
     @property
     def is_calendar(self) -> bool:
-        """True for the instants of a calendar: no other stream has a quote in its name so."""
+        """True for the instants of a calendar: no other stream has a name that begins so."""
         return self.stream.startswith(CALENDAR)
 
 
@@ -279,8 +282,8 @@ class Block:
 class Join:
     """`A JOIN{p, S TO T} B`, SYMMETRIC JOIN or FOLLOWED BY, as its `operator` says.
 
-    `alone` are the sides that are results without a partner, too: those of a trailing ELSE.  If it
-    is `negated`, as NOT FOLLOWED BY, only these are.
+    `alone` is True for a side (left, right) whose documents are results without a partner, too, as
+    a trailing ELSE says.  If the join is `negated`, as NOT FOLLOWED BY, it has no other results.
     """
 
     left: StreamExpression
@@ -315,7 +318,7 @@ class Next:
 class Fold:
     """`A FOLD{next, again, aggregates...} B`: Cayuga's iteration.
 
-    Of a `longest` one an instance is a result when nothing continues it.
+    Of a `longest` one (LONGEST FOLD) a run is a result only when no document continues it.
     """
 
     left: StreamExpression
@@ -379,4 +382,4 @@ class Query:
     publish: str | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     prefixes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """The namespaces that it declares, by prefix: names in the tree have the namespaces."""
+    """The declared namespaces by prefix; names in the tree contain the namespaces themselves."""

@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A page, or a section of one, in Markdown; `name` is the page's or that of the heading."""
+    """A page, or a section of one, in Markdown; a section's `name` is the slug of its heading."""
 
     page: str
     name: str

@@ -17,7 +17,7 @@ from xscl.language.names import PREFIXES
 from xscl.time_format import UNITS
 
 MEMBER = ". intersect ("
-"""The text before a path that selects a node, in a condition that the node is among them."""
+"""The text before the path of a `Residual` that `selects`; a parenthesis closes it."""
 
 Printable: TypeAlias = (
     "syntax.StreamExpression | syntax.Path | syntax.Condition | syntax.Predicate | syntax.Operand"
@@ -81,7 +81,7 @@ def unparse(node: Printable) -> str:
 
 
 def _query(query: syntax.Query, *, within: bool = False) -> str:
-    """Return a query; within another it always has a clause that makes it one."""
+    """Return the text of a query; a sub-query (`within`) always has SELECT or PUBLISH."""
     select = ""
     if query.select is not None or query.distinct or (within and query.publish is None):
         distinct = "DISTINCT " if query.distinct else ""
@@ -139,7 +139,7 @@ def _braces(parts: list[str]) -> str:
 
 
 def _length(ticks: int | None, unit: str | None) -> str:
-    """Return a bound in its unit; in ticks where that has no end in decimal digits."""
+    """Return a bound in its unit; in ticks if it has no finite decimal form in the unit."""
     if ticks is None:
         return "INF"
     if unit is None:
@@ -162,7 +162,7 @@ def _path(path: syntax.Path) -> str:
 
 
 def _through(path: syntax.Path, through: syntax.Through | None) -> str:
-    """Return the tested value of a path."""
+    """Return the text of the values that a condition tests: a path, or a function of it."""
     match through:
         case None:
             return _path(path)
@@ -175,7 +175,7 @@ def _through(path: syntax.Path, through: syntax.Through | None) -> str:
 
 
 def _at(path: syntax.Path, operand: syntax.Operand) -> syntax.Operand:
-    """Return an operand over `.` at the end of a path."""
+    """Return an operand over `.` with a path in place of `.`."""
     match operand:
         case syntax.VariablePath("", syntax.Path((), None)):
             return syntax.VariablePath("", path)
@@ -223,7 +223,7 @@ def literal(value: str | float) -> str:
         return f"'{value}'" if '"' in value else f'"{value}"'
     number = float(value)
     if number.is_integer() and abs(number) >= 2**53:
-        return str(int(number))  # as it prints in results; `repr` has the shortest digits
+        return str(int(number))  # all its digits, as in results; `repr` has only the shortest ones
     text = f"{Decimal(repr(number)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -275,7 +275,7 @@ def _part(part: syntax.ConstructorPart) -> str:
 
 
 def _attribute(name: str, prefixes: Mapping[str, str]) -> str:
-    """Return the name of an attribute, in Clark notation, as it is written."""
+    """Return the name of an attribute with a prefix in place of the namespace."""
     if not name.startswith("{"):
         return name
     uri, _, local = name[1:].rpartition("}")

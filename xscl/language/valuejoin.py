@@ -169,11 +169,12 @@ class JoinInput:
 class Disjunct:
     """A conjunction in value-join normal form.
 
-    `blocks` are the sides with what was put into them (None for a composite), `leaves` the
-    operands that composites are compared by.  `edges` name nodes, the left side's first: variables,
-    or (from `$1` on) what was made of paths, functions and leaves; and the operator between them.
-    Equalities come first.  Where there is none, one is perhaps a comparison of texts that an index
-    answers.  `crossed`: there is neither, so that all documents within the window are candidates.
+    `blocks` are the sides with the conditions put into them, None for a composite; `leaves` has for
+    each side the names and operands by which a composite is compared.  An edge is a node of the
+    left side, one of the right side, and the operator between them.  A node is named by its
+    variable, or `$1`, `$2`, ... if it was made of a path, function or leaf.  Equalities come first.
+    Without any, one edge may be a comparison of texts that an index answers.
+    `crossed`: there is neither, so that all documents within the window are candidates.
     `never`: the predicate contradicts itself, so that nothing is a candidate.
     """
 
@@ -195,9 +196,9 @@ def value_joins(
 ) -> tuple[Disjunct, ...]:
     """Return the disjuncts of a predicate between sides in a relation of time.
 
-    An index of texts chooses candidates where no equality does.  A predicate that can never hold is
-    a join of different constants.  Raises QueryError if a disjunct has no equality and there is no
-    window.
+    An index of texts chooses candidates where no equality does.  A predicate that can never hold
+    becomes one equality of two different constants.  Raises QueryError if a disjunct has no
+    equality and there is no window.
     """
     unbound = sides[0].unbound | sides[1].unbound
     found = ((),) if predicate is None else disjuncts(predicate, source, unbound)
@@ -214,13 +215,13 @@ def value_joins(
 
 
 def _example(sides: tuple[JoinInput, JoinInput]) -> str:
-    """Return a constraint of a join, with variables of its sides if both have some."""
+    """Return a constraint for a hint, such as `x = y, 1 d`, or `1 d` if a side has no variable."""
     names = [min(side.variables, default="") for side in sides]
     return f"{' = '.join(names)}, 1 d" if all(names) else "1 d"
 
 
 class _Conjunction:
-    """The blocks and comparisons while the literals of one disjunct are taken apart."""
+    """Turns the literals of one disjunct into edges, conditions of the blocks and residuals."""
 
     def __init__(self, sides: tuple[JoinInput, JoinInput], relation: TemporalRelation) -> None:
         self._sides = sides
@@ -286,7 +287,7 @@ class _Conjunction:
         return True
 
     def _place(self, operand: Operand) -> int:
-        """Return the side of an operand over one variable at one place; else -1.
+        """Return the side (0, 1) of an operand over one variable, or one path on it; else -1.
 
         Stage 1 sees no times, so what reads the time of a document is no node.
         """
@@ -373,7 +374,7 @@ class _Conjunction:
     def _restricts(self, literal: Literal) -> bool:
         """Push a condition on a single node into its block; return False for other literals.
 
-        `<`, `<=`, `>` and `>=` with a string are none.
+        `<`, `<=`, `>` and `>=` with a string are no conditions, and stay residual.
         """
         named = [leaf for leaf in leaves(literal.atom) if not isinstance(leaf, Constant)]
         if not (literal.positive and len(named) == 1 and isinstance(named[0], VariablePath)):
@@ -453,7 +454,7 @@ def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple
 
 
 def is_untyped(operand: Operand) -> bool:
-    """Return True for a value of a document, which has no type: it is what its text is."""
+    """Return True for a value of a document: its text decides if it is compared as a number."""
     return isinstance(operand, VariablePath | DecoratedName)
 
 

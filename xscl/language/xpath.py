@@ -134,9 +134,9 @@ _FUNCTIONS_OF_XPATH = "http://www.w3.org/2005/xpath-functions"
 
 
 def normalised(text: str, prefixes: Mapping[str, str]) -> str:
-    """Return an expression without comments and needless space, prefixes as namespaces.
+    """Return an expression without comments and needless space, with namespaces for prefixes.
 
-    A function of XPath is written without prefix, however it was.
+    Functions of XPath have no prefix.
     """
     parts: list[str] = []
     declared = {**prefixes, "fn": prefixes.get("fn", _FUNCTIONS_OF_XPATH)}
@@ -165,15 +165,15 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
 
 
 def _called(lexemes: Sequence[re.Match[str]]) -> frozenset[int]:
-    """Return the places of the names before a parenthesis."""
+    """Return the offsets of the lexemes before a parenthesis: names of functions, if of names."""
     seen = [lexeme for lexeme in lexemes if lexeme.lastgroup not in ("space", "comment")]
     return frozenset(one.start() for one, after in pairwise(seen) if after[0] == "(")
 
 
 def _refuse_excess(text: str) -> None:
-    """Raise for a text whose parsing or constants could take more than a little time.
+    """Raise WrongXPath for a text that could take long to parse, or for its constants.
 
-    Nothing of it is evaluated before.
+    It comes before elementpath's parser, which evaluates constants.
     """
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
@@ -439,7 +439,7 @@ _COLLATED: Mapping[str, int] = MappingProxyType(
         "contains-token": 2,
     }
 )
-"""Functions that take a collation after so many arguments.
+"""Functions with a collation as an optional last argument: the number of arguments before it.
 
 elementpath would set the locale of the process for it, which depends on the machine.
 """

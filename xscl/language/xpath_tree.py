@@ -61,7 +61,7 @@ class XPath:
 
     @property
     def source(self) -> str:
-        """Its text."""
+        """The text of the expression, as elementpath prints it."""
         return str(self.token.source)
 
     def walk(self) -> Iterator[XPath]:
@@ -110,7 +110,7 @@ def type_of_cast(tree: XPath) -> str:
 
 
 def is_numeric(tree: XPath) -> bool:
-    """Return True if the value of an expression is a number, which a predicate takes as place."""
+    """Return True if an expression is a number, which XPath takes as a position in brackets."""
     match tree.symbol, tree.parts:
         case "(", (inner,):
             return is_numeric(inner)
@@ -122,7 +122,7 @@ def is_numeric(tree: XPath) -> bool:
 
 
 def may_be_number(tree: XPath) -> bool:
-    """Return False if no value of an expression is a number; only a run tells it of the others."""
+    """Return False if no value of an expression is a number; if True, evaluation has to tell."""
     match tree.symbol, tree.parts:
         case _ if is_path(tree):
             return False
@@ -160,9 +160,10 @@ def is_path(tree: XPath) -> bool:
 
 
 def required(tree: XPath) -> list[NameTest]:
-    """Return tests of names that some child passes wherever an expression holds.
+    """Return name tests, each of which some child of a node passes if an expression holds there.
 
-    An expression that holds or fails elsewhere must not be named: it is asked nowhere else.
+    The expression is evaluated only at nodes with such children, so it must neither hold nor raise
+    an error at others.
     """
     match tree.symbol, tree.parts:
         case "(", (inner,):
@@ -250,7 +251,7 @@ def is_absolute(tree: XPath) -> bool:
 
 
 def is_of_parent(tree: XPath) -> bool:
-    """Return True if a path begins with `..`, so that all children of a node have one selection."""
+    """Return True if a path begins with `..`, and so selects the same at all children of a node."""
     match tree.symbol, tree.parts:
         case (("[" | "/" | "//"), (first, _)):
             return is_of_parent(first)

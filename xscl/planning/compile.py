@@ -5,10 +5,10 @@ sides; the graph's minor says which nodes stage 2 sees, and those nodes get
 their canonical definitions.  A block that is read by itself becomes a graph
 with one side.
 
-A compiled query has its blocks as trees, which are looked at again for people.  Stage 2 asks for
-the definitions of the nodes that it sees, as texts, and for what is left of predicates.  The plans
-of queries that differ in constants are the same but for these, and mostly but for the definitions.
-So `QueryPlans` compiles a query once for all of its shape.
+A compiled query has its blocks as trees, which explanations need.  Stage 2 needs only the
+definitions of the nodes that it sees, as texts, and the residuals of predicates.  The plans of
+queries that differ only in constants differ only in these, mostly in the definitions alone.  So
+`QueryPlans` compiles one query for all of its shape.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class GraphSide:
 
 
 def _compared(operand: Operand) -> Operand:
-    """Return the operands of a comparison of texts."""
+    """Return an operand without the `compared-by` around it."""
     match operand:
         case Call("compared-by", (inner, _)):
             return inner
@@ -120,7 +120,7 @@ class CompiledJoin:
         return self.sides[side].label(local)
 
     def kept_on(self, side: int) -> list[int]:
-        """Return the numbers of the minor's nodes on a side there, ascending."""
+        """Return the minor's nodes on a side by their numbers within the side, ascending."""
         kept = map(self.nodes.__getitem__, self.kept)
         return [node.number for node in kept if node.side == side]
 
@@ -136,7 +136,7 @@ class CompiledJoin:
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A query: its components' tree patterns, and its join graphs by the numbers of the form.
+    """A query: the tree patterns of its components, and its join graphs, as `normal.joins`.
 
     A match has documents of `components`, whose patterns are `covered`, and `values`: instants and
     aggregates, in their order.  `prefixes` are the namespaces that the query declares, by prefix.
@@ -202,9 +202,9 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
 
 
 def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
-    """Return the graph of one side whose output are the variables in predicates.
+    """Return the join graph of a single block; its outputs are the variables in predicates.
 
-    Without any, all that counts is whether the main path matches.
+    Without any, its minor is one node, the end of the main path.
     """
     join = _graph((GraphSide(found),), (), outputs)
     if join.graph.outputs:
@@ -277,7 +277,7 @@ def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
 MOST = 50_000
 """Most shapes in memory: 3 to 7 kB each for one query, 9 to 16 kB for several."""
 DocumentVariable: TypeAlias = tuple[int, str]
-"""A variable, and the place of its document."""
+"""The component of a document, and a variable that is bound in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class PlannedJoin:
         return [_leaf(stream, operand, names) for operand in self.leaves[side]]
 
 
-@dataclass(frozen=True)  # no slots: `streams` and `row` are remembered
+@dataclass(frozen=True)  # no slots: `streams`, `row` and `outputs` are cached
 class PlanShape:
     """A plan without its text and definitions, the same object for queries of one shape.
 
@@ -323,7 +323,7 @@ class PlanShape:
 
     @cached_property
     def row(self) -> PlannedJoin | None:
-        """The join of a query that is one row of R_T over blocks, and no more; None of others."""
+        """The join of a query that is one row of R_T over blocks without operators; else None."""
         if self.publish is not None:
             return None
         match self.form:
@@ -348,7 +348,7 @@ class PlanShape:
 class QueryPlan:
     """A query as it is registered.
 
-    `definitions` has for each join those of its nodes that are nodes of blocks.
+    `definitions` has for each join the definitions of the minor's nodes on its blocks.
     """
 
     source: str
@@ -356,11 +356,11 @@ class QueryPlan:
     definitions: tuple[tuple[str, ...], ...]
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
-        """Return the lateness of the results: the streams' largest, and the time of deadlines."""
+        """Return the lateness of the results: the largest sum of a stream's and its delay."""
         return max(of_stream(stream) + time for stream, time in self.delays())
 
     def delays(self) -> tuple[tuple[str, int], ...]:
-        """Return the streams, each with the time of the deadlines that its documents wait for."""
+        """Return the streams, each with its delay: the sum of the windows of absences, in ticks."""
 
         def of(part: nf.NormalForm, time: int) -> Iterator[tuple[str, int]]:
             if isinstance(part, nf.Scan | nf.CalendarForm):
@@ -431,7 +431,10 @@ def _planned(join: CompiledJoin) -> PlannedJoin:
 
 
 def _leaf(stream: int, operand: Operand | None, names: Sequence[str]) -> str:
-    """Return the definition of a composite's root, or of a leaf: its operand at a position."""
+    """Return the definition of a composite's root (`#3`), or of a leaf (`#3/0 | ./title`).
+
+    The 3 is the stream, the 0 the position of the operand's variable in its rows.
+    """
     if operand is None:
         return f"#{stream}"
     found = variables(operand)

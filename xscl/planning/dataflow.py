@@ -2,8 +2,8 @@
 
 Documents pass the plan in two steps, so that the output does not depend on
 how they were cut into batches.  First the monotone operators process the batch
-as a whole: scans, joins, and published matches, in rounds.  Each row has the
-lateness that it would have alone.  Then the clock advances document by
+as a whole: scans, joins, and published matches, in rounds.  Each row is as late
+as if its documents had been pushed alone.  Then the clock advances document by
 document, and closes epochs in order; the output of operators over time is
 joined, published and scanned in its turn.
 """
@@ -72,7 +72,7 @@ class Dataflow:
     """The plan, its subscriptions, its state, and the documents that pass through it.
 
     `number` maps the definition of a composite stream to its number.  `lateness` and `schema` map a
-    stream of documents to its lateness and its attributes, if known.
+    stream of documents to its lateness, in ticks, and to its attributes, if known.
     `publish` makes documents of matches.  `automaton` is that of stage 1, `joins` is stage 2.
     """
 

@@ -60,7 +60,7 @@ def attributes_of(types: Mapping[str, str]) -> StreamAttributes:
 
 
 def names_of(schema: Schema | None) -> dict[str, str] | None:
-    """Return the attributes of a schema, their types by name; None if nothing is known."""
+    """Return the names of a schema's types by attribute, such as `str`; None of None."""
     if schema is None:
         return None
     return {name: kind.__name__ for name, kind in zip(schema.names, schema.types, strict=True)}
@@ -92,7 +92,7 @@ def _local(name: str) -> str:
 
 
 def _copied(embedded: EmbeddedPath, query: CompiledQuery) -> str:
-    """Return the name of the elements that are copied; "" if it is not known, or they are none."""
+    """Return the local name of the elements that are copied; "" if it is unknown, or of others."""
     steps = embedded.path.steps or [
         node.step
         for pattern in query.patterns
@@ -105,7 +105,7 @@ def _copied(embedded: EmbeddedPath, query: CompiledQuery) -> str:
 
 
 def schema_as_text(schema: Schema | None) -> str | None:
-    """Return a schema as text, to be kept."""
+    """Return a schema as JSON for `schema_from`; None of None."""
     names = names_of(schema)
     return None if names is None else json.dumps(names)
 
@@ -119,9 +119,9 @@ def schema_from(text: str) -> Schema:
 class Relational:
     """The relational queries of an engine, and the streams that they read as events.
 
-    `source` gives the operator of a stream of documents, `lateness` its lateness, `schema` what is
-    known of its attributes.  Queries are named by the keys of subscriptions: `qids` are theirs, and
-    the rows of those that are `muted` are dropped.
+    `source` returns the operator of a stream of documents, `lateness` its lateness, `schema` its
+    attributes, if they are known.  The name of a query is the key of its subscription.  `qids` has
+    the qids by name; the rows of the queries in `muted` are dropped.
     """
 
     _core: cep_core.Engine
@@ -139,7 +139,7 @@ class Relational:
         return dict.fromkeys(self._core.query(name).held)
 
     def root(self, name: str) -> Operator:
-        """Return the operator of a query's rows."""
+        """Return the operator that emits the result rows of a query."""
         root = self._core.query(name).root
         assert root is not None
         return root

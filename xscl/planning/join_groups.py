@@ -75,7 +75,7 @@ def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
 
 
 def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
-    """Yield what a node of a join graph stands for: none where it stands for a constant."""
+    """Yield the operands that a node of a join graph stands for; none if it is of a constant."""
     which, local, _ = join.nodes[number]
     side = join.sides[which]
     if side.pattern is None:

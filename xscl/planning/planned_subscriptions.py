@@ -36,7 +36,7 @@ def is_leaf(pair: Pair) -> bool:
 
 
 class InstalledPairs:
-    """Installs and removes pairs of variables."""
+    """Installs pairs of variables in the automaton, or in `Leaves` if they are of composites."""
 
     def __init__(self, leaves: Leaves) -> None:
         self.automaton = Automaton()
@@ -56,7 +56,7 @@ class InstalledPairs:
     def install_stored(self, pairs: Sequence[Pair]) -> None:
         """Install, after a restart, the pairs of the store.
 
-        What this release refuses has no bindings, and so the rows of R_T over it no results.
+        A pair that this release refuses has no bindings, so rows of R_T with it have no results.
         """
         try:
             self.install(pairs)
@@ -120,9 +120,11 @@ class PlannedSubscriptions:
     _planned: dict[str, PlannedQuery] = field(default_factory=dict, init=False)
     _suspended: set[str] = field(default_factory=set, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
-    # Subscriptions with operators over time, and of these those that read joins of rows of another.
+    # The number of subscriptions with operators over time.  `nested` counts those of them in which
+    # such an operator reads a join that reads another one.
     ordered: int = field(default=0, init=False)
-    # Subscriptions by operator, and by template, so that what they share can be divided.
+    # Numbers of subscriptions by operator, and joins of subscriptions by template: they divide
+    # shares of the cost.
     users: Counter[Operator] = field(default_factory=Counter, init=False)
     template_users: Counter[int] = field(default_factory=Counter, init=False)
     nested: int = field(default=0, init=False)
@@ -136,7 +138,7 @@ class PlannedSubscriptions:
     def refuse(self, subscription: Subscription) -> None:
         """Give no results to a stored subscription whose query this release refuses.
 
-        A row of R_T stays, so that the state of the join does.
+        Its row of R_T stays registered, and with it the state of the join.
         """
         if subscription.is_row:
             self.mute(subscription)
@@ -152,15 +154,15 @@ class PlannedSubscriptions:
         return next(filter(None, found), None)
 
     def end_suspension(self, subscription: Subscription) -> PlannedQuery | None:
-        """End a suspension and return what the subscription has in the plan.
+        """End a suspension; return the rows of R_T and numbers that the subscription holds, if any.
 
-        The caller releases it after `attach`.
+        The caller passes them to `release` after `attach`.
         """
         self._suspended.discard(subscription.key)
         return self._planned.pop(subscription.key, None)
 
     def release(self, planned: PlannedQuery) -> None:
-        """Release what a suspended subscription had, after it was attached."""
+        """Release the rows of R_T and numbers that `end_suspension` returned, after `attach`."""
         self._pairs.remove(self._planner.release(planned))
 
     def attach(
@@ -172,9 +174,9 @@ class PlannedSubscriptions:
     ) -> None:
         """Make a subscription read the results of its planned query.
 
-        None is a row of R_T over blocks.  No operator reads it, so all that the plan needs is a
-        scan of its streams, one for all such rows.  A suspended subscription has its rows of R_T
-        and numbers of streams, but no operators: neither state nor results.
+        `planned` is None for a row of R_T over blocks.  No operator reads such a row, so the plan
+        needs only a scan of its streams, one for all such rows.  A suspended subscription has its
+        rows of R_T and numbers of streams, but no operators: neither state nor results.
         """
         if suspended:
             self._suspend(subscription, planned)
@@ -268,7 +270,7 @@ class PlannedSubscriptions:
         return pairs
 
     def _count(self, subscription: Subscription, by: int) -> None:
-        """Count a subscription among those who share its operators and templates, or no more."""
+        """Add `by` (1 or -1) to the counts of users of a subscription's operators and templates."""
         found = self.of(subscription)  # once: a start counts every subscription
         for operator in dict.fromkeys(found.held):
             add(self.users, operator, by)
@@ -286,7 +288,7 @@ class PlannedSubscriptions:
     def of(self, subscription: Subscription) -> PlannedQuery:
         """Return a subscription's operators and rows in the plan.
 
-        It is kept of those with operators of their own only.
+        They are stored for subscriptions with operators of their own, and made anew for others.
         """
         planned = self._planned.get(subscription.key)
         if planned is not None:
@@ -298,7 +300,7 @@ class PlannedSubscriptions:
         if not subscription.is_row:  # refused since the start
             return PlannedQuery()
         scans = self._scans.operators
-        # Of a removed one `why` asks this, too: nobody may read its streams any more.
+        # `why` asks for a removed subscription, too, whose streams may have no scan any more.
         held = [scans[stream] for stream in subscription.reads if works and stream in scans]
         return PlannedQuery(
             held=held, placed=[RowOfRT(subscription.template, subscription.qid, ())]
@@ -331,7 +333,7 @@ class PlannedSubscriptions:
         return 0 if planned is None else one_sided_numbers(planned.held) - planned.one_sided
 
     def stopped(self, subscription: Subscription) -> Truncation | None:
-        """Return where the bound of results has truncated a subscription's results, or None."""
+        """Return the documents at which a subscription's results were cut; None without any."""
         return self._truncations.of(
             self.qids(subscription), subscription.since, ordered=subscription.ordered
         )

@@ -39,7 +39,7 @@ from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
 
 DOCUMENTS = "documents"
-"""The label of all streams of documents: a document may belong to several."""
+"""The label of all streams of documents.  They share a channel: a document may be in several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class Planner:
     ) -> PlannedQuery:
         """Put a query into the plan.  It sees documents that arrive from `since` on.
 
-        Its operators over time are shared by queries of the same `bound_to`.
+        With `updates` it sees later versions of documents, too.  Its operators over time are
+        shared with queries of the same `bound_to`.
         """
         lowering = _Lowering(self, query, since, updates, bound_to)
         try:
@@ -153,7 +154,7 @@ class Planner:
         return self._read_calendar(name)
 
     def source(self, name: str) -> Operator:
-        """Return a stream of documents."""
+        """Return the operator of a stream of documents, which has the lateness at its first use."""
         known = self.core.sources.get(name)
         if known is None:
             return self.core.source(name, 1, self.lateness(name), DOCUMENTS)
@@ -198,7 +199,7 @@ class Planner:
 
 @dataclass(eq=False, repr=False)
 class _Lowering:
-    """One query on its way into the plan."""
+    """Puts the parts of one query into the plan; `planned` has what was put so far."""
 
     _planner: Planner
     _query: QueryPlan
@@ -208,7 +209,7 @@ class _Lowering:
     planned: PlannedQuery = field(default_factory=PlannedQuery, init=False)
 
     def lower(self, part: nf.NormalForm) -> PlannedStream:
-        """Return a part of the query in the plan."""
+        """Put a part of the query into the plan; return the stream of its results."""
         match part:
             case nf.Scan():
                 return self._read(part)
@@ -295,7 +296,7 @@ class _Lowering:
             row.composite_definitions(side, one.number, one.names) if one.number else ()
             for side, one in enumerate(sides)
         ]
-        # Those of blocks stay together: beside a composite there is one block at the most.
+        # Definitions of blocks are one list: beside a composite there is at most one block.
         definitions = [*leaves[0], *self._query.definitions[number], *chain(*leaves[1:])]
         placed = self._planner.registry.add(row.reduced, definitions, row.relation, lateness)
         self.planned.placed.append(placed)
@@ -390,7 +391,10 @@ def _definition(left: PlannedStream, right: PlannedStream, made: Timing, bound: 
 def _in_order(
     sides: Sequence[PlannedStream], own: tuple[str, ...], query: QueryPlan
 ) -> tuple[str, ...]:
-    """Return the variables of a join's composites: a row has those of its blocks only."""
+    """Return the variables of a join's composites in order, given the output variables of its row.
+
+    Those have no variables of sides that are composites.
+    """
     names: list[str] = []
     for side in sides:
         if side.number:

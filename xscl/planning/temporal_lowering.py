@@ -2,7 +2,7 @@
 
 The core's rows have a composite as their first value and, behind it, the
 columns that predicates read: the text of a variable, or its number where it is
-compared as a number (spec: `attributes`).  Literals become parameters, so that
+compared as a number (m-op `attributes`).  Literals become parameters, so that
 queries that differ in constants share everything else.
 """
 
@@ -33,12 +33,15 @@ _MEASURES: Mapping[Measure, tuple[ex.Time, ex.Time]] = {
 }
 """Measures of two sides as differences of their times."""
 BEGINNING = -1
-"""The position of the column with what an aggregate begins with: 0."""
+"""The position that stands for a constant, which an aggregate begins with: 0 or the empty text."""
 
 
 @dataclass(slots=True)
 class InputColumns:
-    """The columns that are read of one input, by the name of the variable and the kind."""
+    """The columns that predicates read of one input, whose variables are `names`.
+
+    `wanted` has their indexes in a row by the position of the variable and the kind.
+    """
 
     names: tuple[str, ...]
     wanted: dict[tuple[int, ColumnKind], int] = field(default_factory=dict)
@@ -67,7 +70,8 @@ class InputColumns:
 class Timing:
     """An operator over time in the core's algebra, and what its rows look like.
 
-    `literals` are the values of its parameters; `parts` are the places of the
+    `literals` are the values of its parameters; `left` and `right` are the columns
+    of its inputs: positions of variables, and kinds.  `parts` are the indexes of the
     composites in its rows (left, then right), `aggregates` those of aggregates.
     """
 
@@ -88,7 +92,7 @@ def timing(
 ) -> Timing:
     """Return the algebra of an operator whose inputs have variables of these names.
 
-    With `versions` a document may come again, as a new version, which it is not paired with.
+    With `versions` a document may come again in a later version; the two are not paired.
     """
     writer = _Writer(InputColumns(left), InputColumns(right), versions)
     match form:
@@ -116,7 +120,7 @@ class _Writer:
     # -- Operators -------------------------------------------------------------------------
 
     def following(self, predicate: Predicate | None) -> Timing:
-        """Return NEXT; what concerns the left row alone is tested before it waits."""
+        """Return NEXT; conditions on the left row alone are tested before the row waits."""
         whole = [*self._conjuncts(predicate), *self._apart(0)]
         own = [one for one in whole if _reads(one) == {1}]
         rest = [one for one in whole if _reads(one) != {1}]
@@ -208,16 +212,16 @@ class _Writer:
         return list(map(self._lowering.condition, conjuncts(predicate)))
 
     def _in_time(self, relation: TemporalRelation) -> Iterator[Expression]:
-        """Yield the lower bound of an answer; the other one is the window of the operator."""
+        """Yield the lower bound of a relation as a condition; the operator tests the upper one."""
         for bound in relation.bounds:
             if bound.is_least and relation.least is not None:
                 measured = ex.Arithmetic("-", *_MEASURES[bound.measure])
                 yield ex.Compare(">=", measured, self._lowering.literal(bound.ticks, int))
 
     def _apart(self, *places: int) -> list[Expression]:
-        """Return that the right composite has no document of those at these places on the left.
+        """Return conditions: the right composite shares no document with those at left columns.
 
-        It follows from the order of rows, but for versions of a document.
+        Without versions there are none, because the order of rows implies them.
         """
         return [self._differ(place) for place in places] if self._versions else []
 
@@ -254,7 +258,7 @@ def _reads(expression: Expression) -> set[int]:
 
 
 def _as_right(expression: Expression) -> Expression:
-    """Return a condition on the left row as one on the only row."""
+    """Return a condition on the left row as one on the row of a selection, which is number 2."""
     return ex.rewrite(
         expression, lambda part: Column(2, part.index) if isinstance(part, Column) else part
     )

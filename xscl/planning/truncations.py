@@ -21,7 +21,7 @@ from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 
 KEPT = 1_000
-"""Documents that are known of a row of R_T at least: the latest ones."""
+"""Cut documents of a row of R_T that are stored at least: the latest ones."""
 
 
 class Truncation(NamedTuple):
@@ -57,7 +57,7 @@ class Cuts:
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 
     def note(self, cuts: Iterable[Cut]) -> None:
-        """Note what stage 2 has cut of the batch that is being joined."""
+        """Note the cuts of stage 2 in the batch that is being joined, until `save`."""
         for cut in cuts:
             self.pending[cut.rank].add(cut.qid)
 
@@ -66,7 +66,7 @@ class Cuts:
         self.pending[doc * LEVELS].add(qid)
 
     def ids_of(self, qids: Iterable[int]) -> set[str]:
-        """Return the ids of the documents that were cut, over some rows of R_T."""
+        """Return the ids of the documents that were cut for any of some rows of R_T."""
         return {name for qid in qids for name in self._ids.get(qid, {}).values()}
 
     def save(self) -> None:

@@ -9,8 +9,8 @@ below them was cut (`xscl.planning.truncations`).
 `Collect`: the rows of an operator over time as composites, in their epoch, each once.
 
 `Instants`: those of a calendar as composites of one value, their local time.  An instant has a
-component as a document has, so that what is found with two of them is two things.  In place of a
-document's number it has one below 0, of the calendar and the second.
+component as a document has, so that matches with different instants differ.  In place of a
+document's number it has a number below 0, made of the calendar and the second.
 
 `Record`: a document as an event, whose attributes are leaves of its root.  An attribute is the text
 of the first child of the root with its local name, or else of the root's own XML attribute.  A
@@ -18,7 +18,8 @@ missing leaf, and a text that is not of the attribute's type, are null.  New ver
 are not events.  Events reach their queries in the order of arrival, each at its own clock M(n), as
 if it had been pushed alone: documents that were published between two of a batch come between them.
 
-`COMPOSITE` is their type of attribute; `instances` are what operators over time keep.
+`COMPOSITE` is the type of attributes that are composites; `instances` yields the state of operators
+over time.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Attributes(SlotWiseMOp):
         super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
         self._tree = tree
         self._cuts = cuts
-        self._joins: dict[int, frozenset[int]] = {}  # below each slot
+        self._joins: dict[int, frozenset[int]] = {}  # by slot, the rows of R_T below it
         self._columns, self._updates = cast(EventColumns, first.definition)
 
     def add(self, wanted: Wanted) -> Operator:
@@ -103,7 +104,7 @@ class Attributes(SlotWiseMOp):
         super().remove(operator)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a composite in."""
+        """Emit the row of a composite, but not for slots with a join below that was cut."""
         composite = cast(Composite, row[VALUES])
         if composite.version > 1 and not self._updates:
             return
@@ -134,7 +135,8 @@ class Attributes(SlotWiseMOp):
 class CompositeLayout(NamedTuple):
     """The positions of a row's parts and aggregates among its values.
 
-    A part that a row does not have (after ELSE) has so many components, nodes and values.
+    A part has its position, then the numbers of its components, nodes and values, so that a part
+    that a row lacks (after ELSE) can be filled with empty ones.
     """
 
     parts: tuple[tuple[int, int, int, int], ...]
@@ -151,7 +153,7 @@ class Collect(SlotWiseMOp):
         self._seen: dict[tuple[tuple[int, ...], ...], set[int]] = {}
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
+        """Emit the composite of a row for the slots that have not had it in this epoch."""
         if row[1] != self._epoch:
             self._epoch = row[1]
             self._seen.clear()
@@ -168,7 +170,7 @@ class Collect(SlotWiseMOp):
 
 
 _SECONDS = 1 << 40
-"""More than there are seconds in the calendar of Python; half of them are before 1970."""
+"""More than the seconds of Python's calendar; half of the range is for those before 1970."""
 
 
 def document_number(stream: int, second: int) -> int:
@@ -177,7 +179,7 @@ def document_number(stream: int, second: int) -> int:
 
 
 class Instants(SlotWiseMOp):
-    """A calendar, by the number of its stream."""
+    """The instants of one calendar as composites; it is defined by the number of its stream."""
 
     single = True
 
@@ -186,7 +188,7 @@ class Instants(SlotWiseMOp):
         (self._stream,) = cast(tuple[int], first.definition)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take an instant in."""
+        """Emit the composite of an instant."""
         t0, t1, first, at = row
         number = document_number(self._stream, t1 // UNITS["s"])
         made = Composite((number,), (), (at,), t0, t1, EARLIEST, 0, first, 1, (number,))
@@ -222,7 +224,7 @@ class Records:
         self._serial = 0
 
     def take(self, arrival: Arrival, row: Row, emit: Callable[[Row], None]) -> None:
-        """Keep an event until its turn; one that an operator over time has made is due now."""
+        """Queue an event until its turn; emit one of an operator over time at once."""
         if arrival.rank < LEVELS:
             emit(row)
             return
@@ -230,7 +232,7 @@ class Records:
         heappush(self._waiting, (arrival.rank, self._serial, arrival.clock, row, emit))
 
     def release(self, rank: int) -> None:
-        """Hand on the events of a lower rank, in order."""
+        """Emit the events of ranks below `rank` in order, each at its own clock."""
         now, self._clock.turn = self._clock.now, rank
         while self._waiting and self._waiting[0][0] < rank:
             _, _, self._clock.now, row, emit = heappop(self._waiting)
@@ -252,7 +254,7 @@ class Record(SlotWiseMOp):
         ]
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a document in."""
+        """Queue the event of a document; later versions are no events."""
         arrival = cast(Arrival, row[VALUES])
         if arrival.version == 1:
             values = _values(arrival.root, self._columns)

@@ -86,7 +86,7 @@ def _stream(scan: Operator) -> str:
 
 
 class OperatorReader:
-    """Reads the rows of one operator until it is closed; `label` says what for."""
+    """Passes the rows of one operator to `receive` until it is closed; `label` is its purpose."""
 
     def __init__(
         self, label: str, source: Operator, receive: Callable[[Row, Members], None]
@@ -202,7 +202,7 @@ class ResultCollector:
                 self._sinks.pop(qid).close()
 
     def collect(self, found: pa.Table) -> None:
-        """Keep the rows of joins that subscriptions read; the others are inputs of joins only."""
+        """Keep the rows of the qids that subscriptions read; only operators read the others."""
         counts = Counter(found["qid"].to_numpy().tolist())
         for qid, rows in counts.items():
             self.by_template[self._processor.template_of(qid)] += rows
@@ -279,7 +279,10 @@ class Candidates(NamedTuple):
 
 
 class CandidatePort(Port):
-    """An input that tests candidates by columns, before composites are made of them."""
+    """An input that tests candidates by columns, before composites are made of them.
+
+    `passing` returns a truth value for each candidate.
+    """
 
     __slots__ = ("passing",)
 
@@ -343,7 +346,7 @@ class TemplateJoin(MOp):
         return found if blocks and len(found) == len(ports) else []
 
     def emit(self, composite: Composite, qids: Iterable[int]) -> None:
-        """Hand on a row that belongs to some of the joins."""
+        """Emit the row of a composite, which the joins with these qids have found."""
         slots = sorted(self._by_qid[qid].slot for qid in qids)
         self._output.emit(composite.row, members_of(slots))
 
@@ -354,10 +357,11 @@ def _definition(operator: Operator) -> JoinDefinition:
 
 @dataclass(eq=False, repr=False)
 class Joins:
-    """All templates over one batch after the other.
+    """Evaluates all templates over one batch after the other.
 
-    `documents` are those that something was found in, since the last look.  `results` counts those
-    since the start.  `operators` are those of joins that some operator reads, by qid.
+    `documents` are the numbers of documents and composites with new bindings or results, until
+    `Dataflow.touched` clears them.  `results` counts the results since the start.  `operators` has
+    the operators of joins by qid.
     """
 
     depth = 2
@@ -385,12 +389,12 @@ class Joins:
         self._rounds = Rounds(self._batch, self._processor, self._place, self._end_rounds)
 
     def take(self, witnesses: Witnesses) -> None:
-        """Take the witnesses of documents in."""
+        """Queue the witnesses of documents for the next `run`."""
         self._witnesses.append(witnesses)
         self._batch.touch(self)
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Take the results in that executors have found (`FOUND`), and joins over the bound."""
+        """Queue the results that executors have found (`FOUND`), and their cuts."""
         if found.num_rows or cuts:
             self._elsewhere.append((found, cuts))
             self._batch.touch(self)
@@ -406,7 +410,7 @@ class Joins:
         self._uses[source] += 1
 
     def detach(self, source: Operator) -> None:
-        """Stop reading them for a join; the last join ends the connection."""
+        """Stop reading an operator's composites for one join; the last join ends the connection."""
         self._uses[source] -= 1
         if not self._uses[source]:
             del self._uses[source]
@@ -418,7 +422,7 @@ class Joins:
         self._batch.touch(self)
 
     def run(self) -> None:
-        """Evaluate the templates over what has come."""
+        """Evaluate the templates over the queued witnesses and composites."""
         batch = self._witnesses
         if self._again:
             batch.append(self._leaves.witnesses(self._again))
@@ -443,9 +447,9 @@ class Joins:
             self._rounds.add(grouped(found, self._ranks), cuts)
 
     def _ranks(self, docs: Column) -> Column:
-        """Return the places of documents in the order of arrival, of any that have arrived."""
+        """Return the ranks of documents, which are their places in the order of arrival."""
         ranks = self._processor.documents.ranks(docs)
-        # Documents without witnesses here are those that others have evaluated.
+        # Documents without witnesses here are those that executors have evaluated.
         return np.where(ranks < 0, docs * LEVELS, ranks)
 
     def _place(self, qid: int) -> tuple[int, int]:
@@ -460,7 +464,7 @@ class Joins:
         return max(self._level(cast(str, name)) for name in streams), operator.depth
 
     def _end_rounds(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Take the results of joins of which no more come in this batch."""
+        """Pass on the results, and cuts, of joins that have no more results in this batch."""
         if cuts:
             self._cut(cuts)
         self.results += found.num_rows
@@ -472,7 +476,7 @@ class Joins:
                 self._hand_on(found)
 
     def _are_apart(self, ones: Column, others: Column) -> Column:
-        """Return which pairs of documents or composites have no document in common."""
+        """Return True for each pair of documents or composites without a common document."""
         left, right = ones.tolist(), others.tolist()
         parts = self._composites.of({*left, *right})
         apart = (
@@ -540,8 +544,9 @@ class Joins:
 class Rounds:
     """The results of a batch's rounds, held until no more come for their joins.
 
-    It runs when nothing else has anything to do.  What a join may still find is then made of held
-    results, of joins that it reads.  So those of the first place are complete.
+    It runs when nothing else of the batch has work.  Then a join can have further results only from
+    held results of joins that it reads, which have earlier places.  So the results of the joins of
+    the first place are complete.
     """
 
     depth = 8
@@ -555,7 +560,7 @@ class Rounds:
     _cuts: list[Cut] = field(default_factory=list, init=False)
 
     def add(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Add the results of a round by group, and its cuts."""
+        """Add the results of a round with their groups (`grouped`), and its cuts."""
         self._found.append(found)
         self._cuts += cuts
         self._batch.touch(self)
@@ -579,7 +584,7 @@ class Rounds:
 
 
 def _arrival(made: tuple[Composite, TemplateJoin, list[int]]) -> tuple[object, ...]:
-    """Return the place of a composite: by arrival, those of the same documents together."""
+    """Return the sort key of a composite: by arrival, those of the same documents together."""
     return made[0].rank, made[0].docs, made[0].nodes
 
 

@@ -39,7 +39,7 @@ class Leaves:
         self.streams: dict[int, dict[int, _Entry]] = {}
 
     def add(self, pair: Pair) -> None:
-        """Ask for the bindings of a pair."""
+        """Add a pair, whose bindings are then among the witnesses of its stream."""
         found = _DEFINITION.fullmatch(pair.second)
         assert found is not None
         assert found[2] is not None
@@ -50,7 +50,7 @@ class Leaves:
         self.streams.setdefault(int(found[1]), {})[pair.number] = entry
 
     def remove(self, pair: int) -> None:
-        """Stop asking for a pair."""
+        """Remove a pair by its number."""
         for stream, entries in list(self.streams.items()):
             entries.pop(pair, None)
             if not entries:
@@ -59,7 +59,7 @@ class Leaves:
     def witnesses(self, arrived: Sequence[tuple[int, int, Composite]]) -> Witnesses:
         """Return the witnesses of composites, each with its number and its stream.
 
-        One that is in several streams has one row of times.
+        A composite that is in several streams has one row of times.
         """
         bindings: list[tuple[int, int, int, int, int]] = []
         values: dict[str, int] = {}

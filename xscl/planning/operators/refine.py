@@ -35,9 +35,9 @@ READ_AHEAD = 64
 MOST_CHARACTERS = 16_000_000
 """Characters of string values that a predicate keeps for further candidates."""
 DOCUMENT = 5
-"""Budgets of an evaluation that the candidates of an arriving document have together."""
+"""The budget of all candidates of an arriving document, as a multiple of one evaluation's."""
 AT_ONCE = 200_000
-"""Candidates that wait for their test at most; the documents of so many are parsed once."""
+"""The most candidates that wait for their test; a document is parsed once for all that wait."""
 
 
 class Refinement(NamedTuple):
@@ -77,7 +77,7 @@ class Refine(SoleMOp):
         definition = cast(tuple[Refinement, ...], first.definition)
         self._values: dict[tuple[int, int], str | None] = {}  # by document and node
         self._characters = 0
-        # By the document that arrived: its budget, and what is known of its candidates.
+        # By the document that arrived: its budget, and by disjunct and values the results of tests.
         self._budgets: dict[int, tuple[Budget, dict[object, tuple[bool, int]]]] = {}
         self._counted: set[int] = set()  # disjuncts whose candidates of this batch were tested
         self._orders = [one.order for one in definition]
@@ -97,10 +97,11 @@ class Refine(SoleMOp):
         return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
 
     def _holds(self, index: int, doc: int, row: tuple[Any, ...]) -> bool:
-        """Test a candidate that a document has made, within the budget of that document.
+        """Return True if the test of a disjunct holds for a candidate's values, `row`.
 
-        Candidates that are tested by columns are tested again as composites, since several
-        predicates may read a join.  The second test of texts is a look at the first.
+        `doc` is the document that arrived last, whose budget it spends.  Candidates that are tested
+        by columns are tested again as composites, since several predicates may read a join.  The
+        second test of equal texts returns the result of the first.
         """
         test = cast(ResidualTest, self._tests[index])
         holds_for = test.test.evaluate
@@ -120,7 +121,7 @@ class Refine(SoleMOp):
         return holds
 
     def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
-        """Test candidates on the string values of their nodes."""
+        """Yield for each candidate the result of a disjunct's test on the texts of its nodes."""
         test = cast(ResidualTest, self._tests[index])
         self._counted.add(index)
         columns = []
@@ -137,7 +138,7 @@ class Refine(SoleMOp):
             yield self._holds(index, doc, values)
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
-        """Return the string values of nodes of documents, None for no node.
+        """Return the string values by (document, node) of at least some places; None of node -1.
 
         A document is parsed once for all its candidates; values of earlier batches are kept.
         """
