@@ -50,15 +50,15 @@ def without_slots(members: Members, left_out: Container[int]) -> Members | None:
 
 
 def paired(a: Row, b: Row) -> Row:
-    """Return the row that spans two rows."""
+    """Return the row of a pair, a before b: it spans both and has the values of both."""
     return (a[0], b[1], a[2] if a[2] < b[2] else b[2], *a[VALUES:], *b[VALUES:])
 
 
 class Port:
     """An input of an m-op: the function that is called with rows, and the slots that it listens to.
 
-    ``mop`` is the m-op; ``seconds`` is the time that was spent in rows from a lane, for the plan's
-    figures.
+    ``mask`` has those of the slots that are below 64; ``seconds`` is the time that was spent in
+    rows from a lane, a figure of the plan.
     """
 
     __slots__ = ("mask", "mop", "receive", "seconds", "slots")
@@ -74,7 +74,7 @@ class Port:
 class Channel:
     """The streams that one m-op (or source) puts out.
 
-    ``ordered`` says that rows come within their epoch.
+    ``ordered`` says that each row is emitted while its epoch is processed.
     """
 
     __slots__ = ("_free", "_next", "live", "ordered", "ports", "routes", "rows", "sole")
@@ -85,7 +85,7 @@ class Channel:
         self.ports: dict[Port, int] = {}
         self.sole: Port | None = None
         self.live = 0  # slots in use
-        self.rows = 0  # handed on so far, for those who look at the plan
+        self.rows = 0  # emitted so far: a figure of the plan
         self._free: list[int] = []
         self._next = 0
 
@@ -106,7 +106,7 @@ class Channel:
     def release(self, slot: int) -> None:
         """Release a slot."""
         self.live -= 1
-        if slot < self._next:  # allocated here
+        if slot < self._next:  # allocated by this channel
             heappush(self._free, slot)
 
     def connect(self, port: Port, slot: int) -> None:
@@ -142,7 +142,7 @@ class Channel:
                 port.receive(row, part)
 
     def _shares(self, members: Members) -> Iterable[tuple[Port, Members]]:
-        """Return the ports with their parts of a membership."""
+        """Return the ports that listen to slots of a membership, each with its part of it."""
         if isinstance(members, int):
             if not members & (members - 1):
                 listening = self.routes.get(members.bit_length() - 1, ())
@@ -158,7 +158,7 @@ class Channel:
         return [(port, members_of(slots)) for port, slots in shares.items()]
 
     def _find_sole(self) -> None:
-        """Find out whether one port takes all: then nothing has to be shared out."""
+        """Set `sole` to the only port if it listens to all slots in use, else to None."""
         self.sole = None
         if len(self.ports) == 1:
             port = next(iter(self.ports))

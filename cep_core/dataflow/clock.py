@@ -2,7 +2,7 @@
 
 Rows of base streams pass the monotone m-ops (select, project, union, window join) as they arrive.
 Before an ordered m-op they wait in a *lane* until their epoch is closed: when the clock M, the
-largest time that has arrived, is more than the lane's lateness beyond it.  A query's lane is the
+largest time that has arrived, is more than the lane's lateness beyond it.  A query's lane has the
 largest lateness of the streams that it reads.  Epochs are closed at the very event that raises the
 clock, so the output does not depend on how the input was cut into batches.
 
@@ -29,7 +29,7 @@ BEGINNING = -(1 << 62)
 END = 1 << 62
 _LAST_SECOND = 253_402_300_799  # since 1970: the end of the year 9999
 SAMPLED = 8
-"""One epoch in so many is timed, and counts for all: a reading costs 2 % of the cheapest row."""
+"""One epoch in `SAMPLED` is timed, for all of them: a reading costs 2 % of the cheapest row."""
 WaitingRow: TypeAlias = tuple[Port, Row, Members]
 
 
@@ -43,7 +43,7 @@ def farthest(ticks_per_second: int) -> int:
 
 
 class Counted(Protocol):
-    """A thing with the time that is spent in it."""
+    """An object that sums up the time that is spent in it, in seconds."""
 
     seconds: float
 
@@ -54,7 +54,7 @@ class EpochMOp(Counted, Protocol):
     depth: int
 
     def flush(self, now: int) -> None:
-        """Emit the rows of an epoch of which the m-op needs all, or which is a deadline."""
+        """Emit the results that need all rows of the epoch, or whose deadline it is."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
@@ -122,16 +122,16 @@ class Clock:
         self.now = BEGINNING
         self.soonest = END  # a time before which no lane has anything to do
         self.closing: int | None = (
-            None  # while an epoch is processed: when its rows count as arriving
+            None  # while an epoch is processed: the time at which its rows count as arriving
         )
         self.arrivals = 0
-        self.turn = 0  # of whose rows come, where several have arrived before
-        self.bound_to: int | None = None  # of the queries that are registered now
-        self.replaying = False  # open rows are handed to new ports; all others do not listen
+        self.turn = 0  # tells events apart that have arrived together: the rank of the current one
+        self.bound_to: int | None = None  # the argument of `wanted` for queries registered now
+        self.replaying = False  # while rows of open epochs are emitted again, for new ports only
 
 
 def _charged(parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield parts of an epoch; the time until the next is charged to the first item of each."""
+    """Yield tuples; add `SAMPLED` times the time until the next one to its first item's seconds."""
     for part in parts:
         began = perf_counter()
         yield part
@@ -156,10 +156,10 @@ class Lane:
         self.closed = BEGINNING  # epochs before it are closed
         self.due = END  # nothing waits for an earlier time
         self.changes = 0  # how often rows have come to wait, or epochs have passed
-        self.uses = 0  # operators and queries that have it
+        self.uses = 0  # the number of operators and queries in it
         self.now: int | None = None  # the epoch that is being processed
-        self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
-        self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
+        self.fresh: set[tuple[Port, int]] | None = None  # during a replay: slots that get rows
+        self.connected: list[tuple[Port, int]] | None = None  # by the current registration
         self._late = late
         self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
@@ -173,27 +173,27 @@ class Lane:
     # -- what m-ops ask for ----------------------------------------------------------------
 
     def before(self, channel: Channel, port: Port) -> Port:
-        """Return a port in front of one, where rows of a monotone channel wait for their epoch."""
+        """Return the port to connect with a channel; at that of a monotone one rows wait."""
         if channel.ordered:
             return port
         return LanePort(self, port)
 
     def touch(self, mop: EpochMOp) -> None:
-        """Schedule an m-op to finish at the end of this epoch."""
+        """Schedule an m-op's `finish` at the end of this epoch."""
         self._touched[mop] = None
 
     def flush_later(self, mop: EpochMOp) -> None:
-        """Schedule an m-op to flush in this epoch."""
+        """Schedule an m-op's `flush` in this epoch."""
         heappush(self._barriers, (mop.depth, next(self._serial), mop))
 
     def evict_at(self, time: int, mop: EpochMOp) -> None:
-        """Evict an m-op's dead instances once all epochs up to a time are closed."""
+        """Schedule an m-op's `evict` for when all epochs up to a time are closed."""
         heappush(self._evictions, (time, next(self._serial), mop))
         if time < self.due:
             self._expect(time)
 
     def flush_at(self, deadline: int, mop: EpochMOp) -> None:
-        """Flush an m-op in the epoch of a deadline, which there is even if no more rows arrive."""
+        """Schedule an m-op's `flush` at a deadline, which is an epoch even without rows."""
         if deadline == self.now:
             self.flush_later(mop)
             return
@@ -202,7 +202,7 @@ class Lane:
             self._expect(deadline)
 
     def _expect(self, time: int) -> None:
-        """Note the first time that something waits for."""
+        """Set the first time that something waits for, in the clock too if it is the soonest."""
         self.due = time
         if time + self.lateness < self.clock.soonest:
             self.clock.soonest = time + self.lateness
@@ -210,7 +210,7 @@ class Lane:
     # -- rows ------------------------------------------------------------------------------
 
     def wait(self, port: Port, row: Row, members: Members) -> None:
-        """Keep a row until its epoch; one of the current epoch goes on, a late one is reported."""
+        """Keep a row until its epoch; pass on one of the current epoch, report a late one."""
         time = row[1]
         if time == self.now:
             port.receive(row, members)
@@ -238,7 +238,7 @@ class Lane:
         """Process all epochs before the watermark, in order."""
         epochs, timers, evictions = self._epochs, self._timers, self._evictions
         limit = watermark if watermark < END else END
-        while True:  # as `next_epoch`, which costs a call for each event
+        while True:  # inlines `next_epoch`, which would cost a call for each event
             due = epochs[0] if epochs else END
             if timers and timers[0][0] < due:
                 due = timers[0][0]
@@ -262,9 +262,9 @@ class Lane:
             self.closed = watermark
 
     def drain(self, until: int = END, rows_until: int = END) -> None:
-        """Process all epochs and timers up to a time; later rows of these epochs are late.
+        """Process all epochs and timers up to `until`; rows of these epochs are late from then on.
 
-        Epochs of rows are processed up to another time, as long as no timer comes before.
+        Epochs after `until` are processed up to `rows_until`, but none from the next timer on.
         """
         while (time := self.next_epoch()) < END:
             is_awaited = bool(self._timers) and self._timers[0][0] <= time
@@ -301,13 +301,13 @@ class Lane:
                 for port, row, members in _charged(rows) if is_timed else rows:
                     try:
                         port.receive(row, members)
-                    except Exception as fault:  # raised when all have had their row
+                    except Exception as fault:  # raised after all rows of the epoch
                         faults.append(fault)
             while barriers or touched or (batch.prompt and batch):
                 try:
                     if batch.prompt:
                         batch.run()
-                    if barriers:  # the lowest first; what fails is not called again
+                    if barriers:  # the lowest m-op first; one that fails is not called again
                         mop = heappop(barriers)[2]
                         end = mop.flush
                     elif touched:
@@ -321,7 +321,7 @@ class Lane:
                             end(time)
                     else:
                         end(time)
-                except Exception as fault:  # raised when the others have ended the epoch
+                except Exception as fault:  # raised after the other m-ops have ended the epoch
                     faults.append(fault)
         finally:
             self.now = self.clock.closing = None
@@ -331,7 +331,7 @@ class Lane:
     # -- the plan changes; snapshots -------------------------------------------------------
 
     def forget(self, port: Port, slot: int) -> None:
-        """Remove a slot from the rows that wait for a port."""
+        """Remove a slot from the memberships of the rows that wait for a port."""
         for time, rows in list(self._rows.items()):
             kept: list[WaitingRow] = []
             for waiting in rows:
@@ -346,7 +346,7 @@ class Lane:
             self._rows[time] = kept
 
     def drop(self, mop: object) -> None:
-        """Forget what a removed m-op had asked for."""
+        """Cancel the evictions and timers of a removed m-op."""
         self._evictions = [entry for entry in self._evictions if entry[2] is not mop]
         self._timers = [entry for entry in self._timers if entry[2] is not mop]
         heapify(self._evictions)
@@ -367,7 +367,7 @@ class Lane:
 
 
 class LanePort(Port):
-    """A port in front of an ordered m-op's own: rows of a monotone channel wait behind it."""
+    """A port for a monotone channel; its rows wait in the lane for the port ``behind`` it."""
 
     __slots__ = ("_lane", "behind")
 
@@ -377,7 +377,7 @@ class LanePort(Port):
         self.behind = behind
 
     def hold(self, row: Row, members: Members) -> None:
-        """Queue a row for its epoch; a replay reaches only new ports."""
+        """Queue a row for its epoch; in a replay only for slots in the lane's `fresh`."""
         lane = self._lane
         if lane.fresh is None:
             lane.wait(self.behind, row, members)

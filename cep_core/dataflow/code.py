@@ -1,10 +1,10 @@
 """Python functions from expressions: compiled once for each shape, constants passed in.
 
-Each function is written twice.  The quick one takes nulls and errors lightly: `None < 5` raises.
+Each function is written twice.  The quick one has no tests for nulls and errors: `None < 5` raises.
 Then the careful one is called (`either`), which evaluates atom by atom and value by value with the
 rules of `cep_core.algebra.expressions`.  Without an exception both agree, so the usual row pays
 nothing for nulls.
-It takes the place of Cayuga's bytecode (Hong 2009, section 4.4.3).
+Compiled functions take the place of Cayuga's bytecode (Hong 2009, section 4.4.3).
 
 In the functions ``a`` is the row of side 1, ``b`` that of side 2, ``k`` a tuple of constants.
 """
@@ -32,22 +32,25 @@ RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
 
 _ARGUMENTS, _BODY = "a, b, k", "    "
 CHOICES = 8
-"""Choices of items of sequences that are a step of their budget."""
+"""The choices of items of sequences that count as one step of a budget."""
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
 
 
 def _of_query(slot: int) -> str:
-    """Return the source of a constant."""
+    """Return the Python source of the constant of a slot."""
     return f"k[{slot}]"
 
 
 def _of_pair(column: ex.Column) -> str:
-    """Return the source of a column of a pair of rows."""
+    """Return the Python source of a column of a pair of rows."""
     return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
 
 
 class Writer:
-    """Writes expressions as Python; ``slots`` and ``columns`` say how each of them is read."""
+    """Writes expressions as Python source; ``slots`` and ``columns`` write constants and columns.
+
+    A ``binary`` expression reads a pair of rows.
+    """
 
     def __init__(
         self,
@@ -64,10 +67,10 @@ class Writer:
             **{"_added": added, "_bounded": within_bounds, "_choices": _choices},
         }
         self._functions = functions
-        self.calls = False  # whether what was written calls functions
+        self.calls = False  # whether the written source calls functions
 
     def write(self, node: ex.Expression) -> str:
-        """Return the source of an expression; of a condition, if it is one."""
+        """Return the source of an expression, which may be a condition."""
         match node:
             case ex.Column():
                 return self._columns(node)
@@ -138,7 +141,7 @@ class Writer:
         return f"({' '.join(made)} {self.value(items[-1])})"
 
     def by_atoms(self, node: ex.Expression) -> str:
-        """Return the source of a condition of which an atom that fails is false."""
+        """Return the source of a condition in which an atom that raises is false."""
         match node:
             case ex.And(items):
                 return f"({' and '.join(map(self.by_atoms, items)) or True})"
@@ -150,7 +153,7 @@ class Writer:
                 return f"({_attempted(self.condition(node))} is True)"
 
     def condition(self, node: ex.Expression) -> str:
-        """Return the source of a condition: a value that is not a comparison counts if true."""
+        """Return the source of a condition; another expression holds if its value is True."""
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return self.write(node)
         if _misses(node):
@@ -160,14 +163,14 @@ class Writer:
         return f"({self.write(node)} is True)"
 
     def value(self, node: ex.Expression) -> str:
-        """Return the source of a value: of a condition, True or False."""
+        """Return the source of an expression's value; that of a condition is True or False."""
         if isinstance(node, ex.ConditionExpression):
             return self.condition(node)
         written = "None" if _misses(node) else self.write(node)
         return f"_bounded({written})" if isinstance(node, _MAKING) else written
 
     def _constant(self, value: Any) -> str:
-        """Return the source of a value: a name, unless Python reads what it writes."""
+        """Return the source of a constant: a literal if Python has one, else a name in `names`."""
         plain = value is None or type(value) in (bool, str)
         if plain or (type(value) is int and value.bit_length() < 64):
             return repr(value)
@@ -190,7 +193,7 @@ _MAKING = ex.Arithmetic | ex.Negative | ex.Call | ex.Case | ex.Coalesce
 
 
 def _is_number(node: ex.Expression) -> bool:
-    """Return True for a number that is part of a query."""
+    """Return True for an expression that is a number whatever the row: a constant or a time."""
     match node:
         case ex.Parameter(_, kind):
             return kind in (int, float, BoundedDecimal)
@@ -201,7 +204,7 @@ def _is_number(node: ex.Expression) -> bool:
 
 
 def either(quick: str, careful: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
-    """Return a compiled function that does the quick body, and the careful one if that raises."""
+    """Return a compiled function with the body `quick`; if that raises it runs `careful`."""
     return function_of(
         f"def made({arguments}):\n    try:\n{indent(quick, _BODY * 2)}\n"
         f"    except _errors:\n        return careful({arguments})\n"
@@ -213,7 +216,7 @@ def either(quick: str, careful: str, writer: Writer, arguments: str = _ARGUMENTS
 def guarded(
     node: ex.Expression, writer: Writer, body: str = "return {}", arguments: str = _ARGUMENTS
 ) -> Any:
-    """Return a compiled function: `body` is its source, with the source of a condition in it.
+    """Return a compiled function: `body` is its source, with `{}` for that of a condition.
 
     It never raises: where evaluation fails, the atom that fails is false.
     """
@@ -229,7 +232,7 @@ def condition(node: ex.Expression, functions: Functions, binary: bool) -> Compil
 
 
 def _with_budget(evaluate: Any) -> Any:
-    """Return a function whose calls have a budget each."""
+    """Return a function that evaluates each call within a budget of its own."""
 
     def evaluated(*given: Any) -> Any:
         with spending(Budget()):
@@ -253,7 +256,7 @@ def entry_scan(
 
 
 def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> InstanceScan:
-    """Return a function of (instances, b, k) to those that end before b begins and hold.
+    """Return a function of (instances, b, k) to those that end before b and satisfy `literals`.
 
     An instance is a pair whose first item is its row.
     """
@@ -264,7 +267,7 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
 
 
 def row_maker(columns: Sequence[ex.Expression], binary: bool, functions: Functions) -> RowMaker:
-    """Return a function of (a, b, k) to the row of the columns; one that fails is null.
+    """Return a function of (a, b, k) to the row of the columns; a column that fails is null.
 
     The row has the times of b, or spans the pair if it is ``binary``.
     """
@@ -294,7 +297,7 @@ def constants(
 ) -> Callable[[Sequence[Any]], Row]:
     """Return a function from a query's literals to the values of constant expressions.
 
-    One that fails is null.
+    The value of an expression that fails is null.
     """
     indexes = [node.index for node in nodes if isinstance(node, ex.Parameter)]
     if len(indexes) == len(nodes):
@@ -309,12 +312,12 @@ def constants(
 
 
 def returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
-    """Return a function of some arguments to the value of an expression that was written."""
+    """Return a compiled function of `arguments` that returns the value of `source`."""
     return function_of(f"def made({arguments}):\n    return {source}", writer.names)
 
 
 def _attempted(value: str) -> str:
-    """Return the source of a value that is null if it fails."""
+    """Return the source of a value that is null if evaluating it raises."""
     return f"_first(lambda: {value})"
 
 

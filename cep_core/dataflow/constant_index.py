@@ -2,8 +2,8 @@
 
 Queries of one shape differ in constants: `b.v > a.v * 1.02`, `b.v > a.v * 1.05`.  A condition
 that reads no constant is tested once for all of them, any other once for each value that it reads.
-One that is *monotone* in a constant, as these are, holds from one value on or up to one: a binary
-search finds it, with as many tests as the logarithm of the number of values.
+One that is *monotone* in a constant, as these are, holds from one value on or up to one.  A binary
+search finds this value, with as many tests as the logarithm of the number of values.
 
 Rounding keeps the order of results, so that c * x, c + x, c - x and c / x are monotone in c among
 numbers of one type and one sign, infinities and errors included.  x / c is not (x may be an integer
@@ -29,7 +29,7 @@ _MOST_SUMS = 1_000
 
 
 class ConstantTest(NamedTuple):
-    """A condition as a function of (cells, row, constants) that never raises.
+    """A condition as a function of (cells of a run, row, constants of a query) that never raises.
 
     `reads` are the numbers of the constants that it reads; it is monotone in each of ``monotone``
     if the others are fixed.
@@ -52,7 +52,7 @@ class ConstantIndex:
         self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # made when a test asks for them
 
     def add(self, constants: Constants, query: int) -> None:
-        """Enter a query."""
+        """Add a query, by the number of its bit."""
         self.queries[constants] = self.queries.get(constants, 0) | 1 << query
         self._of_query[query] = constants
         self._forget()
@@ -76,7 +76,7 @@ class ConstantIndex:
     def holding(
         self, tests: Sequence[ConstantTest], cells: tuple[Any, ...], row: Row, mask: int
     ) -> int:
-        """Return those of some queries for which all tests hold."""
+        """Return the mask of those queries of a mask for which all tests hold."""
         only = self.only
         if only is not None:
             for test in tests:
@@ -116,9 +116,9 @@ class ConstantIndex:
         return known
 
     def _steps(self, test: ConstantTest, slot: int | None) -> list[list[tuple[Constants, int]]]:
-        """Return constants with their queries in groups, in each of which a slot ascends.
+        """Return groups of (constants, mask of their queries), ascending in the constant of a slot.
 
-        Those in one group are equal in what else the test reads.
+        In a group all other constants that the test reads are equal; without a slot, all of them.
         """
         found: dict[Hashable, dict[Hashable, tuple[Constants, int]]] = {}
         for constants, queries in self.queries.items():
@@ -146,7 +146,7 @@ class _Ladder:
         self._constants = [constants for constants, _ in steps]
         self._queries = [queries for _, queries in steps]
         self._stride = 1 + len(steps) // _MOST_SUMS
-        self._below: list[int] = []  # the queries below each place that the stride divides
+        self._below: list[int] = []  # by block of `stride` items: the queries of all items before
         self.everyone = 0
         for place, queries in enumerate(self._queries):
             if not place % self._stride:
@@ -154,7 +154,7 @@ class _Ladder:
             self.everyone |= queries
 
     def holding(self, holds: Holds, cells: tuple[Any, ...], row: Row) -> int:
-        """Return the queries for which a test holds: it changes at one place at most."""
+        """Return the mask of queries for which a test holds; it changes at one place at most."""
         constants = self._constants
         first = holds(cells, row, constants[0])
         if len(constants) == 1 or holds(cells, row, constants[-1]) == first:
@@ -168,7 +168,7 @@ class _Ladder:
 
 
 def constants_in(node: Expression) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the constants that a condition reads, and those in which it is monotone."""
+    """Return the numbers of the constants that a condition reads, and in which it is monotone."""
     times = Counter(one.index for one in walk(node) if isinstance(one, Parameter))
     monotone: list[int] = []
     if isinstance(node, Compare) and node.operator not in ("=", "!="):
@@ -178,7 +178,7 @@ def constants_in(node: Expression) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _bare(side: Expression) -> Iterator[int]:
-    """Yield the constants in which a side of a comparison is monotone."""
+    """Yield the numbers of the constants in which a side of a comparison is monotone."""
     match side:
         case Parameter(slot) | Negative(Parameter(slot)) | Arithmetic("/", Parameter(slot), _):
             yield slot
@@ -189,7 +189,7 @@ def _bare(side: Expression) -> Iterator[int]:
 
 
 def _kind(value: Any) -> Hashable | None:
-    """Return the kind of numbers among which a test is monotone; None if it is alone."""
+    """Return the type and sign of a number below 2 ** 53: tests are monotone in such; else None."""
     if type(value) not in (int, float) or not -_EXACT < value < _EXACT:
         return None
     return ("number", type(value), (value > 0) - (value < 0))

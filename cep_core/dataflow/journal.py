@@ -1,8 +1,8 @@
 """Journals: the changes of a plan's state since they were read last.
 
 A snapshot has the whole state and costs as much.  A log of the state needs the changes only, so
-m-ops and lanes record which objects they `keep` and `drop`, where they do so.  A kept object, a
-*thing*, is known by its identity and written under a number.  Later things have larger numbers.
+m-ops and lanes record each object that they `keep` or `drop`.  A kept object, a *thing*, is known
+by its identity and written under a number.  Later things have larger numbers.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Unwritten:
     """The journal of a plan without a log: nothing is recorded."""
 
     def keep(self, keeper: object, thing: object) -> None:
-        """Record that a thing is kept; it may have been before."""
+        """Record that a thing is kept; no effect if it is already."""
 
     def drop(self, things: Iterable[object]) -> None:
-        """Record that things are dropped; they may not have been kept."""
+        """Record that things are dropped; no effect for those that are not recorded as kept."""
 
 
 class Journal(Unwritten):
     """The numbers of kept things, and the changes since the last `pop`.
 
-    A thing that was kept and dropped in between is not reported.
+    `pop` does not report a thing that was both kept and dropped since then.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,9 @@ class Journal(Unwritten):
         return fresh, gone
 
     def begin_anew(self, written: Sequence[int], kept: Iterable[Note]) -> None:
-        """Report what has the numbers `written` as dropped, and the things `kept` under new
-        numbers.
+        """Report the things with the numbers `written` as dropped, and `kept` under new numbers.
 
-        The numbers are ascending.
+        `written` is ascending; the new numbers are larger.
         """
         self._last = max([self._last, *written[-1:]])
         self._gone += written

@@ -1,7 +1,7 @@
 """Multi-operators: what a plan is made of (Hong 2009, section 5.2.2).
 
 A logical operator of a query is `Wanted` from the plan; it becomes an `Operator`: a slot of some
-m-op's output channel.  An m-op implements many operators; its meaning is theirs, one by one.
+m-op's output channel.  An m-op implements many operators; each has the rows it would have alone.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ SavedRows: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything e
 Kept = TypeVar("Kept")
 OperatorNumber: TypeAlias = Callable[["Operator"], int]
 RUNS = 10_000
-"""Runs and matches that one time adds to a query at most."""
+"""The most runs (partial matches), or matches, that a query gets at one time: epoch or arrival."""
 WORK = 250_000
-"""Rows or runs that are tried at one time for a query, 0.1 to 0.5 s."""
+"""The most rows or runs that are tried for a query at one time; that takes 0.1 to 0.5 s."""
 KEPT = 1_000_000
-"""Events in the runs and rows that a query keeps in an operator, some 60 MB.
+"""The most events in the runs and rows that an operator keeps for a query; some 60 MB.
 
-A run or a row is as much as `OWN` events.  What begins with one event counts beyond `FREE`: so
-much is explained by the size of the input.
+A run counts its events and `OWN` more, a row `OWN`.  Of all that begins with the same event the
+first `FREE` do not count: the size of the input explains them.
 """
 OWN, FREE = 8, 100
 Tried: TypeAlias = Iterable[tuple[Any, Members]]
-"""Rows with the queries that have them; iterated once, perhaps later in the same epoch."""
+"""Rows to count, each with the membership of its queries; iterated once, if at all."""
 KeptSize: TypeAlias = tuple[Members, int, int]
-"""For which queries something is kept, the first arrival in it, and its size in events."""
+"""Of a kept run or row: its queries, its smallest arrival number, its size in events."""
 
 
 class Wanted(NamedTuple):
-    """A logical operator with its inputs: equal ones mean the same.
+    """A logical operator with its inputs; equal objects have equal results.
 
-    ``kind`` is the name of the algebra's node in lower case; ``definition`` is its meaning.  An
-    ordered operator has a ``lane`` (else None).  ``since`` is the arrival number from which it sees
-    rows, if that is part of its meaning (else None).  A join has a ``window``.  ``width`` is the
-    number of values of its rows.
+    ``kind`` is the name of the algebra's node in lower case; ``definition`` has its predicate,
+    columns or other parameters.  An ordered operator has a ``lane`` (else None).  ``since`` is the
+    arrival number from which it sees rows, if its results depend on that (else None).  A join has
+    a ``window``.  ``width`` is the number of values of its rows.
     """
 
     kind: str
@@ -60,8 +60,9 @@ class Wanted(NamedTuple):
 class Operator:
     """A logical operator in the plan, and the stream that it puts out: a slot of a channel.
 
-    ``simple`` says that its rows are single events; ``joined`` that a join lies below; ``number``
-    is what is written down of it says by which it is meant (0: nothing is).
+    ``simple`` says that each of its rows is made of one event; ``joined`` that it is a join or lies
+    above one.  ``number`` names it in the entries of a state log (0: none names it).  ``uses``
+    counts the queries and operators that need it.  ``lateness`` is in ticks.
     """
 
     __slots__ = (
@@ -99,7 +100,7 @@ class Operator:
             self.lateness = wanted.lane.lateness
 
     def below(self) -> Iterator[Operator]:
-        """Yield this operator and those that it reads, each once."""
+        """Yield this operator and all operators below it, each once."""
         found = {self: None}
         pending = [self]
         while pending:
@@ -113,32 +114,32 @@ _depth = attrgetter("depth")
 
 
 class MOp(ABC):
-    """A multi-operator: a label, its operators by output slot, and its depth in the plan."""
+    """A multi-operator: its label, its depth in the plan, and the operators that it implements."""
 
-    single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
-    joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
-    journals: ClassVar[bool] = False  # whether it tells the plan's journal what it keeps
+    single: ClassVar[bool] = False  # whether it makes each row of one row of an input
+    joins: ClassVar[bool] = False  # whether it makes a row of several that come in any order
+    journals: ClassVar[bool] = False  # whether it journals its state; else the log compares it
     lane: Lane | None = None
     _output: Channel
-    _wires: Sequence[Wire] = ()  # of the first inputs
+    _wires: Sequence[Wire] = ()  # by input; a right input may have none
 
     def __init__(self, first: Wanted, number: int) -> None:
         self.label = f"{first.kind}#{number}"  # in plans and messages
         self.depth = 1 + max(map(_depth, first.inputs))
         self.operators: dict[Operator, None] = {}
-        self.seconds = 0.0  # spent in batches and ends of epochs, for those who look at the plan
+        self.seconds = 0.0  # spent in batches and ends of epochs: a figure of the plan
 
     @property
     def kind(self) -> str:
-        """The name of the kind of operators, the first part of the label."""
+        """The kind of its operators: the part of the label before `#`."""
         return self.label.partition("#")[0]
 
     def accepts(self, wanted: Wanted) -> bool:
-        """Return True if the m-op can implement one more operator of its key."""
+        """Return True if the m-op can implement one more operator with its sharing key."""
         return True
 
     def add(self, wanted: Wanted) -> Operator:
-        """Implement one more operator."""
+        """Implement one more operator: connect it with its inputs, and return it."""
         operator = Operator(wanted, *self._slot(wanted), self)
         self.operators[operator] = None
         for wire, source in zip(self._wires, wanted.inputs, strict=False):
@@ -171,19 +172,19 @@ class MOp(ABC):
         return 0
 
     def kept(self) -> Iterable[Any]:
-        """Return the things that are kept: the m-op journals them, or its state is compared."""
+        """Return the kept objects, as `saved` takes them and an m-op that journals records them."""
         return ()
 
     def saved(self, kept: Any, number: OperatorNumber) -> list[Any]:
-        """Return a kept thing as plain data: its row, the numbers of its operators, its side."""
+        """Return a kept object as plain data: row, numbers of operators, and its side if any."""
         raise AssertionError(f"{self.label} keeps nothing")
 
     def dump(self, number: OperatorNumber) -> SavedRows:
-        """Return all that the m-op keeps, as it is saved."""
+        """Return all kept objects as plain data (see `saved`)."""
         return [self.saved(one, number) for one in self.kept()]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        """Load a saved row for some of the operators."""
+        """Add a saved row to the state of some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
     def indexes(self) -> str:
@@ -191,7 +192,7 @@ class MOp(ABC):
         return ""
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        """Return by input the ports at which rows of monotone streams wait."""
+        """Return the ports at which rows of monotone streams wait, in the order of the inputs."""
         return tuple([wire.port for wire in self._wires])
 
 
@@ -203,10 +204,10 @@ class OrderedMOp(MOp):
         assert first.lane is not None
         self.lane = self._lane = first.lane
         self._since = BEGINNING if first.since is None else first.since
-        self._armed = False  # whether it will look for rows that are too old
+        self._armed = False  # whether an eviction is scheduled
 
     def flush(self, now: int) -> None:
-        """Emit the rows of an epoch of which the m-op needs all, or which is a deadline."""
+        """Emit the results that need all rows of the epoch, or whose deadline it is."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""
@@ -216,11 +217,11 @@ class OrderedMOp(MOp):
         yield from ()
 
     def evict(self, watermark: int) -> None:
-        """Drop what no row from the watermark on can meet."""
+        """Drop the kept rows that no row from the watermark on can meet."""
         self._armed = False
 
     def _arm(self, now: int, window: int) -> None:
-        """Evict when rows may be too old that are half of all, if there is a window."""
+        """Schedule an eviction half a window after `now`, unless one is or no window ends."""
         if not self._armed and window < END:
             self._armed = True
             self._lane.evict_at(now + max(1, window // 2), self)
@@ -236,7 +237,7 @@ def count_by_slot(counts: Counter[Any]) -> Counter[int]:
 
 
 def mask_of(slots: Iterable[int]) -> int:
-    """Return the mask of the queries of some slots, each once."""
+    """Return the mask with the bits of some slots, which are distinct."""
     return sum([1 << slot for slot in slots])
 
 
@@ -247,10 +248,10 @@ def with_too_many(counts: Counter[Any], most: int) -> int:
 
 
 class QueryCounts:
-    """Counts of rows, or of matches, at one time, by query of an m-op.
+    """The numbers of rows, or of matches, that each query of an m-op has at one time.
 
-    They are counted by query once the total may be over the bound of a query.  So the count of a
-    query does not depend on other queries.
+    Counting by query begins when the total exceeds the bound of a query, and includes the rows of
+    that time that came before.  So the count of a query does not depend on other queries.
     """
 
     def __init__(self, few: int = 0) -> None:
@@ -261,7 +262,7 @@ class QueryCounts:
         self._counts = Counter[int]()  # by slot
 
     def begin(self) -> None:
-        """Begin with another time."""
+        """Reset the counts for another time."""
         if self._uncounted or self._counts:
             self._uncounted.clear()
             self._counts.clear()
@@ -269,7 +270,7 @@ class QueryCounts:
             self.most = 0
 
     def add(self, number: int, rows: Tried, bound: int) -> None:
-        """Add rows with their queries, of which none has more than `number`; note those `over`."""
+        """Count rows, at most `number` of one query; enter the queries beyond `bound` in `over`."""
         self.most += number
         self._uncounted.append(rows)
         if self.most > bound:
@@ -291,12 +292,12 @@ class MatchBound:
     """
 
     def __init__(self, mop: MOp, few: int = 0) -> None:
-        """Ignore the rows of a query that are tried together if they are at most `few`."""
+        """Do not count the rows of a query in one `attempt` if they are at most `few`."""
         self._mop = mop
-        self._given_up = 0  # a query at one time
+        self._given_up = 0  # how often a query was over a bound
         self._time: Hashable = None
         self._tried, self._made = QueryCounts(few), QueryCounts()
-        self.over: set[int] = set()  # the queries that have no more matches at this time
+        self.over: set[int] = set()  # slots of the queries over a bound at this time
         self.kept = KeptBound()
 
     def __str__(self) -> str:
@@ -306,7 +307,7 @@ class MatchBound:
         return f"had too many matches or runs, and left them out ({times})"
 
     def give_up(self, slots: Iterable[int]) -> None:
-        """Note that queries have too many results at one time."""
+        """Count and log that the queries of some slots are over a bound."""
         for slot in slots:
             self._given_up += 1
             what = f"{self._mop.label}, query {slot}"
@@ -321,11 +322,11 @@ class MatchBound:
             self.over = set()
 
     def room(self, time: Hashable) -> int:
-        """Return after how many rows that are tried some query may have too many."""
+        """Return the number of further rows to try with which a query may be over the bound."""
         return WORK + 1 - self._tried.most * (time == self._time)
 
     def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
-        """Count rows to be tried, up to `number` of a query; return the queries over the bound."""
+        """Count rows to try, at most `number` of one query; return the slots over the bound."""
         if time != self._time:
             self._begin(time)
         self._tried.add(number, rows, WORK)
@@ -335,10 +336,10 @@ class MatchBound:
         return over
 
     def within(self, time: Hashable, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Return the results of a row for the queries that have not too many with them.
+        """Count the results of a row; return them without the queries over a bound at this time.
 
-        Those of the rows before stay: they have gone through the operators above already, and what
-        is left out makes no other match.  A pattern has none at such a time: its policies, marks
+        Results of earlier rows stay: the operators above have processed them, and a result that is
+        left out makes no other one.  A pattern has no match at such a time: its policies, marks
         and longest runs would take a part of the matches for all of them.
         """
         if time != self._time:
@@ -353,7 +354,7 @@ class MatchBound:
         return [(row, members) for row, members in parts if members is not None]
 
     def left(self, members: Members) -> Members | None:
-        """Return those queries of which nothing has been left out at this time; None if none."""
+        """Return a membership without the queries over a bound at this time; None if empty."""
         return without_slots(members, self.over) if self.over else members
 
     def _leave_out(self, slots: set[int]) -> None:
@@ -362,24 +363,24 @@ class MatchBound:
 
 
 class KeptBound:
-    """The bound of what an m-op keeps for each query of a mask, or for each stream."""
+    """The bound `KEPT` of what an m-op keeps for each query, or for each stream of an input."""
 
     def __init__(self) -> None:
         self._room = 0  # the size to add before a query can be over the bound
 
     def count_again(self) -> None:
-        """Note a change that is no addition: at the next addition all sizes are counted."""
+        """Note a change other than an addition: the next `is_full` returns True."""
         self._room = 0
 
     def is_full(self, added: int) -> bool:
-        """Add a size; return True if some query could be over the bound."""
+        """Add a size; return True if a query may be over the bound, which `with_too_much` finds."""
         self._room -= added
         return self._room < 0
 
     def with_too_much(self, kept: Iterable[KeptSize]) -> set[int]:
         """Return the slots of the queries over the bound, given everything that is kept.
 
-        They depend neither on the time of the count nor on the other queries.
+        The result depends neither on the time of the count nor on other queries.
         """
         sizes, together = Counter[tuple[int, Members]](), Counter[int]()
         for members, first, size in kept:
@@ -417,26 +418,26 @@ class KeptGroups(Generic[Kept]):
             yield from group
 
     def add(self, key: Any, kept: Kept) -> None:
-        """Keep one more thing in the group of a key."""
+        """Add an object to the group of a key."""
         self.groups.setdefault(key, []).append(kept)
         self.count += 1
         self._journal.keep(self._keeper, kept)
 
     def clear(self) -> None:
-        """Forget all groups, without telling the journal."""
+        """Remove all groups; the journal does not record it."""
         self.groups.clear()
         self.count = 0
 
     def drop(self, key: Any) -> None:
-        """Drop a group."""
+        """Drop the group of a key."""
         group = self.groups.pop(key)
         self.count -= len(group)
         self._journal.drop(group)
 
     def change(self, changed: Callable[[Kept], Kept | None], *keys: Any) -> None:
-        """Replace what is kept by what `changed` returns, None to drop it.
+        """Replace each kept object by what `changed` returns for it; drop it if that is None.
 
-        Only the groups of some keys are changed, or all if none are given.
+        Only the groups of `keys` are changed; without keys, all.
         """
         for key in keys or list(self.groups):
             before, kept = self.groups[key], []
@@ -456,7 +457,7 @@ class KeptGroups(Generic[Kept]):
 
 
 class SoleMOp(MOp):
-    """An m-op of one operator, with a wire for each input that it takes rows from."""
+    """An m-op of one operator."""
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool = True) -> None:
         super().__init__(first, number)
@@ -467,7 +468,7 @@ class SoleMOp(MOp):
 
 
 class Wire:
-    """The connection of an m-op's input port with channels, by slot; waiting rows included.
+    """The connections of an m-op's input port with slots of channels, direct or through its lane.
 
     A stream that several operators of the m-op read is connected once.
     """
@@ -481,7 +482,7 @@ class Wire:
         self._readers: Counter[tuple[Channel, int]] = Counter()
 
     def connect(self, source: Operator) -> None:
-        """Connect a stream for one operator more."""
+        """Connect the port with a stream, for one more operator that reads it."""
         channel, place = source.channel, (source.channel, source.slot)
         self._readers[place] += 1
         if self._readers[place] > 1:
@@ -495,7 +496,7 @@ class Wire:
             self._lane.connected.append((port, source.slot))
 
     def disconnect(self, source: Operator) -> None:
-        """Disconnect a stream for an operator; after the last one drop its waiting rows."""
+        """End the connection of one operator; after the last one drop the stream's waiting rows."""
         slot, place = source.slot, (source.channel, source.slot)
         self._readers[place] -= 1
         if self._readers[place]:
@@ -508,7 +509,7 @@ class Wire:
 
 
 class SlotWiseMOp(MOp):
-    """One change for the streams of one channel: an operator has the slot of its input."""
+    """One definition over the streams of one channel; an operator's slot is that of its input."""
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
         super().__init__(first, number)

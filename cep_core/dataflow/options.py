@@ -1,4 +1,4 @@
-"""Options: what is switched for experiments, inside m-ops and before planning."""
+"""Options: switches for experiments, of indexes in m-ops and of rewriting before planning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The AN-index and AI-index of states, and rewriting; whatever they are, results are the same.
+    """Switches of the AN-index and AI-index of states, and of rewriting; none changes results.
 
     With ``rewriting`` patterns of EQL are rewritten by the rates of streams, before planning.
     """

@@ -1,9 +1,10 @@
 """The predicate index: which of many predicates hold for a row, without trying them all.
 
-A disjunct with static equalities lies in a hash table over all their columns; one with static
-inequalities only, in a sorted list of one of its constants; any other is tried.  What the index
-does not answer is tested by one compiled scan for all entries of the same kind.  Nulls and NaN
-enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index), 5.2.4 (s_σ).
+A disjunct with static equalities (see `predicates`) lies in a hash table over all their columns;
+one with static inequalities only, in a sorted list of one of its constants; any other is tried.
+Literals that the index does not answer are tested by one compiled scan of all entries of a layout.
+Nulls and NaN enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index),
+5.2.4 (s_σ).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
 
 
 class EntryPlace(NamedTuple):
-    """The position of a disjunct's entry in an index."""
+    """The position of a disjunct's entry: the key in the hash table of columns, or in a range."""
 
     part: EntryLayout
     entry: tuple[Any, ...]
@@ -36,14 +37,14 @@ class EntryPlace(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """Entries of one part by the constant of one inequality, ascending."""
+    """Entries of one layout, ascending by ``values``: their constants of one inequality."""
 
     values: list[Any]
     entries: list[tuple[Any, ...]]
 
 
 class PredicateIndex(Generic[Target]):
-    """Targets by definition; `find` returns those whose predicate holds, each once."""
+    """Targets with their predicates; `find` returns each target whose predicate holds, once."""
 
     __slots__ = ("_ranges", "_several", "_tables", "definitions")
 
@@ -52,7 +53,7 @@ class PredicateIndex(Generic[Target]):
         # by columns, whose values are the key; entries that no column indexes are under ()
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, _Bucket]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
-        self._several = 0  # predicates of several disjuncts, each of which finds the target
+        self._several = 0  # the number of predicates with several disjuncts, found by each of them
 
     def __len__(self) -> int:
         return len(self.definitions)
@@ -60,7 +61,7 @@ class PredicateIndex(Generic[Target]):
     def add(self, definition: BoundPredicate, target: Target) -> None:
         """Enter a target; amortised constant time, but for a sorted list's insertion.
 
-        If it fails the index is as it was.
+        If it raises, the index is unchanged.
         """
         for place in places_of(definition, target):
             self._enter(place)
@@ -122,7 +123,7 @@ class PredicateIndex(Generic[Target]):
 
 
 def places_of(definition: BoundPredicate, target: object) -> list[EntryPlace]:
-    """Return the places of a target's disjuncts in an index; one that can never hold has none.
+    """Return the places of a target's disjuncts in an index; a disjunct that never holds has none.
 
     All that must be compiled is compiled here, so that adding and removing targets change tables
     only.

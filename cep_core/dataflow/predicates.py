@@ -61,7 +61,10 @@ class BoundShape(NamedTuple, Generic[Bare]):
 
 
 class ConstantRange(NamedTuple):
-    """A static literal `column operator constant`, which a sorted list can index."""
+    """A static literal `column operator constant`, which a sorted list can index.
+
+    ``slot`` is the number of the constant, ``literal`` that of the literal in its disjunct.
+    """
 
     column: int
     operator: ex.ComparisonOperator
@@ -70,14 +73,14 @@ class ConstantRange(NamedTuple):
 
 
 class IndexedDisjunct:
-    """A conjunction of literals, and which of them what index can use (by their numbers).
+    """A conjunction of literals, with the numbers of those that each kind of index can answer.
 
     equalities  (column of side 2, slot, literal), one for each column, by column
     ranges      static inequalities of one column with a constant
     joins       literals of dynamic equalities by (column of side 1, column of side 2)
-    bounds      (place, slot) of upper bounds of the time since an instance's item at a place: of
-                DUR that is the instance's t0, else a column of side 1; an instance whose time has
-                passed can never match any more
+    bounds      (place, slot of the constant): the time since an instance's item at a place may be
+                at most the constant.  For DUR the item is the instance's t0, else a column of
+                side 1.  Beyond the bound an instance can never match.
     reads       the sides that each literal reads; DUR of a pair reads both
     """
 
@@ -164,12 +167,12 @@ class PredicateShape:
 
     @cached_property
     def keys(self) -> tuple[Callable[[Row], Any], ...]:
-        """For each side a function to its key by the dynamic equalities; () if there are none."""
+        """For each side the function from a row to its key in `joins`; () if these are none."""
         return tuple(map(key_function, zip(*self.joins, strict=True)))
 
     @cached_property
     def joins(self) -> list[tuple[int, int]]:
-        """The dynamic equalities (column of side 1, column of side 2) of all disjuncts."""
+        """The dynamic equalities (column of side 1, column of side 2) that all disjuncts have."""
         first, *others = [disjunct.joins for disjunct in self.disjuncts] or [{}]
         return [pair for pair in first if all(pair in other for other in others)]
 
@@ -182,7 +185,7 @@ class PredicateShape:
         """Return the scan that yields instances that end before a row begins and satisfy the
         predicate.
 
-        ``without`` are literals of the only disjunct that an index has answered already.
+        ``without`` has the numbers of literals of the only disjunct that an index has answered.
         """
         if without not in self._scans:
             whole = len(self.disjuncts) != 1
@@ -191,7 +194,7 @@ class PredicateShape:
         return self._scans[without]
 
     def some(self, literals: frozenset[int]) -> CompiledCondition | None:
-        """Return the conjunction of some literals of the only disjunct, None for none."""
+        """Return the conjunction of literals, by number, of the only disjunct; None without any."""
         if not literals:
             return None
         if literals not in self._some:
@@ -200,7 +203,7 @@ class PredicateShape:
         return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
-        """Return the layout of entries of a disjunct; an index answers the literals `without`."""
+        """Return the entry layout of a disjunct, by number; an index answers `without`."""
         key = (disjunct, without)
         if key not in self._parts:
             chosen = self.disjuncts[disjunct]
@@ -213,7 +216,7 @@ class PredicateShape:
 BoundPredicate: TypeAlias = BoundShape[PredicateShape]
 """A predicate of one query."""
 BoundColumns: TypeAlias = BoundShape[RowMaker]
-"""Computed columns of one query: equal ones make equal rows of equal rows."""
+"""Computed columns of one query; equal objects compute equal rows from equal rows."""
 
 
 class PredicateShapes:
@@ -243,10 +246,10 @@ class PredicateShapes:
     def _shaped(
         self, make: Callable[..., Made], nodes: tuple[ex.Expression, ...], binary: bool
     ) -> tuple[Made, Callable[[Sequence[Any]], Row]]:
-        """Return the object made for the shape of expressions, and their constants' function."""
+        """Return the object that `make` builds for a shape, and the function to its constants."""
         key = (make, nodes, binary)
         if key not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:  # what has constants inside is without number
+            if len(self._seen) >= _MOST_SEEN:  # expressions with constants inside never end
                 self._seen.clear()
             found: list[ex.Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])
@@ -297,7 +300,7 @@ def _is_constant(node: ex.Expression) -> bool:
 
 
 def normal_form(node: ex.Expression) -> list[tuple[ex.Expression, ...]]:
-    """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
+    """Return the literals of each disjunct; with too many disjuncts the whole is one literal."""
     if isinstance(node, ex.Compare):  # as most predicates are
         return [(_atom(node, True).node,)]
     if node == ex.TRUE:
@@ -339,7 +342,7 @@ def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
 
 
 def is_proper(key: Any, several: bool) -> bool:
-    """Return True if a key may enter an index: it has no null and no NaN."""
+    """Return True if a key, a tuple if `several`, may enter an index: it has no null and no NaN."""
     return all(v is not None and v == v for v in (key if several else (key,)))
 
 

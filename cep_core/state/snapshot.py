@@ -15,9 +15,9 @@ from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 
 VERSION = 8
-# Values of the user's types, integers beyond 64 bits, tuples, decimals.
+# Codes of values in msgpack: of the user's types, integers beyond 64 bits, tuples, decimals.
 _OWN, _BIG, _TUPLE, _DECIMAL = 2, 3, 4, 5
-_LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
+_LONE = "surrogatepass"  # a str of Python may contain half of a UTF-16 pair
 PlainData: TypeAlias = Any
 
 
@@ -106,7 +106,7 @@ class Codec:
             )
         except CepError:
             raise
-        except Exception as error:  # whatever the bytes, or the types of the user, are up to
+        except Exception as error:  # other bytes, and types of the user, may raise anything
             raise SnapshotError(f"these bytes are no snapshot: {error}") from error
         if not isinstance(found, dict) or not {"cep_core", "data"} <= found.keys():
             raise SnapshotError("these bytes are no snapshot of cep_core")

@@ -1,15 +1,15 @@
-"""The state log: what a plan keeps, as entries of which only those that change are written.
+"""The state log: the state of a plan as numbered entries; only changed ones are written.
 
-An entry is a dict with one key: the operators that a query holds (``held``), how far the lanes have
-come (``lanes``), a row that an m-op keeps (``kept``), or a row that waits for its epoch
-(``waiting``).  A snapshot is the list of entries that an empty log would write.  The order of the
-entries' numbers is that in which rows came.  Entries name operators by numbers, which
+An entry is a dict with one key.  ``held`` has the operators that a query holds, ``lanes`` the time
+before which each lane has closed its epochs, ``kept`` a row that an m-op keeps, ``waiting`` a row
+that waits for its epoch.  A snapshot is the list of entries that an empty log would write.  The
+order of the entries' numbers is that in which rows came.  Entries name operators by numbers, which
 the ``held`` entries define: slots and m-ops depend on the history of registrations, the operators
 of the live queries do not.
 
 States, aggregates, window joins and lanes journal what changes, so their entries cost what a batch
-touches.  The other m-ops that keep rows are compared with what they had kept, row by row, when
-their lane has passed an epoch; of these, too, only what is new is written.
+touches.  The rows of other m-ops are compared with those of the last comparison when their lane has
+passed an epoch; of these, too, only changes are written.
 """
 
 from __future__ import annotations
@@ -37,25 +37,28 @@ HeldReference: TypeAlias = int | str  # the number of an operator, or the name o
 
 
 class HeldOperators(NamedTuple):
-    """The operators that a query holds."""
+    """The operators that a query holds; ``holder`` is its name in the log."""
 
     holder: str
     operators: tuple[Operator, ...]
 
 
 class Lanes:
-    """The thing whose entry says how far the lanes had come when it was written."""
+    """The thing that is kept for the entry ``lanes``, anew for each version of it."""
 
 
 class DumpedRow(NamedTuple):
-    """A row of an m-op that is compared, as it was dumped."""
+    """A row of an m-op without a journal, as its `dump` returned it."""
 
     row: Row
     rest: Sequence[Any]
 
 
 class LoadedRow(NamedTuple):
-    """A stored row that is loaded: its place in the plan, and the operators that hold it."""
+    """A stored row to load: the operators that hold it, and its place in the plan.
+
+    The place is (m-op, side if any), or (lane, port, side) of a row that waits.
+    """
 
     place: tuple[Any, ...]
     row: Row
@@ -63,7 +66,7 @@ class LoadedRow(NamedTuple):
 
 
 class StateWriter:
-    """Parts of a plan's state as entries, operators being named by ``number``."""
+    """Writes parts of a plan's state as entries; ``number`` returns the number of an operator."""
 
     def __init__(self, plan: Plan, codec: Codec, number: OperatorNumber) -> None:
         self._plan = plan
@@ -86,15 +89,15 @@ class StateWriter:
         return {"held": [holder, list(map(self._number, operators))]}
 
     def lanes(self) -> PlainData:
-        """Return the entry of how far the lanes have come: (lateness, closed)."""
+        """Return the entry of the lanes: for each (lateness, time before which all is closed)."""
         return {"lanes": [[lane.lateness, lane.closed] for lane in self._plan.lanes.values()]}
 
     def kept(self, row: Row, rest: Sequence[Any]) -> PlainData:
-        """Return the entry of a row that an m-op keeps."""
+        """Return the entry of a row that an m-op keeps; `rest` is what `dump` returns beside it."""
         return {"kept": [self._codec.row(row), *rest]}
 
     def waiting(self, lane: Lane, waiting: WaitingRow) -> PlainData:
-        """Return the entry of a row that waits for its epoch; None: it makes no difference."""
+        """Return the entry of a row that waits for its epoch; None if its m-op awaits no rows."""
         port, row, members = waiting
         side = 0
         if isinstance(port.mop, ActiveIndex):
@@ -111,9 +114,10 @@ class StateWriter:
 
 
 class StateReader:
-    """Reads entries into a plan of the same queries; ``held`` are their operators, by holder.
+    """Reads entries into a plan of the same queries; ``held`` has their operators, by holder.
 
-    What the plan has of others than ``fresh`` operators, it has already; None: it has nothing.
+    Only the state of ``fresh`` operators is loaded: the plan has that of all others.  With None
+    all state is loaded.
     """
 
     def __init__(
@@ -126,7 +130,7 @@ class StateReader:
         self._plan = plan
         self._held = held
         self._fresh = fresh
-        # By reference; None for one that only a query had that is not there any more.
+        # By reference; None for an operator that no query of the plan holds.
         self._operators: dict[HeldReference, Operator | None] = dict(plan.sources.items())
         self._operators.update(operators.items())
         if fresh is not None:
@@ -135,7 +139,7 @@ class StateReader:
     def read(self, entries: Iterable[PlainData]) -> None:
         """Load entries into the plan; ``held`` entries have to come first.
 
-        What several operators kept that are one now is kept once, if it is read together.
+        A row of several operators that are one operator here is loaded once, if read by one call.
         """
         kept: list[LoadedRow] = []
         waiting: list[LoadedRow] = []
@@ -208,14 +212,14 @@ class StateReader:
 
 
 def _loaded_before(one: LoadedRow) -> int:
-    """Rows of scans are loaded last, by time: those of several stacks are not in order."""
+    """Return a sort key: rows of stacks are loaded last, by time, as they are written by stack."""
     return int(one.row[1]) if isinstance(one.place[0], ActiveStacks) else BEGINNING
 
 
 def _together(rows: list[LoadedRow]) -> list[LoadedRow]:
-    """Return rows; what several operators or m-ops kept that are one now is there once.
+    """Return rows in which equal rows of one place are united, with the references of all.
 
-    Their references tell: a row that one operator kept twice has its reference twice.
+    Two rows with a reference in common stay apart: one operator has kept the row twice.
     """
     if len(rows) < 2:
         return rows
@@ -234,7 +238,7 @@ def _together(rows: list[LoadedRow]) -> list[LoadedRow]:
 
 
 class StateLog:
-    """Which entries of a plan's state have come and gone since they were taken last."""
+    """The entries of a plan's state that have come or gone since the last `pop`."""
 
     def __init__(self, plan: Plan, journal: Journal, codec: Codec) -> None:
         self._plan = plan
@@ -243,10 +247,10 @@ class StateLog:
         self._writer = StateWriter(plan, codec, _number)
         self._held: dict[str, HeldOperators] = {}
         self._lanes = Lanes()
-        self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
+        self._changes: dict[Lane, int] = {}  # the `changes` of lanes at the last `pop`
         self._compared: dict[MOp, dict[Any, DumpedRow]] = {}
-        self._replanned = False  # since m-ops were compared
-        self._last = 0  # the number of an operator
+        self._replanned = False  # whether the plan has changed since m-ops were compared
+        self._last = 0  # the largest number of an operator
 
     # -- What the numbers of operators mean ------------------------------------------------
 
@@ -267,7 +271,7 @@ class StateLog:
             self._replanned = True
 
     def release(self, holder: str) -> None:
-        """Release the operators of a query, if it holds any; entries name them no more."""
+        """Release the operators of a query, if it holds any: drop the entry that names them."""
         if holder in self._held:
             held = self._held.pop(holder)
             self._journal.drop((held,))
@@ -284,9 +288,9 @@ class StateLog:
                 self._rewrite(operator)
 
     def _rewrite(self, operator: Operator) -> None:
-        """Write again what waits for others as well: the operator has come or left.
+        """Journal the waiting rows of an operator's m-op again, if it has other operators, too.
 
-        A row that waits is written with all operators behind its port.
+        The entry of a waiting row names all operators behind its port: one has come or left.
         """
         mop = operator.mop
         if mop is None or all(one is operator for one in mop.operators):
@@ -300,7 +304,7 @@ class StateLog:
     # -- Writing ---------------------------------------------------------------------------
 
     def pop(self) -> tuple[list[Entry], list[int]]:
-        """Return the new entries, and the numbers of those that are gone."""
+        """Return the entries since the last call, and the numbers of those that are gone."""
         moved = any(map(self._has_changed, self._plan.lanes.values()))
         self._compare()
         self._changes = {lane: lane.changes for lane in self._plan.lanes.values()}
@@ -329,7 +333,7 @@ class StateLog:
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
     def _compared_with(self, before: dict[Any, DumpedRow], mop: MOp) -> dict[Any, DumpedRow]:
-        """Return the rows that an m-op keeps now; those equal to earlier rows are not new."""
+        """Return the rows that an m-op keeps; journal how they differ from those `before`."""
         found: dict[Any, DumpedRow] = {}
         times: Counter[Any] = Counter()  # some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(_number):
@@ -364,10 +368,10 @@ class StateLog:
     # -- Reading ---------------------------------------------------------------------------
 
     def restore(self, entries: Iterable[Entry]) -> None:
-        """Read back what was written of the same queries, by ascending number.
+        """Load the entries that were written for the same queries, by ascending number.
 
-        All of it is written anew, as the operators have other numbers now.  What holders have
-        written that hold nothing any more is forgotten.
+        The next `pop` writes all of them again, as operators have other numbers here.  Entries of
+        holders that hold no operators are dropped.
         """
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         kept = [Note(self, held) for held in self._held.values()]
@@ -382,9 +386,9 @@ class StateLog:
         operators: Mapping[int, Operator],
         fresh: Container[Operator],
     ) -> None:
-        """Load what another log has written for the `fresh` ones of some operators.
+        """Load the entries of another log for those of some operators that are `fresh`.
 
-        `operators` are those here by their numbers there.
+        `operators` has operators of this plan by their numbers in the other log.
         """
         StateReader(self._plan, {}, operators, fresh).read(map(self._codec.unpacked, entries))
         self._replanned = True
