@@ -6,9 +6,9 @@ decimals are decimals.  A product or a quotient of more than 18 digits after the
 these, half to even.  A result beyond 20 digits before the point is a double (`float`), and so is
 what a decimal makes with a double.
 
-All numbers have one order, in which a double is the decimal that it prints as (0.1 is 0.1).  It is
-that of doubles among doubles and of whole numbers among these, so a decimal can be looked up
-among them.
+All numbers have one order, in which a double is the decimal that it prints as (0.1 is 0.1).  Among
+doubles alone and among whole numbers alone it is their usual order, so a decimal can be looked up
+in sorted doubles and whole numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ZERO = Decimal(0).quantize(_UNIT)
 # A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 digits after
 # its point in 80, and is at least 10 ** -57 from every number that would be rounded otherwise.
 CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=-9_999, Emax=9_999)
-"""The context of exact arithmetic on decimals; that of the thread belongs to the program."""
+"""The context of exact arithmetic on decimals; the context of the thread is not used."""
 
 
 class BoundedDecimal(Decimal):
@@ -142,7 +142,7 @@ def _exact(value: float) -> Decimal:
 
 
 def _holds(compares: Callable[[Any], bool], other: object) -> bool:
-    """Return the comparison with another number, False with NaN, whose order is an error."""
+    """Return the result of a comparison with a number; False for NaN, for which Decimal raises."""
     if isinstance(other, float):
         return other == other and compares(_exact(other))
     return compares(other)
@@ -166,6 +166,7 @@ def _computed(
 ) -> Any:
     """Return the result of an operator on a decimal and another number.
 
+    ``exact`` computes it; ``double`` does beside a double, and for a result beyond the bound.
     Raises ZeroDivisionError for a division by zero.
     """
     if isinstance(one, float) or isinstance(other, float):
@@ -200,7 +201,7 @@ def units_of(value: BoundedDecimal) -> int:
 
 
 def of_units(units: int, count: int = 1) -> DecimalOrDouble:
-    """Return a number of units divided by a count, as a quotient of decimals."""
+    """Return units (10 ** -18) divided by a count: a rounded decimal, or a double if too large."""
     made = _bounded(Decimal(round(Fraction(units, count))).scaleb(-DIGITS_AFTER, CONTEXT))
     return quotient(units, count * 10**DIGITS_AFTER) if made is None else made
 

@@ -121,7 +121,8 @@ class Engine:
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Declare a stream of rows that an operator of the plan emits, so that queries can read it.
 
-        The caller keeps the operator.  An engine with an adopted stream cannot make a snapshot.
+        ``lateness`` is in ticks.  The caller uses the operator (`Plan.insert`) until `disown`.  An
+        engine with an adopted stream cannot make a snapshot.
         """
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")
@@ -176,7 +177,7 @@ class Engine:
         self._intake.consume(events)
 
     def advance(self, to: int) -> list[Match]:
-        """Set the clock: epochs before it (by the lateness) are closed, timers fire."""
+        """Raise the clock to a time in ticks, as an event would do; return the certain matches."""
         self._require_open()
         if type(to) is not int or to >= END:
             raise CepError(f"the clock is set to an int below 2**62, not to {shown(to)}")
@@ -184,7 +185,7 @@ class Engine:
         return self._matches()
 
     def raise_clock(self, to: int) -> None:
-        """Set the clock as `advance` does; `rows` returns the results."""
+        """Raise the clock as `advance` does; `rows` returns the results."""
         if to > self.clock.now:
             self.pass_instants(to)
             self.clock.now = to
@@ -194,20 +195,20 @@ class Engine:
     def pass_instants(self, to: int, arrival: int | None = None) -> None:
         """Emit the instants of calendars before a time, to which the clock is about to be set.
 
-        ``arrival`` is their number, if arrivals are not numbered one by one.
+        ``arrival`` is the arrival number of each of them; None: they are numbered as events are.
         """
         self._streams.pass_instants(to, arrival)
 
     def next_instant(self, calendars: frozenset[str] | None = None) -> int:
-        """Return the time beyond which the clock passes an instant: of all calendars, or some."""
+        """Return the time up to which the clock passes no instant of some calendars; None: all."""
         return self._streams.instants.next(calendars)
 
     def read_calendar(self, name: str) -> Operator:
-        """Return the operator of a calendar for an m-op of the plan, until `leave_calendar`."""
+        """Return the operator of a calendar; an m-op may read its rows until `leave_calendar`."""
         return self._streams.read_calendar(name)
 
     def leave_calendar(self, name: str) -> None:
-        """Release a calendar, after the operators that read it."""
+        """Undo one `read_calendar`, after the operators that read the calendar are released."""
         self._streams.leave_calendar(name)
 
     def begin_instants(self, time: int) -> None:
@@ -215,17 +216,17 @@ class Engine:
         self._streams.instants.begin(time)
 
     def calendars(self, names: Iterable[str]) -> list[str]:
-        """Return the calendars that are read among some streams, each as a line of text."""
+        """Return a line of text for each of the named streams that is a calendar and is read."""
         return self._streams.calendars(names)
 
     def rows(self) -> list[tuple[str, Row]]:
-        """Pop the rows that queries have found since the last call, as (query, row), unordered."""
+        """Pop the rows found since the last call, unordered, as (name of the query, row)."""
         by_number = self._queries.by_number
         found = self._fetched()
         return [(by_number[number].name, row) for _, number, row in found]
 
     def close(self) -> list[Match]:
-        """End the input: all epochs are closed."""
+        """End the input, which closes all epochs; return the remaining matches."""
         self._require_open()
         for lane in self.plan.lanes.values():
             lane.close(END)
@@ -233,10 +234,10 @@ class Engine:
         self._streams.recent.clear()
         return self._matches()
 
-    # -- what there is ---------------------------------------------------------------------
+    # -- figures, explanations, snapshots --------------------------------------------------
 
     def stats(self) -> dict[str, int]:
-        """Return counts: of what came and went, and of what is kept now."""
+        """Return counts by name: of all events and matches so far, and of the parts of the plan."""
         mops = list(self.plan.mops)
         active = sum(index.entries() for index in self.plan.active_indexes())
         return {
@@ -254,8 +255,8 @@ class Engine:
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
         """Describe the plan of a query: operators, who shares them, indexes, rules of time.
 
-        ``seen`` says which queries, by name, whoever asks may know of; None: all.  What would tell
-        of the others is left out.
+        ``seen`` returns True for the name of a query that the reader may know of; None: all are.
+        The text says nothing of the others.
         """
         query = self._queries.query(name)
         reads = ", ".join(query.compiled.reads)
@@ -292,9 +293,9 @@ class Engine:
         return dict(self._streams.rates)
 
     def snapshot(self) -> bytes:
-        """Return all that is needed to go on: streams, queries, and what they keep.
+        """Return the state for `restore`: streams, queries, clock, and what operators keep.
 
-        Not what is only for reading: `late` and `rejected` (their counts are).
+        It has the counts of late and rejected events, but not `late` and `rejected` themselves.
         """
         codec = self.codec
         adopted = self._streams.adopted()
@@ -342,8 +343,8 @@ class Engine:
     ) -> Engine:
         """Return an engine that goes on where the snapshot was taken.
 
-        ``rules`` has to have the rules by whose names the plan was made; ``functions``, ``types``
-        and ``builders`` those that it had.  Raises SnapshotError.
+        ``rules`` has to contain all rules of the engine that made the snapshot; ``functions``,
+        ``types`` and ``builders`` are those of that engine.  Raises SnapshotError.
         """
         found = Codec(types).unpacked(data)
         try:
@@ -394,7 +395,7 @@ class Engine:
         StateReader(self.plan, held).read(found["entries"])
 
     def keep_log(self) -> StateLog:
-        """Return the log of what the plan keeps, to be called before anything is declared.
+        """Return the log of the state that the plan keeps; call this before any declaration.
 
         `StateLog.hold` registers the operators that entries may name.  The entries that
         `StateLog.pop` returns are to be written; `StateLog.restore` of an engine with the same
@@ -432,7 +433,7 @@ class Engine:
 
 
 def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
-    """Return user functions that give null for a null argument, and fail with a wrong result."""
+    """Wrap user functions: a null argument gives null, a result of another type a TypeError."""
 
     def strict(function: Function) -> Callable[..., Any]:
         call, kind = function.call, function.result

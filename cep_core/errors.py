@@ -48,7 +48,7 @@ class CepError(Exception):
 
 
 class AlgebraError(CepError):
-    """An expression of the algebra that is not well-formed; `kind` and `span` serve a language."""
+    """An expression of the algebra that is not well-formed; `kind` is its class as a QueryError."""
 
     code = "algebra"
 
@@ -80,7 +80,7 @@ class QueryError(CepError):
 
     @classmethod
     def of(cls, error: AlgebraError, source: str) -> QueryError:
-        """Return an error of the algebra with its place in a query: all of it without a span."""
+        """Return an algebra error as one of a query; without a span it marks the whole text."""
         kind = error.kind or cls
         return kind(error.message, source, error.span or Extent(0, len(source)), hint=error.hint)
 
@@ -145,7 +145,7 @@ class SnapshotError(CepError):
 
 
 def near_miss(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the nearest of the known names, or the names if they are few."""
+    """Return a hint: the nearest known name, or all of up to eight names; None without either."""
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1)

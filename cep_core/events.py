@@ -82,7 +82,7 @@ class Schema:
         return None
 
     def row_values(self, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return values that fit as the values of a row."""
+        """Return values that fit the schema as a row has them: decimals as `BoundedDecimal`."""
         return tuple(
             BoundedDecimal(value) if kind is BoundedDecimal and value is not None else value
             for kind, value in zip(self.types, values, strict=True)
@@ -106,7 +106,7 @@ def written(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value for a message: as it is written, but cut."""
+    """Return the repr of a value for a message, cut to `_LONGEST` characters."""
     text = written(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
@@ -121,7 +121,7 @@ def is_hashable(value: object) -> bool:
 
 
 class Event(NamedTuple):
-    """An event of a stream; without `t1` it is a point in time.  Of a match: `schema` is set.
+    """An event of a stream; without `t1` it is a point in time.  Events of matches have `schema`.
 
     `stream` may be several names: the event then belongs to each of these streams, which have to
     be labelled sharable (the same `channel` in `Engine.stream`).
@@ -142,7 +142,7 @@ class Match(NamedTuple):
 
 
 class Late(NamedTuple):
-    """A row that came after its epoch was closed, and the queries that missed it therefore."""
+    """A row that came after its epoch was closed, and the labels of the m-ops that missed it."""
 
     row: Row
     watermark: int

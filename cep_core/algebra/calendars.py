@@ -1,14 +1,14 @@
 """Calendars: the instants that a cron expression names, in a time zone.
 
 `AT '0 9 * * MON' ZONE 'Europe/Berlin'` is a stream with an event at each of them.  The five fields
-are minute, hour, day of month, month and day of week, as Debian's cron reads them (`cronsim`, to
-which all times are local ones without a zone); a sixth before them is the second.  A date and time
+are minute, hour, day of month, month and day of week, as Debian's cron reads them (`cronsim`, which
+computes with local times that have no zone); a sixth before them is the second.  A date and time
 in place of the fields (`AT '2026-11-30T09:00:00Z'`) is one instant.  Where a zone changes its
 offset:
 
 - times that are skipped: an expression with numbers in minute and hour names the first time after
   the gap; one with `*` in either, or in the second, goes by real time, so it names none of them;
-- times that occur twice: such an expression names the first; one with `*` names both.
+- times that occur twice: an expression with numbers names the first; one with `*` names both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cronsim import CronSim, CronSimError
 from cep_core.errors import AlgebraError, Extent, near_miss
 from cep_core.events import CALENDAR
 
-MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes or seconds
+MOST = 10_000  # instants in one rise of the clock; of more, those of as many minutes or seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
@@ -77,14 +77,14 @@ class Calendar:
 
     @cached_property
     def _instant(self) -> int | None:
-        """The second of a date and time; None for a cron expression."""
+        """The instant of a date and time, in seconds since 1970; None for a cron expression."""
         moment = _moment(self.expression)
         if moment is None or moment.tzinfo is not None:
             return None if moment is None else (moment - _EPOCH) // _SECOND
         return self._instants(moment)[0]
 
     def text(self, second: int) -> str:
-        """Return the local time of a second since 1970, with its offset."""
+        """Return the local time of a second since 1970 in ISO 8601, with its offset."""
         return (_EPOCH + timedelta(seconds=second)).astimezone(self._place).isoformat()
 
     def seconds(self, start: int) -> Iterator[int]:
@@ -108,14 +108,14 @@ class Calendar:
         yield from (one for one in sorted(set(pending)) if one > last)
 
     def _local_before(self, second: int) -> datetime:
-        """Return a local time after which all instants after a second are."""
+        """Return a local time that is earlier than those of all instants after a second."""
         there = (_EPOCH + timedelta(seconds=second)).astimezone(self._place)
         local = there.replace(tzinfo=None)
         again = self._second_of(local, 1) - self._second_of(local, 0)
         return local - timedelta(seconds=max(0, again))
 
     def _instants(self, local: datetime) -> list[int]:
-        """Return when it is a local time: once, twice, or not at all."""
+        """Return the instants that a local time names, in seconds since 1970: none, one or two."""
         first, second = self._second_of(local, 0), self._second_of(local, 1)
         if first == second:
             return [first]
@@ -139,7 +139,8 @@ class Calendar:
     def passed(self, start: int, end: int) -> tuple[list[int], int | None]:
         """Return the instants of start <= instant < end, in seconds, and the first one after them.
 
-        If they are more than MOST they are those of the last MOST minutes, or seconds.
+        Of more than MOST instants it returns those of the last MOST minutes; of an expression with
+        a field for seconds, those of the last MOST seconds.
         """
         found: list[int] = []
         for second in self.seconds(start):
@@ -153,9 +154,9 @@ class Calendar:
 
 
 def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calendar:
-    """Return the calendar of an expression and a zone, whose texts begin at these places.
+    """Return the calendar of an expression and a zone; raises AlgebraError with the wrong part.
 
-    Raises AlgebraError with the place of what is wrong.
+    ``text_at`` and ``zone_at`` are the places of both texts in the query, for the error's span.
     """
     fields = [(match[0].upper(), match.span()) for match in re.finditer(r"\S+", text)]
     whole = Extent(text_at, text_at + max(1, len(text)))
@@ -185,7 +186,7 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
 
 
 def _single(text: str, zone: str, span: Extent, zone_at: int) -> Calendar:
-    """Return the calendar of a date and time; raises AlgebraError if no clock comes to it."""
+    """Return the calendar of a date and time; raises AlgebraError outside of the years 2-9999."""
     known = _known_zone(zone, Extent(zone_at, zone_at + max(1, len(zone))))
     found = Calendar(text, known)
     try:
@@ -199,7 +200,7 @@ def _single(text: str, zone: str, span: Extent, zone_at: int) -> Calendar:
 
 
 def _long_step(fields: Sequence[str], first: int) -> int | None:
-    """Return the place of a field with a step beyond its values, which would be met by one only."""
+    """Return the place in `_FIELDS` of a field with a step beyond its range; None without one."""
     for place, field in enumerate(fields, first):
         for part in field.split(","):
             step = part.partition("/")[2]

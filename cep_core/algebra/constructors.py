@@ -38,7 +38,7 @@ def project(
     span: Extent | None = None,
     nulls: Ordered[type] = (),
 ) -> nodes.Project:
-    """Return the named expressions over a source; ``nulls`` are the types of those always null."""
+    """Return named expressions over a source; ``nulls``: their types if they are always null."""
     types = {2: source.schema.types}
     made = [ex.with_literals(column, types, functions) for _, column in columns]
     kinds = [ex.type_of(column, types, functions) for column in made]
@@ -68,7 +68,7 @@ def sequence(
     span: Extent | None = None,
     rank: int | None = None,
 ) -> nodes.Sequence:
-    """Return ;θ of two streams."""
+    """Return ;θ of two streams; ``rank`` is a column of the right one (`nodes.Sequence`)."""
     predicate = require(predicate, pair_types(left, right), functions)
     if rank is not None and right.schema.types[rank : rank + 1] != (int,):
         raise AlgebraError("a rank is a column of numbers of the right side", span=span)
@@ -164,7 +164,7 @@ def outer_join(
     paired: bool = True,
     moment: bool = False,
 ) -> nodes.OuterJoin:
-    """Return pairs of two streams, unless they are not asked for, and rows that come alone."""
+    """Return pairs of two streams (if ``paired``), and rows without one (`nodes.OuterJoin`)."""
     lower, upper = bounds
     if alone != (True, False) if lower is None else moment or not paired:
         raise AlgebraError("pairs without a lower bound, and they alone, may have left rows only")
@@ -277,7 +277,7 @@ def require_aggregable(function: str, kind: type | None, span: Extent | None) ->
 def require(
     predicate: ex.Expression, types: ex.SideTypes, functions: ex.Functions
 ) -> ex.Expression:
-    """Return a condition that can be compiled, with types of its literals; raise AlgebraError."""
+    """Return a condition whose literals have types; raise AlgebraError if it cannot be compiled."""
     predicate = ex.with_literals(predicate, types, functions)
     ex.require_condition(predicate, types, functions)
     return predicate

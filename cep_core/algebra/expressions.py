@@ -65,7 +65,7 @@ class Constant(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(SpannedNode):
-    """The value of a literal of the query's text, by its number; queries of one shape share it."""
+    """A literal of the query's text, by its number and type; queries of one shape share it."""
 
     index: int
     kind: type
@@ -78,7 +78,7 @@ class Duration(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Time(SpannedNode):
-    """When a row begins or ends, in ticks: of the row of a side."""
+    """The time at which the row of a side begins or ends, in ticks."""
 
     side: RowSide
     edge: Literal["begin", "end"]
@@ -115,7 +115,7 @@ class Call(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class TupleItem(SpannedNode):
-    """One item of a tuple, inside the `Every` that gives it its name."""
+    """One item of a tuple, inside the `Every` or `Each` that names it (``names``)."""
 
     name: int
     kind: type
@@ -160,7 +160,7 @@ class And(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Or(SpannedNode):
-    """One of the items."""
+    """At least one of the items."""
 
     items: tuple[Expression, ...]
 
@@ -176,8 +176,9 @@ class Not(SpannedNode):
 class Every(SpannedNode):
     """An atom: the condition holds for all items of some tuples, taken side by side.
 
-    ``names`` are those of the `TupleItem`s that stand for them in the condition, an atom, too:
-    if it fails or misses an operand for one of the items it is false.  Of no items it is true.
+    ``over`` are the tuples; ``names`` has for each the name of the `TupleItem` that stands for its
+    items in the condition.  The condition is an atom: if it fails or misses an operand for one
+    item, `Every` is false.  Without items it is true.
     """
 
     names: tuple[int, ...]
@@ -187,10 +188,10 @@ class Every(SpannedNode):
 
 @dataclass(frozen=True, slots=True)
 class Each(SpannedNode):
-    """The sequence of what an expression is for every choice of items, one of each sequence.
+    """The values of ``item`` for every choice of one element of each sequence in ``over``.
 
-    ``names`` are those of the `TupleItem`s that stand for them.  A sequence may read items of an
-    `Each` around it; an `Each` directly inside adds its own to the same sequence.
+    ``names`` are those of the `TupleItem`s that stand for the elements.  A sequence may read items
+    of an `Each` around it; an `Each` directly inside adds its values to the same sequence.
     """
 
     names: tuple[int, ...]
@@ -207,15 +208,15 @@ FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
-_LEVELS = 3  # of what is evaluated as a function inside
-MOST_PARTS = 100_000  # of an expression, counted where they occur
+_LEVELS = 3  # that CASE, COALESCE and IS NULL count for: each is a function inside
+MOST_PARTS = 100_000  # of an expression; a part that occurs twice counts twice
 
 
 SideTypes: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
 
 
 def type_of(node: Expression, types: SideTypes, functions: Functions = FUNCTIONS) -> type | None:
-    """Return the type of an expression, None if only null is known; raise AlgebraError if wrong.
+    """Return the type of an expression, None if it is always null; raise AlgebraError if wrong.
 
     ``types`` holds the types of the columns of each side that may be read.
     """
@@ -304,9 +305,9 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:
-    """Return the expression with columns replaced, at their places in the text.
+    """Return the expression with columns replaced; a column or another leaf keeps the old span.
 
-    ``places`` maps (side, index).
+    ``places`` has the replacements by (side, index); other columns stay.
     """
 
     def change(part: Expression) -> Expression:
@@ -372,7 +373,7 @@ class _Literals:
         self._kind = kind
 
     def settled(self, node: Expression, *, exact: bool = False) -> Expression:
-        """Return an expression; a literal is a decimal if it is `exact`, else a double."""
+        """Return a typed expression; a literal alone is a decimal if ``exact``, else a double."""
         match node:
             case Column():
                 return node
@@ -398,10 +399,13 @@ class _Literals:
                 return with_operands(node, "Expression", self.settled)
 
     def _beside(self, parts: Sequence[Expression], *, exact: bool) -> list[Expression]:
-        """Return operands; literals are decimals beside a decimal, if `exact` without a double."""
+        """Return operands with types; literals are doubles if another operand is one.
+
+        Else they are decimals if ``exact``, if another operand is one, or if all are literals.
+        """
         others = [self.settled(part) for part in parts if not _is_literal(part)]
         if len(others) == len(parts):
-            return others  # no types: each comparison of two columns would ask for both
+            return others  # without types, which each comparison of two columns would compute
         kinds = [*map(self._kind, others)]
         wanted = not kinds or (float not in kinds and (exact or BoundedDecimal in kinds))
         settled = iter(others)
@@ -423,7 +427,7 @@ _NARROWER: Mapping[type, tuple[type, ...]] = {float: (int, BoundedDecimal), Boun
 
 
 def is_narrower(kind: type | None, wanted: type) -> bool:
-    """Return True if values of a type are welcome where another one is wanted."""
+    """Return True if values of a type are accepted where another type is wanted."""
     return kind in _NARROWER.get(wanted, ())
 
 
@@ -476,7 +480,7 @@ def _arithmetic(node: Arithmetic, left: type | None, right: type | None) -> type
 
 
 def _common(node: Expression, values: Sequence[type | None]) -> type | None:
-    """Return the type of values one of which is taken; raise AlgebraError if they differ."""
+    """Return the common type of alternative values; raise AlgebraError if there is none."""
     kinds = [kind for kind in dict.fromkeys(values) if kind is not None]
     if len(kinds) > 1 and {*kinds} <= {*_NUMBERS}:
         return float if float in kinds else BoundedDecimal

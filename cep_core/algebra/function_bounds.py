@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from typing import Any
 
 LONGEST = 1_000_000
-"""Characters of a text that a function makes longer than its arguments."""
+"""Characters of a text that a function makes, at most, unless an argument is longer."""
 LARGEST = 1_000
 """Decimal digits of a whole number that arithmetic makes."""
 ITEMS = 10_000
 """Items of a list that + makes."""
 STEPS = 100_000
-"""Steps of the functions of one evaluation of an expression."""
+"""The budget of steps for all functions of one evaluation of an expression."""
 SHARE = 128
-"""Characters of a text whose reading is a step."""
+"""Characters of a text that are read in one step."""
 _BITS = LARGEST * 10 // 3
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def spending(budget: Budget) -> Iterator[None]:
 
 
 def current_budget() -> Budget:
-    """Return the budget of the evaluation in this thread; outside of any a new one."""
+    """Return the budget of the evaluation in this thread; without one, a budget of `STEPS`."""
     return _current.budget or Budget()
 
 
@@ -107,7 +107,7 @@ _MOST_GIVEN_UP = 10_000
 
 
 def report(what: str, error: BeyondBounds) -> None:
-    """Log that something was not evaluated, if it is the first, tenth, hundredth (...) time."""
+    """Log that the text ``what`` was not evaluated: only the 1st, 10th, 100th ... time of each."""
     if len(_given_up) > _MOST_GIVEN_UP:
         _given_up.clear()
     count = _given_up[what] = _given_up.get(what, 0) + 1

@@ -1,7 +1,7 @@
 """Functions: what CEL, SASE, EQL and XSCL may call, with their types.
 
 A declaration holds for all four languages.  The event languages check the types of the arguments;
-XSCL's values have none, so each is read as what its argument is (`Function.apply`).  Names and
+XSCL's values have none, so each is converted to the argument's type (`Function.apply`).  Names and
 meanings are those of XPath 2.0, with _ for -, where XPath has the function; `like` is SQL's
 predicate.  A call of null is null, and so is one that fails, or that makes too much
 (`function_bounds`).  XSCL adds functions of its own (`xscl.language.functions`).
@@ -21,19 +21,19 @@ from cep_core.decimals import BoundedDecimal, DecimalOrDouble, decimal_of
 
 
 def number_value(value: Any) -> float | None:
-    """Return the double that a value is or that its text is, None for NaN and other texts."""
+    """Return a number, or the number in a text, as a double; None for NaN and other texts."""
     found = number_of(value) if isinstance(value, str) else value
     return None if found is None or found != found else float(found)
 
 
 def operand_value(value: Any) -> DecimalOrDouble | None:
-    """Return the number that a value or its text is in arithmetic, None for NaN and other texts."""
+    """Return a number, or the number in a text, for arithmetic; None for NaN and other texts."""
     found = operand_of(value) if isinstance(value, str) else value
     return None if found is None or found != found else found
 
 
 def decimal_value(value: Any) -> BoundedDecimal | None:
-    """Return the decimal that a number is, rounded, or that a text is; None without one."""
+    """Return a number rounded to a decimal, or the decimal in a text; None without one."""
     found = decimal_of(value.strip(WHITE_SPACE)) if isinstance(value, str) else value
     try:
         return None if found is None else BoundedDecimal(found)
@@ -52,7 +52,7 @@ class Function(NamedTuple):
 
     An argument of type object may be of any type; the last ``optional`` arguments may be left out.
     In XSCL the last ``constants`` arguments are literals.  An ``exact`` function returns a decimal
-    of one.
+    if its argument is one.
     """
 
     call: Callable[..., Any]
@@ -63,12 +63,12 @@ class Function(NamedTuple):
     exact: bool = False
 
     def apply(self, *values: Any) -> Any:
-        """Call the function with values without types; None if one is not what its argument is."""
+        """Call the function with untyped values; None if one has no form of its argument's type."""
         arguments = [_READERS[kind](one) for kind, one in zip(self.arguments, values, strict=False)]
         return None if None in arguments else self.call(*arguments)
 
     def takes(self, count: int) -> bool:
-        """Return True if the function may be called with so many arguments."""
+        """Return True if the function may be called with ``count`` arguments."""
         return len(self.arguments) - self.optional <= count <= len(self.arguments)
 
     @property
@@ -79,7 +79,7 @@ class Function(NamedTuple):
         return f"{count} argument{'s' * (most != 1)}"
 
     def defaults(self, count: int) -> tuple[Any, ...]:
-        """Return the values of the arguments that a call with so many leaves out."""
+        """Return the default values of the arguments that a call with ``count`` arguments omits."""
         left = len(self.arguments) - count
         return (self.call.__defaults__ or ())[-left:] if self.takes(count) and left else ()
 
@@ -109,12 +109,12 @@ def nearest(value: DecimalOrDouble) -> int:
 
 
 _COMPARED = 256
-"""Comparisons of a character, which are a step together."""
+"""Comparisons of characters that are one step."""
 
 
 @lru_cache(maxsize=4096)
 def _segments(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...]:
-    r"""Return the texts between the % of a pattern of LIKE, with the number of characters.
+    r"""Return the texts between the % of a pattern of LIKE, each with its number of characters.
 
     `_` is one character; \ before %, _ or \ is the character itself.
     """

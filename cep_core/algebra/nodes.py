@@ -141,9 +141,9 @@ class OuterJoin:
     A row without a partner comes alone where its side, left or right, is in ``alone``, with nulls
     for the other one: a spans [a.t0, a.t1 + max(upper, 0)], b [b.t0, b.t1 - min(lower, 0)].
     Without ``lower`` it is FOLLOWED BY .. ELSE: b begins after a has ended, a.t1 < b.t0, and only
-    left rows come alone.  If it is not ``paired`` it is NOT FOLLOWED BY: those left rows with their
-    own values.  As a ``moment`` it is E@w of NEXT CEP: what comes alone has no duration, it is the
-    moment a.t1 + upper (section 3.4).
+    left rows come alone.  If it is not ``paired`` it is NOT FOLLOWED BY: only left rows without a
+    partner, with their own values.  As a ``moment`` it is E@w of NEXT CEP: a row that comes alone
+    has no duration, it is the moment a.t1 + upper (section 3.4).
     """
 
     left: Node
@@ -159,7 +159,7 @@ class OuterJoin:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component of a pattern: rows of an input; ``repeated`` are one or more of them, a run."""
+    """A component of a pattern: one row of an input, by number, or a run (``repeated``)."""
 
     input: int
     repeated: bool = False
@@ -169,12 +169,12 @@ class Component:
 class Part:
     """A value of a pattern, by component: what predicates read and results have.
 
-    ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
-    rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
-    the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
-    run, without ``index`` over its rows; with ``before`` over what precedes the current row.
-    There are the times of the current and the previous row, ``LIST`` of all values, and with an
-    ``offset`` the row so many behind the first, or before the last.
+    ``value`` is attribute ``index`` of a single row.  Of a run, ``current`` is that attribute of
+    each row, ``previous`` of the row before it, ``first`` and ``last`` of the first and last row or
+    of the one ``offset`` rows behind or before it.  ``start`` is the t0 of the first row,
+    ``first_end`` its t1, ``end`` the t1 of the last row, ``current_end`` and ``previous_end`` those
+    of the current and previous row.  An aggregate is over a whole run, with ``before`` over the
+    rows before the current one; COUNT without ``index`` counts rows.  ``LIST`` has all values.
     """
 
     component: int
@@ -191,9 +191,10 @@ class Rules:
     ``window`` bounds last.t1 - first.t1, which is less than it or, if it is ``inclusive``, not
     more.  With ``simultaneous`` an event may begin when the one before it ends.  ``mark`` is that
     of steps without one.  ``partition`` has for each input the columns by which its rows are
-    divided; None: it belongs to no partition.  ``target`` is the component of the policies that go
-    to one.  ``spans`` are the bounds of unordered parts.  An event that fails ``tests``, but not
-    the predicate, is not taken, and blocks others as if it were.
+    divided; None: it belongs to no partition.  ``target`` is the component x of the policies that
+    skip to first x or last x.  ``spans`` are the durations that the tree names by their places: of
+    unordered parts and absences.  An event that fails ``tests``, but not the predicate, is not
+    taken, and blocks others as if it were taken.
     """
 
     window: Expression | None = None
@@ -239,7 +240,7 @@ Node: TypeAlias = (
 
 
 def sources_of(node: Node) -> tuple[Node, ...]:
-    """Return the nodes directly below one, from left to right."""
+    """Return the nodes directly below a node, from left to right."""
     return tuple(operands(node, "Node"))
 
 

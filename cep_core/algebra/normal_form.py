@@ -39,7 +39,8 @@ def disjuncts(
 ) -> list[list[tuple[Any, bool]]]:
     """Return the literals of each disjunct as (atom, positive), both in the order of the text.
 
-    `junction` returns the parts of AND, OR and NOT, and None for an atom.  No disjunct implies
+    `junction` returns the word and the parts of AND, OR and NOT, and None for an atom, of which
+    `atom` returns the key and the sign.  No disjunct implies
     another by its literals alone or contradicts itself: the result is empty for a predicate that
     never holds, and one empty disjunct for one that always holds.  Raises TooManyDisjuncts.
     """
@@ -70,8 +71,8 @@ def disjuncts(
                 )
 
     def least(found: Iterable[int], where: Any) -> Sequence[int]:
-        # What is contained in a mask is a smaller number and looked at before, so that those kept
-        # are never dropped again.
+        # A mask that is contained in another one is a smaller number and comes first, so that a
+        # mask that is kept is never dropped again.
         positives = ((1 << 2 * len(atoms)) - 1) // 3
         kept: list[int] = []
         for mask in sorted(set(found)):

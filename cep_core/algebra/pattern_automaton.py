@@ -1,7 +1,7 @@
 """The automaton of a pattern: what may be taken next, derived from the tree.
 
-A state is what is left of the tree.  A *move* takes one event of a component and leads to another
-state; it knows which moves an event in between ends (marks, pace) and which moves come before it.
+A state is the rest of the tree.  A *move* takes one event of a component and leads to another
+state.  Marks and paces say which moves an event in between ends, and which are preferred to it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from cep_core.algebra.operands import with_operands
 from cep_core.errors import AlgebraError
 
 MOST_STATES = 1_000
-MOST_WAYS = 500  # out of one state, and through what takes nothing
+MOST_WAYS = 500  # out of one state, and through a tree without an event
 Absences: TypeAlias = tuple[pattern_tree.Absent, ...]
 _EMPTY = pattern_tree.Chain(())
 T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """The role of a component: alone, or the first or a later one of an unordered part.
+    """A component that a state looks for: alone, or ``among`` an unordered part.
 
-    ``forgets`` has the components of a part that has occurred, and begins again.
+    There it is the first one or a ``later`` one; ``span`` is the place of the part's bound.  Where
+    EVERY begins again, ``forgets`` has its components: their earlier events leave the match.
     """
 
     component: int
@@ -37,23 +38,24 @@ class Look(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One event more: what it says about loops, and which absences lie before it."""
+    """A way to take one event: the loops that it stays in or leaves, and the absences before it."""
 
     look: Look
     mark: pattern_tree.StepMark | None
     stays: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
-    until: tuple[tuple[int, bool], ...] = ()  # with whether the loop has begun
+    until: tuple[tuple[int, bool], ...] = ()  # (component, the loop has begun)
     passes: Absences = ()
-    own: int | None = None  # the last passes that are not of what it forgets
+    own: int | None = None  # number of the last passes, which EVERY does not forget
 
 
 class Move(NamedTuple):
     """A way out of a state.
 
-    ``look`` is the number of what it looks for.  ``before`` are the moves that are preferred to it
-    for one event; ``stops`` the components that end its loops.  It ``waits`` if an absence on the
-    way to it has a time of its own.  The first ``forgotten`` absences are no part of the match.
+    ``look`` is the place in the state's looks, ``target`` the number of the next state.  ``before``
+    are the moves that are preferred to it for one event; ``stops`` the components that end its
+    loops; ``passes`` the absences on the way.  It ``waits`` if one of these has a time of its own.
+    The first ``forgotten`` of them are no part of the match.
     """
 
     look: int
@@ -68,11 +70,11 @@ class Move(NamedTuple):
 class PatternState(NamedTuple):
     """The rest of a pattern.
 
-    ``ended_by`` says for each move, as bits, which moves end when it could have taken an event
-    between; ``strict`` and ``partition`` which end by an event between of any type, or of the
-    same partition; ``stopped_by`` which end by an event of a component.  ``ends`` has the absences
-    up to the end of the pattern, in all ways, and is empty if something has to be taken; while a
-    move of ``longest`` may be made, it is not reached.
+    Sets of moves are bits.  ``ended_by`` has for each move those that end when it could have taken
+    an event in between; ``strict`` and ``partition`` those that end by an event in between of any
+    type, or of the same partition; ``stopped_by`` those that an event of a component ends.
+    ``ends`` has the absences on each way to the end of the pattern that takes no event.  The end is
+    not reached while a move of ``longest`` may be made.
     """
 
     looks: tuple[Look, ...]
@@ -135,7 +137,7 @@ def _state(
     mark: pattern_tree.StepMark,
     ends: tuple[Absences, ...],
 ) -> PatternState:
-    """Return a state of its ways; a way is ended by its number as a bit."""
+    """Return the state with these ways out; ``places`` has the numbers of states by their trees."""
     looks = list(dict.fromkeys(way.look for way, _ in ways))
     ended_by, moves = [0] * len(ways), []
     strict = partition = longest = 0
@@ -156,7 +158,7 @@ def _state(
             if begun:
                 stopped_by[component] = stopped_by.get(component, 0) | bit
         if ends and any(paces[loop] == "reluctant" for loop in way.stays):
-            before.append(number)  # nothing is taken where it is whole
+            before.append(number)  # a reluctant run takes nothing where the pattern is complete
         if ends and any(paces[loop] == "longest" for loop in way.stays):
             longest |= bit
         stops = tuple(dict.fromkeys(component for component, _ in way.until))
@@ -171,14 +173,14 @@ def _state(
 
 
 def _rather(way: _Way, other: _Way, paces: dict[int, pattern_tree.LoopPace]) -> bool:
-    """Return True if the pace of a loop prefers another way."""
+    """Return True if the pace of a loop prefers the other way to a way."""
     return any(paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
     )
 
 
 def _few(found: Collection[T]) -> list[T]:
-    """Return ways; raises AlgebraError if they are many."""
+    """Return ways as a list; raises AlgebraError if they are more than `MOST_WAYS`."""
     if len(found) > MOST_WAYS:
         raise AlgebraError(
             f"the pattern may go on in more than {MOST_WAYS} ways",
@@ -191,7 +193,7 @@ def _few(found: Collection[T]) -> list[T]:
 
 
 def empties(tree: pattern_tree.PatternTree) -> list[Absences]:
-    """Return the absences on the ways through a tree that take nothing; none if there is none."""
+    """Return the absences on each way through a tree that takes no event; [] without such a way."""
     match tree:
         case pattern_tree.One():
             return []
@@ -214,7 +216,7 @@ def empties(tree: pattern_tree.PatternTree) -> list[Absences]:
 
 
 def _ways(tree: pattern_tree.PatternTree) -> Iterator[tuple[_Way, pattern_tree.PatternTree]]:
-    """Yield what may be taken next, and what is left then."""
+    """Yield each way to take the next event of a tree, with the rest of the tree."""
     match tree:
         case pattern_tree.One(component, mark, until):
             stops = tuple([(one, True) for one in until])
@@ -281,7 +283,7 @@ def _over(tree: pattern_tree.PatternTree) -> bool:
 
 
 def _loops(tree: pattern_tree.PatternTree) -> frozenset[int]:
-    """Return the loops that end if a tree is left."""
+    """Return the numbers of the loops that end where a match leaves a tree."""
     match tree:
         case pattern_tree.Loop(inner, _, most):
             return frozenset() if most == 0 else _loops(inner) | {tree.number}

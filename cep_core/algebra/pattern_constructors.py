@@ -33,7 +33,7 @@ def pattern_match(
     functions: Functions = FUNCTIONS,
     span: Extent | None = None,
 ) -> PatternMatch:
-    """Return a pattern; ``names`` are those of the first parts, which are put out."""
+    """Return a pattern; ``names`` are those of the first parts, the columns of its matches."""
     rules = rules or Rules()
     if len(components) > MOST_COMPONENTS:
         raise AlgebraError(f"a pattern has at most {MOST_COMPONENTS} components", span=span)
@@ -137,7 +137,7 @@ def _require_tree(
 
 
 def _meets_an_edge(states: Sequence[PatternState]) -> bool:
-    """Return True if something may be absent, for no time, where a pattern begins or ends."""
+    """Return True if an absence without a time of its own may begin or end a pattern."""
     begins = [move.passes for move in states[0].moves]
     ends = [absences for state in states for absences in state.ends]
     return any(absence.time is None for absences in (*begins, *ends) for absence in absences)

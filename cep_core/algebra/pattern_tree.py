@@ -21,7 +21,7 @@ Policy: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """One event of a component; without a mark, that of the pattern.
+    """One event of a component; without a mark, the mark of the pattern (`Rules`) holds.
 
     No event of the components ``until`` may be between it and the event before.
     """
@@ -66,7 +66,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """One event of each component, in any order; ``span`` is the number of what bounds them."""
+    """One event of each component, in any order; ``span`` is the place of their bound (`Rules`)."""
 
     components: tuple[int, ...]
     span: int | None = None
@@ -77,9 +77,9 @@ class Unordered:
 class Absent:
     """No event of a component between what comes before and after.
 
-    ``spanning`` is said behind an unordered part: the absence is all along it, too.  ``time`` is
-    the number of the bound of one that lasts so long; it begins together with the absence before
-    it if it is ``beside`` that.
+    A ``spanning`` absence stands behind an unordered part and covers that part, too.  ``time`` is
+    the place of its own duration in the spans of `Rules`; None: it covers the gap between the
+    events around it.  One that is ``beside`` the absence before it begins together with that.
     """
 
     component: int
@@ -92,7 +92,7 @@ PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
 
 
 def stops_of(tree: PatternTree) -> tuple[int, ...]:
-    """Return the components whose events end a step or a loop, without those below."""
+    """Return the components whose events end a step or a loop itself, not a tree inside it."""
     match tree:
         case One(until=stops):
             return stops
@@ -103,13 +103,13 @@ def stops_of(tree: PatternTree) -> tuple[int, ...]:
 
 
 def components_aside(tree: PatternTree) -> set[int]:
-    """Return the components of a tree that do not occur: they are absent, or stop it."""
+    """Return the components of a tree that are not in its matches: absent, or ending a step."""
     absent = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
     return absent.union(*map(stops_of, trees_in(tree)))
 
 
 def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
-    """Return a tree whose components have other numbers."""
+    """Return a tree with other numbers of components; ``places`` has them by the present ones."""
     tree = with_operands(tree, "PatternTree", lambda part: renumbered(part, places))
     match tree:
         case Absent(component):

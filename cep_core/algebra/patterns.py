@@ -24,7 +24,7 @@ PREVIOUS: tuple[Role, ...] = ("previous", "previous_end")
 
 
 def is_plain(node: PatternMatch) -> bool:
-    """Return True for a plain sequence: single events, all of them, whatever is between."""
+    """Return True for a plain sequence: single events with the mark `any`, without a policy."""
     steps = node.tree.parts if isinstance(node.tree, Chain) else (node.tree,)
     return (
         all(steps[place] in (One(place), One(place, "any")) for place in range(len(steps)))
@@ -47,7 +47,7 @@ def conjuncts_of(predicate: ex.Expression) -> list[ex.Expression]:
 
 
 def conjunction(conditions: Iterable[ex.Expression]) -> ex.Expression:
-    """Return the conjunction of conditions, at the place of the first; TRUE of none."""
+    """Return the conjunction of conditions, with the span of the first; TRUE without any."""
     found = [condition for condition in conditions if condition != ex.TRUE]
     if not found:
         return ex.TRUE
@@ -60,7 +60,7 @@ def parts_in(node: ex.Expression, parts: Sequence[Part]) -> list[Part]:
 
 
 class Conjunct(NamedTuple):
-    """A condition that has to hold, and what it reads; a ``test`` ends a match."""
+    """A condition of a conjunction, and the parts that it reads; a failed ``test`` ends a match."""
 
     node: ex.Expression
     parts: tuple[Part, ...]
@@ -74,7 +74,7 @@ class Conjunct(NamedTuple):
 
     @property
     def lasting(self) -> tuple[Part, Part, ex.Expression] | None:
-        """Its beginning, its end and T, if it says that an event ends at most T after another."""
+        """(start, end, T) if an event has to end at most T after another begins; else None."""
         match self.node:
             case ex.Compare("<=", ex.Arithmetic("-", ex.Column(), ex.Column()), time):
                 end, start, *_ = self.parts
@@ -98,10 +98,10 @@ def conjuncts_in(
 
 
 def is_of_neighbours(node: ex.Expression, parts: Sequence[Part], component: int) -> bool:
-    """Return True if a condition reads what is before an event of a run, and says of nothing more.
+    """Return True if a condition compares an event of a run with what is before it in the run.
 
-    It is tested from the second event on (Agrawal et al. 2008).  One that handles null, or reads
-    the number of the events before, is tested with the first event as well.
+    It is tested from the second event on (Agrawal et al. 2008).  False for one that
+    handles null, or reads the number of the events before: it is tested with the first one as well.
     """
     read = [part for part in parts_in(node, parts) if part.component == component]
     before = [one for one in read if one.before or one.role in PREVIOUS]

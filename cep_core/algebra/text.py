@@ -21,7 +21,7 @@ _UNITS = (
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """Return a number of things."""
+    """Return a number with its noun, in the singular or the plural."""
     return f"{number} {one if number == 1 else several}"
 
 
@@ -43,14 +43,14 @@ class LiteralValues:
 
 
 class Words:
-    """Writes expressions: columns by the names of each side, parameters by their values."""
+    """Writes expressions: columns by names ($1. or $2. before them if ``paired``), and literals."""
 
     def __init__(self, said: LiteralValues, older: Names, newer: Names, paired: bool) -> None:
         self._literals = said.literals
         self._ticks_per_second = said.ticks_per_second
         self._names = {1: older, 2: newer}
         self._paired = paired
-        self._items: dict[int, str] = {}  # of tuples, by the names of their `Every`
+        self._items: dict[int, str] = {}  # texts of `TupleItem`s, by their names
 
     def __call__(self, node: ex.Expression) -> str:
         """Return an expression in words."""
@@ -188,7 +188,7 @@ def part_in_words(part: algebra.Part, node: algebra.PatternMatch) -> str:
 
 
 def _tree(node: algebra.PatternMatch, tree: PatternTree, said: LiteralValues) -> str:
-    """Return a tree of a pattern, whose components are written as what they read."""
+    """Return a tree of a pattern; its components are written as the streams that they read."""
 
     def read(component: int) -> str:
         return read_in_words(node.inputs[node.components[component].input])
@@ -238,7 +238,7 @@ def pattern_in_words(node: algebra.PatternMatch, said: LiteralValues) -> str:
 
 
 def read_in_words(node: Node) -> str:
-    """Return the streams of an input, without what is done to them."""
+    """Return the names of the streams that an input reads, without its operators."""
     names = list(streams_of(node))
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
 

@@ -80,9 +80,9 @@ def operand_of(text: str) -> DecimalOrDouble | None:
 
 
 def compared_number(text: str) -> DecimalOrDouble | None:
-    """Return a number by which the number that a text is can be ordered; None if it is none.
+    """Return the number that a text is, for comparisons; None if it is none.
 
-    It is a double if that suffices, else the exact value.
+    A text of at most 15 characters gives a double, which has the exact order; else as `operand_of`.
     """
     text = text.strip(WHITE_SPACE)
     if len(text) > LONGEST or not _DOUBLE.fullmatch(text):
@@ -93,7 +93,7 @@ def compared_number(text: str) -> DecimalOrDouble | None:
 def text_of(value: object) -> str | None:
     """Return the text of a value as XPath writes it; None for null and NaN.
 
-    Numbers have no exponent, and no fraction without need; they are read again as the same ones.
+    Numbers have no exponent, whole ones no fraction.  Reading the text gives the same number.
     """
     match value:
         case None | str():
@@ -114,7 +114,7 @@ def integer_of(text: str) -> int | None:
     found = number_of(text)
     if found is None or not isfinite(found):
         return None
-    if not found:  # of any exponent; without a digit but 0 it is 0
+    if not found:  # 0, or too near to it for a double: then a digit is not 0
         return None if text.lower().partition("e")[0].strip("+-.0") else 0
     exact = Decimal(text)
     return int(exact) if exact == exact.to_integral_value() else None

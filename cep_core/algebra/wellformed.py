@@ -16,7 +16,7 @@ from cep_core.algebra.operands import with_operands
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
 
-MOST_OPERATORS = 10_000  # of a query, counted where they occur
+MOST_OPERATORS = 10_000  # of a query; one that occurs twice counts twice
 MOST_LEVELS = 150  # of operators above one another
 
 

@@ -49,7 +49,7 @@ class EventLanguage(NamedTuple):
 
 
 def require_name(name: object, what: str) -> None:
-    """Raise CepError unless something is a name that a query can read a stream by."""
+    """Raise CepError unless a value can name a stream in queries; ``what`` says what it names."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         form = "a word of letters, digits and _ that begins with no digit"
         raise CepError(f"{what} is {form}, not {shown(name)}")
@@ -64,7 +64,7 @@ def refuse_bare_windows(text: str, language: str) -> None:
     """
     found = tokens(text, 1_000_000, LANGUAGES[language].lexis)
     braces: list[str] = []  # that are open, by the words before them
-    two = last = found[-1]  # before the next one
+    two = last = found[-1]  # the last two tokens
     for one, after in pairwise(found):
         if one.text == "{":
             braces.append(last.word)
@@ -80,7 +80,7 @@ def refuse_bare_windows(text: str, language: str) -> None:
 
 
 def prepare_node(node: Node, catalog: StreamCatalog) -> AlgebraQuery:
-    """Return a well-formed expression of the algebra as a query, if its streams are known so."""
+    """Return algebra as a query; raises AlgebraError unless the catalog has its streams."""
     reads = streams_of(node)
     for stream in reads.values():
         if catalog.schema(stream.name) != stream.schema:
@@ -94,7 +94,7 @@ def _textual(
     keywords: Collection[str],
     lexis: Lexis = COMMON,
 ) -> EventLanguage:
-    """Return a language of tokens; its errors are QueryErrors with the place of what is wrong."""
+    """Return the language that ``read`` reads from tokens; its AlgebraErrors become QueryErrors."""
 
     def prepare(
         text: str, catalog: StreamCatalog, ticks_per_second: int, functions: Functions

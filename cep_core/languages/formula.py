@@ -29,7 +29,7 @@ class NameScope(Protocol):
         """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
-Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # reads what only one language has
+Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # for values of one language
 
 
 def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
@@ -42,7 +42,7 @@ def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
 
 
 def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> ex.Expression:
-    """Read an expression; ``own`` returns None where nothing of its language stands."""
+    """Read an expression; ``own`` reads values of one language only, and returns None at others."""
     return _Formula(reader, scope, own).disjunction()
 
 
@@ -66,7 +66,7 @@ class _Formula:
         return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
     def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
-        """Read expressions that are beside one another, not nested: the deepest counts."""
+        """Read expressions with a word or sign between them; the deepest one counts as nested."""
         reader = self._reader
         before = deepest = reader.depth
         items = [read()]
@@ -86,7 +86,7 @@ class _Formula:
         return self._test(left) if self._is_test() else self._compared(left)
 
     def _compared(self, left: ex.Expression) -> ex.Expression:
-        """Read comparisons, if there are any."""
+        """Read the comparisons behind an operand; without any, return the operand."""
         reader = self._reader
         found: list[ex.Expression] = []
         while reader.tokens[reader.at].text in ex.COMPARISONS:
@@ -157,7 +157,7 @@ class _Formula:
                 return ex.Compare("=", call, ex.FALSE, span=call.span) if negated else call
 
     def _arithmetic(self, least: int) -> ex.Expression:
-        """Read what binds at least so tightly: 1 for sums, 2 for products."""
+        """Read operators that bind at least as tightly as ``least``: 1 for sums, 2 for products."""
         reader = self._reader
         left = self._signed()
         while True:
@@ -223,7 +223,7 @@ class _Formula:
         return self._attribute(token, reader.nested(token))
 
     def _attribute(self, first: LanguageToken, token: LanguageToken) -> ex.Expression:
-        """Return an attribute; if it is unknown behind a point, name it as it could be written."""
+        """Return an attribute; the error for an unknown one behind a point says how to write it."""
         try:
             return self._scope.resolve(None, token.text, token.span)
         except AlgebraError as error:

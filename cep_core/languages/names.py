@@ -41,7 +41,7 @@ class StreamCatalog(Protocol):
 
 
 def known_schema(catalog: StreamCatalog, what: str, name: str, span: Extent) -> Schema:
-    """Return the schema of a stream; raises AlgebraError if there is no such stream."""
+    """Return the schema of a stream; raises AlgebraError, with the noun ``what``, without one."""
     schema = catalog.schema(name)
     if schema is None:
         message = f"there is no {what} {name}"
@@ -53,7 +53,8 @@ def known_schema(catalog: StreamCatalog, what: str, name: str, span: Extent) -> 
 class AlgebraQuery:
     """A query as algebra, its literals as parameters.
 
-    ``inner`` are sub-queries by what they publish, innermost first: they are parts of the node.
+    ``inner`` are the sub-queries that publish, by the streams' names, innermost first; they are
+    parts of the node.
     """
 
     node: Node

@@ -110,7 +110,7 @@ class TokenReader:
         return self.expect_name("an attribute")
 
     def nested(self, name: LanguageToken) -> LanguageToken:
-        """Return an attribute's name that has begun: `a.b.c`, of a map in a map, is a_b_c."""
+        """Read the rest of an attribute's name: `a.b.c`, of a map in a map, is the name a_b_c."""
         while self.is_sign(".") and self.tokens[self.at + 1].kind == "name":
             self.next()
             more = self.next()
@@ -123,7 +123,7 @@ class TokenReader:
             raise self.expected(what)
 
     def expected(self, what: str, hint: str | None = None) -> QueryError:
-        """Return the error for something else than expected."""
+        """Return the error that another token than ``what`` is next."""
         shown = repr(self.token.text) if self.token.text else "the end"
         hint = hint or self._meant()
         return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
@@ -145,12 +145,12 @@ class TokenReader:
         return QueryError(message, self.text, span, hint=hint)
 
     def require_few(self, items: int) -> None:
-        """Raise QueryError if a list has grown too long."""
+        """Raise QueryError if a list has more than `MOST_ITEMS` items."""
         if items > MOST_ITEMS:
             raise self.fault(f"a list has at most {MOST_ITEMS} items", self.token.span)
 
     def deeper(self) -> None:
-        """Count an operator or parenthesis: what is nested deeper than they are many is no more."""
+        """Count an operator or parenthesis, a bound of nesting; raise QueryError above `MOST`."""
         self.depth += 1
         if self.depth > MOST:
             message = f"there are more than {MOST} operators and parentheses inside one another"
@@ -177,7 +177,7 @@ class TokenReader:
             token = self.tokens[self.at]
             inside += (token.text == "(") - (token.text == ")")
             after = self.tokens[self.at + 1] if token.kind == "name" else token
-            named = self.at == start and (after.text == "," or after.word == last)  # FROM FROM
+            named = self.at == start and (after.text == "," or after.word == last)  # a name FROM
             ends = token.kind == "end" or token.text in ("{", "}")
             ends = ends or (token.word == last and not named)
             separated = token.text == "," and not inside

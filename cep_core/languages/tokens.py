@@ -39,11 +39,11 @@ _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # 
 _TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
-_MARKS = {"string": "\0s", "unit": "\0d"}  # in a shape
+_MARKS = {"string": "\0s", "unit": "\0d"}  # of literals in a shape
 _NUMBERS: Mapping[type, str] = {int: "\0i", float: "\0f", BoundedDecimal: "\0x"}
 _LONGEST = 100_000  # characters of a query
 MOST_REPLACING = 32
-"""Calls of functions that take a text apart by a regular expression."""
+"""Calls of replace and tokenize in a query, at most: each matches a regular expression."""
 _PIECE = re.compile(r"--|/\*|['\"\u2018\u201c]|\b(?:replace|tokenize)\s*\(", re.IGNORECASE)
 _CLOSING = {
     **{"--": "\n", "/*": "*/", "'": "'", '"': '"'},
@@ -88,7 +88,7 @@ class LanguageToken(NamedTuple):
     """A piece of text: a literal, name, decorator, sign, calendar, verbatim, or the end.
 
     ``word`` is a name in upper case (of keywords), "" right behind a point, where every word is a
-    name.  ``literal`` is the number of a literal in the text, ``value`` what it says.
+    name.  ``literal`` is the number of a literal in the text, ``value`` its value.
     """
 
     kind: str
@@ -115,8 +115,8 @@ def split(
 ) -> tuple[str, tuple[Any, ...], str | None]:
     """Return the shape of a query, the values of its literals, and what it publishes at its end.
 
-    A window of nothing is part of the shape: it is refused when a text of that shape is read, and
-    so with its place in each.
+    A window of no ticks is part of the shape, so that other texts do not share it.  It is refused
+    when a text is read, with its place in that text.
     """
     admit(text)
     bare = _without_comments(text, lexis) if "--" in text or "/*" in text else text
@@ -159,8 +159,8 @@ def _without_comments(text: str, lexis: Lexis) -> str:
 def admit(text: str) -> None:
     """Raise for a text that is over a limit, in one pass over it, before anything else reads it.
 
-    A string or a comment that does not end would make each later expression look for its end again
-    and again.
+    A string or a comment that does not end would make each later regular expression look for its
+    end again and again.
     """
     if len(text) > _LONGEST:
         raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Extent(0, 1))

@@ -1,7 +1,7 @@
 """For whom a lane waits: the operators to which its rows go, and those that have set its timers.
 
-M-ops and lanes are shared, so that something waits there says little; a row that waits says by its
-membership for which operators it does.
+M-ops and lanes are shared, so a row that waits concerns only some of their operators: those of its
+members (the slots that it belongs to).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from cep_core.operators.cayuga.active import ActiveIndex
 
 
 class AwaitedTimes:
-    """When lanes are awaited by some operators: gone through again only if a lane has changed."""
+    """The times at which some operators have work in lanes, searched again after changes only."""
 
     def __init__(self, operators: Iterable[Operator]) -> None:
         self._operators: dict[Lane, set[Operator]] = {}
         for operator in operators:
             if operator.wanted.lane is not None:
                 self._operators.setdefault(operator.wanted.lane, set()).add(operator)
-        self._known: dict[Lane, tuple[int, int]] = {}  # after how many changes, the time
+        self._known: dict[Lane, tuple[int, int]] = {}  # the changes that it had, and the time
 
     def first(self, lane: Lane) -> int:
         """Return the first time at which the operators have work in a lane, or `END`.
@@ -56,7 +56,7 @@ def _first(lane: Lane, operators: Set[Operator]) -> int:
 
 
 def receivers(port: Port, members: Members) -> Iterator[Operator]:
-    """Yield the operators for which rows of a membership wait behind a port."""
+    """Yield the operators for which rows with these members wait at a port."""
     mop = port.mop
     if isinstance(mop, ActiveIndex):
         for state in mop.states:

@@ -65,7 +65,7 @@ class Plan:
     # -- streams ---------------------------------------------------------------------------
 
     def source(self, name: str, width: int, lateness: int, label: str | None) -> Operator:
-        """Return a new base stream; streams of one label share a channel, if the rules do."""
+        """Return a new base stream; one label is one channel with the rule `share_channels`."""
         channel = self._channels.get(label) if label and self.shares_channels else None
         if channel is None:
             channel = Channel(False)
@@ -95,7 +95,7 @@ class Plan:
     # -- operators -------------------------------------------------------------------------
 
     def insert(self, wanted: Wanted) -> Operator:
-        """Return the operator that does what is wanted, with one more use."""
+        """Return an operator for what is wanted, shared if a rule merges it, with one more use."""
         merge_keys = self._merge_keys(wanted)
         for key in merge_keys:
             if key in self._merged:

@@ -17,7 +17,7 @@ from cep_core.algebra.patterns import conjunction, conjuncts_in
 
 
 def push_down(node: Node) -> Node:
-    """Return a query with the conditions of its sequences pushed down; the same if there is none.
+    """Return a query whose sequences have their conditions pushed down; itself if there are none.
 
     Equivalences: SEQ(A, B){p(a) ∧ q} = SEQ(σ_p(A), B){q}, without contiguity, and the same for
     what is negated.

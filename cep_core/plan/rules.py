@@ -46,7 +46,8 @@ def share_aggregates(wanted: Wanted) -> Hashable | None:
 def share_joins(wanted: Wanted) -> Hashable | None:
     """Joins with one predicate share what they keep, whatever their windows (s_⋈).
 
-    Where an event makes many rows, those of each window have a bound.
+    If the rows of an input are not single events, the windows have to be equal, too: the bound of
+    results is one for each window.
     """
     if wanted.kind == "window_join":
         left, right = wanted.inputs

@@ -33,8 +33,8 @@ from cep_core.operators.pattern.conditions import MatchShape
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
-Reference: TypeAlias = int | str  # an earlier step, or a stream by name
-# these forget parts of what they put out
+Reference: TypeAlias = int | str  # the number of an earlier step, or the name of a stream
+# kinds whose rows do not identify the rows that they are made of
 _ABSENT = ("group_aggregate", "absence", "outer_join")
 _ORDERED = ("sequence", "iterate", "pattern_match", *_ABSENT)
 
@@ -78,10 +78,11 @@ def wanted(
 ) -> Wanted:
     """Return the operator that a step stands for, with a query's literals and its inputs.
 
-    It is bound to ``since``, and shared between equal registrations only, if it forgets the parts
-    of its rows or lies above a join.  ``exact`` binds every ordered operator of a lane with
-    lateness, where rows may arrive in another order than that of time.  ``bound_to`` is the number
-    that the other ordered operators are bound to; None: they are shared by all.
+    If it forgets the parts of its rows, or lies above a join, it is bound to ``since``, the number
+    of the next arrival at registration: only queries with the same number share it.  ``exact``
+    binds every ordered operator of a lane with lateness, where rows may arrive in another order
+    than that of time.  ``bound_to`` is the number that the other ordered operators are bound to;
+    None: they are shared by all.
     """
     late = exact and lane.lateness > 0
     bound = step.forgets or (step.ordered and (late or any(one.joined for one in inputs)))
@@ -97,11 +98,11 @@ def wanted(
 def steps_of(
     node: Node, inner: Sequence[Node], shapes: PredicateShapes
 ) -> tuple[list[PlanStep], list[Node], list[Reference]]:
-    """Return the steps of a query, lower ones first, and where it and its inner queries come out.
+    """Return the steps of a query, lower ones first, their nodes, and the outputs.
 
-    ``inner`` are parts of the node that are published, too; each of them is made once.  The nodes
-    that the steps stand for come along for explanations: steps keep none of them, so that very many
-    shapes stay small.
+    ``inner`` are parts of the node that are published, too; each of them is planned once.  Outputs
+    are those of the inner queries, then that of the query.  The nodes are for explanations: steps
+    refer to none of them, so that very many shapes stay small.
     """
     writer = _Writer(shapes, inner)
     outputs = list(map(writer.write, (*inner, node)))
@@ -109,12 +110,12 @@ def steps_of(
 
 
 def _numbered_from(first: int, part: ex.Expression) -> ex.Expression:
-    """Return a parameter whose number counts from another one."""
+    """Return a parameter with ``first`` added to its number; any other expression as it is."""
     return replace(part, index=part.index + first) if isinstance(part, ex.Parameter) else part
 
 
 def _nothing(literals: Literals) -> None:
-    """The definition of what has none."""
+    """Return the definition of an operator that has none."""
 
 
 class _Writer:
@@ -187,7 +188,7 @@ class _Writer:
         later: list[ex.Expression] = [ex.Column(1, i) for i in range(width)]
         later += [ex.Column(2, i) for i in range(len(right))]
         later += node.aggregates
-        if node.longest:  # whether it has a right row: not put out
+        if node.longest:  # a value that is not emitted: the instance has a right row
             first.append(ex.Constant(False))
             later.append(ex.Constant(True))
         filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
@@ -233,7 +234,7 @@ class _Writer:
         return lambda p: BoundShape(shape, constants(p))
 
     def _pattern_window(self, node: algebra.PatternMatch) -> Callable[[Literals], int]:
-        """Return the least distance of first and last event that is too long."""
+        """Return a function of literals: the least distance of both end events that is too long."""
         if node.rules.window is None:
             return lambda p: END
         more = int(node.rules.inclusive)

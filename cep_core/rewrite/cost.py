@@ -105,9 +105,10 @@ def optimal_next(
     join: Callable[[Tree, Tree], Tree],
     most_kept: int = MOST_KEPT,
 ) -> Tree:
-    """Return the cheapest form of a sequence of operands, found from so many of each part.
+    """Return the cheapest form of a sequence of operands; ``join`` makes the tree of two parts.
 
-    With one form of each part it is the algorithm of Figure 5.
+    Of each part at most ``most_kept`` forms are kept.  With one form of each it is the algorithm of
+    Figure 5.
     """
     count = len(operands)
     forms = {

@@ -25,7 +25,7 @@ _MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
 
 
 def rewritten(node: Node, rates: StreamRates) -> Node:
-    """Return an equal node; ``rates`` are events in a second, by stream."""
+    """Return a node with the same results; ``rates`` are events in a second, by stream."""
     node = with_operands(node, "Node", partial(rewritten, rates=rates))
     for rule in RULES:
         node = rule(node, rates)
@@ -102,7 +102,7 @@ def _operands(tree: Chain) -> list[PatternTree]:
 
 
 def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
-    """Return the rates of a pattern's components."""
+    """Return the rates of a pattern's components; None: one of its streams has no rate."""
     found: list[float | None] = []
     for component in node.components:
         streams = _alternatives(node.inputs[component.input])
@@ -113,7 +113,7 @@ def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
 
 
 def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
-    """Return the last operand up to which the parentheses have to stay."""
+    """Return the place of the last operand up to which the parentheses have to stay."""
     places = {
         component: place
         for place, operand in enumerate(operands)

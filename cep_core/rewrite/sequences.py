@@ -2,8 +2,8 @@
 
 A pattern of single events, each the next that it could take, is a union of sequences, one for each
 way through its alternatives.  A sequence is a chain of `;`, whose states have the indexes of
-Cayuga: filters are the predicates of `;`, tests are selections above it, because an event that
-fails a test has been met.
+Cayuga: filters are the predicates of `;`, tests are selections above it.  An event that fails a
+test is the next one all the same, and ends the match.
 
 Parentheses to the right, ``a ; (b ; c)``, are a plan and no other meaning: of the pairs that end
 together those are taken whose b ended first, the `rank` of the `;`.  So a takes the next b.
@@ -30,7 +30,7 @@ PartKey: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
 
 
 def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None:
-    """Return the sequences of a pattern with what computes them; None if it has others."""
+    """Return the sequences of a pattern, each as tree and algebra; None if it is no such union."""
     trees = ways(pattern.tree, pattern.rules.mark)
     plain = pattern.rules.policy == "none" and not pattern.rules.simultaneous
     plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
@@ -51,7 +51,7 @@ def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None
 
 
 def bound_of(pattern: PatternMatch) -> ex.Expression | None:
-    """Return the condition that the whole lasts so long at most, if it says what the window does.
+    """Return the condition of a pattern that says the same as its window; None without one.
 
     It is last.end - first.start <= T in a window of T.
     """
@@ -114,10 +114,10 @@ class _Sequence:
         own = set(components_of(tree))
         conjuncts = [one for one in _conjuncts(pattern) if one.components <= own]
         self.conjuncts = [one for one in conjuncts if one.node != self.bound]
-        self.kept = self._kept_times()  # those that are needed where rows no longer have them
+        self.kept = self._kept_times()  # times that become columns
 
     def _kept_times(self) -> set[PartKey]:
-        """Return the times that are read where the row of a pair has them no longer.
+        """Return the times that are read above a pair whose row does not have them.
 
         Such a row begins with its first event and ends with its last one.  Parentheses to the right
         need all times, and the ends of their first events as ranks.

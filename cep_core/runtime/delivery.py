@@ -42,10 +42,10 @@ def matches(found: list[FoundRow], by_number: Mapping[int, RegisteredQuery]) -> 
 
 
 def _sorted_by_values(rows: list[Row], schema: Schema) -> list[tuple[Any, ...]]:
-    """Sort rows of one query and time, and return their values; nulls and NaN have their place.
+    """Sort rows of one query and time by their values; return these in the same order.
 
-    Rows with equal values come in order of their t0.  A null that matters is met by sorting: two
-    rows that end up side by side have been compared.
+    Nulls and NaN have a place (`_order`); rows with equal values come in order of their t0.  A null
+    that matters raises TypeError: sorting compares all rows that end up side by side.
     """
     if len(rows) < 2:
         return list(map(_VALUES, rows))

@@ -26,7 +26,7 @@ class CalendarInstant(NamedTuple):
 
 
 class CalendarInstants:
-    """The calendars that are read, and their next instants; ``farthest`` is that of times."""
+    """The calendars that are read, and their next instants; times are up to ``farthest`` ticks."""
 
     def __init__(self, ticks_per_second: int, farthest: int) -> None:
         self._ticks_per_second = ticks_per_second
@@ -35,12 +35,12 @@ class CalendarInstants:
         self._next: dict[str, int | None] = {}  # None: the clock has not begun
 
     def next(self, names: frozenset[str] | None = None) -> int:
-        """Return the first instant of some calendars, None for all; `END` if there is none."""
+        """Return a time before which some calendars (None: all) have no instant, or `END`."""
         known = self._next if names is None else names & self._next.keys()
         return min(map(self._first, known), default=END)
 
     def add(self, name: str, now: int, reach: int) -> list[CalendarInstant]:
-        """Add a calendar when the clock is at ``now``; return its instants of the last ticks.
+        """Add a calendar when the clock is at ``now``; return those of the last ``reach`` ticks.
 
         Raises AlgebraError if the name is none of a calendar.
         """
@@ -86,7 +86,7 @@ class CalendarInstants:
         return self._earliest if following is None else following
 
     def _pass(self, name: str, start: int, time: int, found: list[CalendarInstant]) -> int:
-        """Add the instants of a calendar between two times; return the next."""
+        """Append the instants in [start, time) to ``found``; return the time of the next one."""
         one, unit = self._calendars[name], self._ticks_per_second
         seconds, following = one.passed(-(-start // unit), -(-time // unit))
         found += [CalendarInstant(second * unit, name, one.text(second)) for second in seconds]

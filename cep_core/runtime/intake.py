@@ -1,7 +1,7 @@
 """Events on their way in: checked, numbered, handed to the plan, the clock raised.
 
-Most events are of one stream and fit it; nobody may listen to it, and no epoch may be due.  So each
-is looked at briefly, and what is unusual more closely.
+Most events name one stream and fit its schema, and one condition says so; the others are checked
+in full.  An event that no query reads costs little more than that.
 
 Instants of calendars are events that occur between others: each event emits those before it.
 """
@@ -18,7 +18,7 @@ from cep_core.events import Event, Rejected
 from cep_core.plan.plan import Plan
 from cep_core.runtime.streams import EngineStreams, names_of
 
-_TOGETHER = 1_000  # events between which nobody else is asked for anything
+_TOGETHER = 1_000  # events that are drawn from the iterable before any of them is consumed
 _NO_EVENT: Any = (None, (), 0, 0, None)
 
 
@@ -56,7 +56,7 @@ class EventIntake:
         by_name, remembered = streams.by_name, streams.widest > 0
         instant = streams.instants.next()
         earliest, latest = -streams.farthest, streams.farthest
-        lanes = self._plan.lanes.values()  # the last epoch to be closed may have failed
+        lanes = self._plan.lanes.values()  # the closing of an epoch may have failed
         clock.soonest = min([lane.due + lane.lateness for lane in lanes], default=END)
         try:
             for event in events:

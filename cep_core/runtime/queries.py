@@ -45,7 +45,7 @@ MOST_LEVELS = 100  # of published streams that are read above one another
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class CompiledShape:
-    """All queries of one shape: what they read, and the steps to plan."""
+    """The compiled form of all queries of a shape: the streams that they read, and their steps."""
 
     reads: tuple[str, ...]
     inner: tuple[str, ...]  # the names that its sub-queries publish
@@ -81,7 +81,7 @@ class RegisteredQuery:
     lane: Lane
     held: list[Operator] = field(default_factory=list)
     sources: list[RegisteredQuery] | None = (
-        None  # whose steps `held` are, if it reads published streams
+        None  # the queries whose steps `held` are; None: all are its own
     )
     root: Operator | None = None
     names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
@@ -209,7 +209,7 @@ class RegisteredQueries:
             if stream in compiled.reads:
                 self._compiled.pop(key, None)
 
-    # -- what a query became ---------------------------------------------------------------
+    # -- algebra and operators of a query --------------------------------------------------
 
     def algebra(self, query: RegisteredQuery) -> tuple[Node, list[Node]]:
         """Return a query's algebra, and the nodes of its steps; both are made anew."""
@@ -277,7 +277,7 @@ class RegisteredQueries:
     def _pushed(self, prepared: AlgebraQuery) -> Node:
         """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
 
-        Predicates are pushed down in what is left as a pattern.
+        In patterns that rewriting leaves, predicates are pushed down.
         """
         if prepared.inner:
             return prepared.node
@@ -369,9 +369,10 @@ class RegisteredQueries:
     def _insert(
         self, query: RegisteredQuery, owner: RegisteredQuery, read: dict[str, list[Operator]]
     ) -> list[Operator]:
-        """Plan the steps of a query; they are the owner's, which publishes what the query reads.
+        """Plan the steps of an owner for a query, and return the outputs.
 
-        ``read`` has the outputs of the publishers that this registration has planned.
+        The owner is the query itself, or publishes a stream that it reads.  ``read`` has the
+        outputs of the publishers that this registration has planned, by name.
         """
         compiled, literals = owner.compiled, owner.literals
         made: list[Operator] = []
@@ -423,9 +424,9 @@ class RegisteredQueries:
         self._plan.leave(query.lane)
 
     def _replay(self, lane: Lane, fresh: set[Any]) -> None:
-        """Show the rows of open epochs to what a registration has connected.
+        """Emit the rows of open epochs again, to ports and slots that a registration has connected.
 
-        An operator that others share has seen them; a new one has to, for the same results.
+        Shared operators have received them; to find the same results, the others have to as well.
         """
         self._plan.clock.replaying = True
         for other in self._plan.lanes.values():
@@ -440,7 +441,7 @@ class RegisteredQueries:
 
 
 def _doubles(nodes: Iterable[Node]) -> Iterator[int]:
-    """Yield the numbers of the literals that are doubles in some nodes and what they read."""
+    """Yield the numbers of the literals that are doubles in some nodes and all below them."""
     pending = [*nodes]
     while pending:
         node = pending.pop()

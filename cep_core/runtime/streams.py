@@ -33,17 +33,17 @@ _LONGEST = 200  # characters of a name for which a similar one is looked for
 
 @dataclass(frozen=True, slots=True)
 class BaseStream:
-    """A stream that events are pushed to."""
+    """A base stream: one for pushed events, an adopted one, or a calendar; lateness in ticks."""
 
     name: str
     schema: Schema
     lateness: int
     label: str | None
     operator: Operator
-    routes: Mapping[int, Sequence[Port]]  # who listens, by slot of its channel
+    routes: Mapping[int, Sequence[Port]]  # the ports that read it, by slot of its channel
     slot: int
     members: Members = 0  # of a row of this stream only
-    plain: tuple[type, ...] | None = None  # types of values that need no closer look
+    plain: tuple[type, ...] | None = None  # the types of its values, if comparing types suffices
 
 
 class EngineStreams:
@@ -58,7 +58,7 @@ class EngineStreams:
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self.widest = 0  # the largest lateness: how long rows may be open
         self.instants = CalendarInstants(ticks_per_second, self.farthest)
-        self._readers: Counter[str] = Counter()  # of each calendar
+        self._readers: Counter[str] = Counter()  # their number, by calendar
 
     def declare(
         self,
@@ -68,7 +68,7 @@ class EngineStreams:
         label: str | None,
         rate: float | None = None,
     ) -> None:
-        """Add a stream; those of one label share a channel and have to be alike."""
+        """Add a stream; those of one label share a channel, and so a schema and a lateness."""
         require_name(name, "the name of a stream")
         if type(lateness) is not int or not 0 <= lateness < END:
             raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
@@ -102,9 +102,9 @@ class EngineStreams:
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
 
     def read_calendar(self, name: str) -> Operator:
-        """Add a reader of a calendar, with `leave_calendar` as its end; return its operator.
+        """Count a reader of a calendar, until `leave_calendar`; return the calendar's operator.
 
-        Instants of open epochs are remembered with the first one, as arrivals of the past.
+        The first reader adds the calendar: its instants of open epochs are earlier arrivals.
         """
         if self._readers[name]:
             self._readers[name] += 1
@@ -129,7 +129,7 @@ class EngineStreams:
         self.recent = deque(one for one in self.recent if name not in one[1])
 
     def calendars(self, names: Iterable[str]) -> list[str]:
-        """Return the calendars among some known streams, each as a line of an explanation."""
+        """Return a line of text for each of the named streams that is a calendar and is read."""
         now, known = self._plan.clock.now, filter(self.by_name.__contains__, names)
         return [self.instants.described(name, now) for name in known if is_calendar(name)]
 
@@ -196,7 +196,7 @@ class EngineStreams:
             self.recent.append((row, names))
 
     def emit(self, row: Row, names: tuple[str, ...]) -> None:
-        """Emit a row into the plan: once, if its streams share a channel."""
+        """Emit a row into the plan, once on each channel of its streams."""
         by_channel: dict[Channel, list[int]] = {}
         for name in names:
             operator = self.by_name[name].operator

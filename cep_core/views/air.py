@@ -33,7 +33,7 @@ from cep_core.events import TYPES, Schema, shown, written
 _LARGEST = 10_000_000  # characters of a document
 _MOST_STATES = 200
 _MOST_EDGES = 1_000
-_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # that XML keeps
+_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # text that XML keeps
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
 
 
@@ -73,7 +73,7 @@ def from_xml(text: str, functions: Functions = ex.FUNCTIONS) -> Node:
 
 
 class _Unary(NamedTuple):
-    """A predicate, then named columns, None for all."""
+    """A selection, and a projection of its rows to named columns; None: to all of them."""
 
     predicate: ex.Expression = ex.TRUE
     columns: tuple[tuple[str, ex.Expression], ...] | None = None
@@ -90,7 +90,7 @@ class _Drawing:
         self._names = (f"q{number}" for number in count())
 
     def enter(self, node: Node, target: str, after: _Unary) -> None:
-        """Draw what leads to a state; ``after`` is done to the node's rows on the way."""
+        """Write the states and edges before a state; ``after`` applies to rows on the last edge."""
         node, after = _below_unary(node, after)
         if isinstance(node, Union):
             self.enter(node.left, target, after)
@@ -194,7 +194,7 @@ def _constant(value: Any) -> Element:
     if isinstance(value, str | BoundedDecimal):
         element.text = str(value)
     elif type(value) is int and value.bit_length() > 64:
-        element.text = hex(value)  # of any size
+        element.text = hex(value)  # Python limits the decimal digits of an int in a text
     else:
         element.text = written(value)
     if type(value) not in TYPES or not _TEXT.fullmatch(element.text):

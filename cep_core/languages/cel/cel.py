@@ -340,14 +340,14 @@ def refused(
 
 @dataclass(slots=True)
 class Calls:
-    """The aggregates of a SELECT, each once; they come after the grouped columns.
+    """The aggregates of a SELECT, each once; they come after the ``groups`` grouped columns.
 
     ``inside`` is the scope of their arguments.
     """
 
     inside: OneStream
     groups: int
-    nested: Own | None = None  # what an aggregate inside an aggregate is refused by
+    nested: Own | None = None  # refuses an aggregate inside an aggregate
     found: list[Aggregate] = field(default_factory=list)
 
     def read(self, reader: TokenReader) -> Expression | None:

@@ -91,8 +91,8 @@ class _Query:
     variables: Variables
     values: ValueReader
     span: Extent
-    # attributes of runs, as columns below 0: of each event, of the last or of all, as the
-    # condition says
+    # attributes of runs; number n is column -1 - n until the whole condition says whether it is of
+    # each event, of the last one or of all
     open: list[Part] = field(default_factory=list)
 
     def read(self, items: Sequence[TokenReader], operands: OperandReader) -> AlgebraQuery:
@@ -141,7 +141,7 @@ class _Query:
         return [self._item(item) for item in items]
 
     def _everything(self) -> list[ResultItem]:
-        """Return the attributes of all that occurs, of a run as lists."""
+        """Return the attributes of all components that occur, those of a run as lists."""
         found: list[ResultItem] = []
         positive = [one for one in self._named() if not one.negated]
         for one in positive:
@@ -201,9 +201,9 @@ class _Query:
         return [self.variables.all[part.component] for part in read]
 
     def _closed(self, node: ex.Expression, read: Sequence[PatternVariable]) -> ex.Expression:
-        """Return a condition whose open attributes are of each event, of the last one or of all."""
+        """Replace the open attributes of a condition: by those of each event, the last or all."""
         if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
-            return node  # itself: what may be vacuous is known by identity
+            return node  # itself: `Variables` knows equalities by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
         many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by their numbers
@@ -242,7 +242,7 @@ class _Query:
         return self.variables.resolve(decorator, name, span)
 
     def _own(self, reader: TokenReader, selects: bool) -> ex.Expression | None:
-        """Read what only patterns have, and what only EQL has."""
+        """Read a value that only patterns or EQL have, None without one; ``selects``: in SELECT."""
         token, *after = reader.tokens[reader.at : reader.at + 5]
         signs = [one.text for one in after]
         if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:  # (id, id)
@@ -264,7 +264,7 @@ class _Query:
         return None if found is None else contains(reader, found)
 
     def _of(self, variable: PatternVariable, name: str, span: Extent) -> ex.Expression:
-        """Return an attribute; of a run it is not said to be that of each event or the last."""
+        """Return an attribute of a variable; for a run it is added to the `open` ones."""
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
@@ -331,7 +331,7 @@ class _Query:
     def _apart(
         self, begin: PatternVariable, end: PatternVariable, time: ex.Expression, span: Extent
     ) -> ex.Expression:
-        """Return that one event ends at most so long after another begins."""
+        """Return the condition that an event ends at most ``time`` after another begins."""
         role: Role = "current_end" if end.repeated else "end"
         columns = (
             self.variables.column(end.part(role), span),
@@ -345,7 +345,7 @@ class _Query:
 
 
 def contains(reader: TokenReader, place: ex.Expression) -> ex.Expression:
-    """Read CONTAINS string, if it follows a field."""
+    """Read CONTAINS and a string behind a value; without CONTAINS return the value."""
     if not reader.take_word("CONTAINS"):
         return place
     token = reader.token

@@ -2,8 +2,8 @@ r"""The pattern behind FROM: components as those of SASE, with `;` between them,
 
 The name of an event stands before its quantifier.  `p \ z` says that z is absent between the events
 of the last part of p and what comes before them.  `p @ t` is a group that is lowered by itself: to
-the pattern around it, it is one event, a moment (`scopes`).  So is what stands behind `\` if it is
-no single event.
+the pattern around it, it is one event, a moment (`scopes`).  A part behind `\` that is no single
+event is such a group, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NOTHING_YET = algebra.stream("", Schema((), ()))  # the node of a group before 
 class PatternGroup:
     """A part of a pattern that is one event to what is around it, the component ``number``.
 
-    ``time`` is that of `@`, ``guards`` are the components behind its `\\`.
+    ``members`` are the components in it.  ``time`` is the duration behind `@`, None without one;
+    ``guards`` are the components behind its `\\`.
     """
 
     number: int
@@ -65,7 +66,7 @@ class OperandReader(ComponentReader):
         return self._whole(tree)
 
     def in_order(self) -> list[PatternGroup]:
-        """Return the groups, the inner ones first, and what ends a moment before the moment."""
+        """Return the groups, inner ones first, and guards of a moment before the moment."""
         return sorted(
             self.groups.values(), key=lambda one: (max(one.number, *one.guards, 0), len(one.guards))
         )
@@ -100,7 +101,7 @@ class OperandReader(ComponentReader):
     # -- moments and exceptions ------------------------------------------------------------
 
     def _grouped(self, tree: PatternTree, first: int, time: Expression | None) -> PatternTree:
-        """Return a part of the pattern as a group; a moment after a moment is a later one."""
+        """Return the part from component ``first`` on as a group; x @ s @ t is x @ (s + t)."""
         known = self.groups.get(tree.component) if isinstance(tree, One) else None
         if known is not None and time is not None and known.time and not known.guards:
             known.time = Arithmetic("+", known.time, time)
@@ -128,7 +129,7 @@ class OperandReader(ComponentReader):
         return tree.component
 
     def _without(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
-        r"""Return a pattern under an exception: it ends what waits for the last part."""
+        r"""Return a pattern with an exception, which ends matches that wait for the last part."""
         group = self.groups.get(tree.component) if isinstance(tree, One) else None
         match tree:
             case Chain(parts):
@@ -143,7 +144,7 @@ class OperandReader(ComponentReader):
         return self._ended(tree, other, sign)
 
     def _ended(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
-        """Return a pattern none of whose events comes after what ends it."""
+        """Return a pattern in which ``other`` ends the wait for each step (`One.until`)."""
         match tree:
             case One(until=until):
                 return replace(tree, until=(*until, other))

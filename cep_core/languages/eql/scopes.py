@@ -107,7 +107,7 @@ class Scopes:
     def _guarding(
         self, guard: int, conditions: Sequence[ex.Expression], kinds: list[type], guards: list[int]
     ) -> tuple[Node, ex.Expression]:
-        """Return the rows of what ends a moment, and when they do.
+        """Return the rows of a guard, and the condition under which one of them ends the moment.
 
         The condition reads the row of the group as side 1.  Several guards are one input: rows have
         the columns of all of them, and the number of the guard.
@@ -168,7 +168,7 @@ class Scopes:
         return found.lowered(conjunction(filters), items)
 
     def _require_before(self, condition: ex.Expression, latest: Mapping[int, int]) -> None:
-        """Raise AlgebraError if what ends a match is compared with what comes later."""
+        """Raise AlgebraError if what ends a match is compared with a component too late for it."""
         read = self._read_by(condition)
         for stop in read & latest.keys():
             later = [one for one in read if one != stop and one > latest[stop]]
@@ -186,7 +186,7 @@ def _first_stream(node: Node) -> algebra.Stream:
 
 
 def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield what ends a match with the last component that it can be compared with."""
+    """Yield components that end a match, each with the last one that it may be compared with."""
     match tree:
         case One(component, until=stops):
             yield from ((stop, component - (not looped)) for stop in stops)

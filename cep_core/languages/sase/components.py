@@ -31,7 +31,7 @@ _NAMES = ("name", "calendar")  # tokens that begin a type
 
 @dataclass(frozen=True, slots=True)
 class ReadPattern:
-    """A pattern that has been read, with the bounds of its unordered parts."""
+    """A pattern that has been read, with the durations of its unordered parts and absences."""
 
     variables: list[PatternVariable]
     tree: PatternTree
@@ -40,7 +40,10 @@ class ReadPattern:
 
 @dataclass(slots=True)
 class ComponentReader:
-    """Reads the pattern of a query; with ``names_first`` names stand before quantifiers."""
+    """Reads the pattern of a query into ``found``, and the names of its streams into ``reads``.
+
+    With ``names_first`` the names of components stand before quantifiers.
+    """
 
     reader: TokenReader
     catalog: StreamCatalog
@@ -73,7 +76,7 @@ class ComponentReader:
         return self._whole(tree)
 
     def _whole(self, tree: PatternTree) -> ReadPattern:
-        """Return the pattern of a tree."""
+        """Return the pattern of a tree, which is checked, with optional components marked."""
         self._require_names()
         self._refuse_every(tree)
         if all(one.negated for one in self.found):
@@ -170,7 +173,7 @@ class ComponentReader:
         return Loop(tree, least, most, pace, inner)
 
     def _every(self, tree: PatternTree, start: LanguageToken) -> PatternTree:
-        """Return each occurrence of a part, one after the other."""
+        """Return the loop of a part under EVERY, which ``start`` is."""
         if empties(tree):
             raise AlgebraError("EVERY needs some event that has to occur", span=start.span)
         return Loop(tree, 1, pace="every")
@@ -191,7 +194,7 @@ class ComponentReader:
         return Choice(tuple(parts))
 
     def _unordered(self, first: PatternTree) -> PatternTree:
-        """Read AND, and the bound of all events."""
+        """Read AND and the components behind the first one, and the bound of all their ends."""
         reader, parts = self.reader, [first]
         span = reader.token.span
         while self._take_clause("AND"):
@@ -211,7 +214,7 @@ class ComponentReader:
         if numbers and reader.take_word("WITHIN"):
             self.spans.append(parameter(reader.duration("5 min")))
             bound = len(self.spans) - 1
-        if not numbers:  # all of them begin with the first one
+        if not numbers:  # all silences begin together
             first, *others = absences
             return Chain((first, *[replace(other, beside=True) for other in others]))
         unordered = Unordered(tuple(numbers), bound)
@@ -219,7 +222,7 @@ class ComponentReader:
         return Chain((unordered, *along)) if along else unordered
 
     def _marked(self, tree: PatternTree, mark: StepMark, start: LanguageToken) -> PatternTree:
-        """Return a group of which what comes first has a mark."""
+        """Return a group with a mark on each step that may be its first."""
         match tree:
             case One(_, None):
                 return replace(tree, mark=mark)
@@ -246,7 +249,7 @@ class ComponentReader:
         return self.reader.is_word(word) and self._after().text == "("
 
     def _is_any(self) -> bool:
-        """Return True at ANY(A, B): in a group, behind a mark, something follows a type."""
+        """Return True at ANY(A, B); in a group behind the mark, other tokens follow a type."""
         reader = self.reader
         if not self._is_call("ANY"):
             return False
@@ -263,7 +266,7 @@ class ComponentReader:
         return reader.tokens[min(reader.at + 1, len(reader.tokens) - 1)]
 
     def _is_clause(self, word: str) -> bool:
-        """Return True if a word is next that is not a name here: something follows it."""
+        """Return True if a word is next and no name: a type, a group or a negation follows it."""
         after = self._after()
         follows = after.kind in _NAMES or after.text in ("(", "!")
         return self.reader.is_word(word) and follows
@@ -287,7 +290,7 @@ class ComponentReader:
         return after.kind in _NAMES or opens
 
     def _times(self) -> tuple[int, int | None] | None:
-        """Read a quantifier; None: there is none."""
+        """Read a quantifier as (least, most) times, most None without a limit; None without one."""
         reader = self.reader
         token = reader.token
         if token.kind == "sign" and token.text in _SIMPLE:
@@ -306,7 +309,7 @@ class ComponentReader:
     def _manner(self, named: bool = True) -> tuple[LoopPace, StepMark | None]:
         """Read how a run goes on: its pace, and the mark of all events but the first.
 
-        Where a name may follow it is none of these words, unless something follows it.
+        If the component's name may follow (``named``), such a word is a name unless more follows.
         """
         reader = self.reader
         pace: LoopPace = "all"
@@ -461,7 +464,7 @@ class ComponentReader:
     def _any(
         self, streams: list[algebra.Stream], span: Extent
     ) -> tuple[Node, dict[str, tuple[int, ...]]]:
-        """Return the events of any of the types, and which types lack an attribute."""
+        """Return the union of the types, and by attribute the numbers of the types that lack it."""
         types: dict[str, type] = {}
         for one in streams:
             for name, kind in zip(one.schema.names, one.schema.types, strict=True):

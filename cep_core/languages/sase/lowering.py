@@ -32,7 +32,7 @@ class PatternLowering:
     rules: Rules
     span: Extent
     partition: tuple[str, ...] = ()
-    tests: Expression = TRUE  # what ends a match of the pattern
+    tests: Expression = TRUE  # conditions that end a match when they fail
 
     def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
         """Return the query as algebra: a pattern, and above it the items of RETURN."""
@@ -135,7 +135,7 @@ class PatternLowering:
         return algebra.project(node, made, self.functions, repeated(columns))
 
     def _places(self, references: Iterable[Part]) -> dict[tuple[int, int], Column]:
-        """Return the columns of references that stand one after the other."""
+        """Return the replacements of `moved` that make the j-th of some references column j."""
         columns = [(2, self.variables.column(reference).index) for reference in references]
         return {column: Column(2, place) for place, column in enumerate(columns)}
 
@@ -200,7 +200,7 @@ _POLICIES: dict[tuple[str, ...], pattern_tree.Policy] = {
 
 
 def clauses(reader: TokenReader, variables: Variables) -> Rules:
-    """Read WITHIN and AFTER MATCH, if they are there; return rules without the other ones."""
+    """Read WITHIN and AFTER MATCH, if they are there; return rules with only their options."""
     inclusive, window = _within(reader)
     policy, target = _after_match(reader, variables)
     return Rules(window, inclusive, policy=policy, target=target)
@@ -221,7 +221,7 @@ def require_partition(
 
 
 def _within(reader: TokenReader) -> tuple[bool, Expression | None]:
-    """Read the window, and whether its length belongs to it."""
+    """Read WITHIN; return True if the window is inclusive, and its length, None without one."""
     if not reader.take_word("WITHIN"):
         return False, None
     hint = "leave WITHIN out if there is no window"
@@ -233,7 +233,7 @@ def _within(reader: TokenReader) -> tuple[bool, Expression | None]:
 def _after_match(
     reader: TokenReader, variables: Variables
 ) -> tuple[pattern_tree.Policy, int | None]:
-    """Read AFTER MATCH and its policy, with the component that it goes to."""
+    """Read AFTER MATCH; return its policy, and the component to which matching skips or None."""
     if not reader.take_word("AFTER"):
         return "none", None
     reader.expect_word("MATCH")

@@ -37,7 +37,7 @@ class PatternVariable:
     """A component of the pattern.
 
     ``lacking`` has the attributes that only some types have, with the numbers of the others;
-    ``computed`` what aggregates take instead of attributes, by name.
+    ``computed`` the expressions over an event that aggregates take as attributes, by name.
     """
 
     name: str
@@ -49,11 +49,11 @@ class PatternVariable:
     span: Extent
     optional: bool = False
     group: int | None = None  # of the group that is repeated, its first component
-    ends: int | None = None  # the run that it ends
+    ends: int | None = None  # the component of the run that it ends
     computed: dict[str, ex.Expression] = field(default_factory=dict)
 
     def name_of(self, value: ex.Expression) -> str:
-        """Return the name of an expression that is computed of each event, perhaps a new one."""
+        """Return the name of an expression over an event, after adding it to `computed`."""
         known = next((name for name, one in self.computed.items() if one == value), None)
         name = known or f"#{len(self.computed)}"
         self.computed[name] = value
@@ -103,7 +103,7 @@ class Variables:
 
     all: Sequence[PatternVariable]
     references: list[Part] = field(default_factory=list)
-    # equalities with the rows of a run that have an attribute, and when there is none
+    # equalities with rows of a run, each with the condition that the run has no such row
     _vacuous: list[tuple[ex.Expression, ex.Expression]] = field(default_factory=list)
 
     def positive(self) -> list[PatternVariable]:
@@ -137,7 +137,7 @@ class Variables:
         return [self.references[index] for index in indexes]
 
     def text(self, part: Part) -> str:
-        """Return a part as it is written."""
+        """Return a part as it is written in a query."""
         name, role = self.of(part).name, part.role
         attribute = "" if part.index is None else f".{self.of(part).names[part.index]}"
         if role in RUN_VALUES:
@@ -251,7 +251,7 @@ class Variables:
         return self.column(variable.part(role, name, before), span)
 
     def equivalence(self, name: str, value: ex.Expression | None, span: Extent) -> ex.Expression:
-        """Return [attr], or [attr = value]: equal values of all components, negated or not."""
+        """Return the condition of [attr] or [attr = value], on all components, negated or not."""
         having = [one for one in self.all if one.has(name)]
         if not having:
             raise self.unknown(name, self.all, span)
@@ -275,7 +275,7 @@ class Variables:
         having: Sequence[PatternVariable],
         span: Extent,
     ) -> list[ex.Expression]:
-        """Return that a component agrees with the first one whose types all have an attribute.
+        """Return conditions: a component agrees with the first one all of whose types have a name.
 
         That one and those before it, or all if there is none, agree with whatever is before them.
         """
@@ -324,7 +324,7 @@ class Variables:
         )
 
     def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
-        """Return a condition, or its opposite, in which atoms on lacking attributes are true.
+        """Return a condition, or its opposite; atoms on attributes that an event lacks are true.
 
         So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
         """
@@ -364,7 +364,7 @@ class Variables:
         return self.column(variable.part(role, name), span)
 
     def _lacks(self, part: Part) -> list[tuple[ex.Column, int]]:
-        """Return (tag, number) of the types that lack an attribute."""
+        """Return (column of `TAG`, number) for each type that lacks an attribute."""
         if part.index is None or part.role in RUN_VALUES:
             return []
         variable = self.of(part)
@@ -428,7 +428,7 @@ def _is(column: ex.Column, number: int) -> ex.Expression:
 
 @dataclass(slots=True)
 class ValueReader:
-    """Reads what stands for the events of variables; keeps the equivalence tests that it read."""
+    """Reads attributes, aggregates, times and equivalence tests of variables; keeps the tests."""
 
     variables: Variables
     functions: ex.Functions
