@@ -3,8 +3,7 @@
 A query is evaluated over all rows of R_T at once.  Where that would make too many rows, these and
 then the documents are halved, down to one row of R_T and one newcomer: a *group*.  Its answers are
 enumerated, in bounded memory and work (`Enumeration`): two documents of 40 equal nodes each, joined
-by four value joins, have 40^4 answers, of which only so many are made as show that they exceed the
-bound.
+by four value joins, have 40^4 answers, of which only one more than the bound is made.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from templates.state.value_joins import BatchDocuments
 from templates.template import TemplateRows
 
 UNCOUNTED = 100_000
-"""Answers of a batch after which further ones are counted as they come, so that no group has very
-many in memory: to count them takes longer than to make them."""
+"""Answers of a batch after which further ones are counted by group as they come, so that no group
+has very many in memory.  Fewer are not, since counting takes longer than making them."""
 
 WORK = 5_000_000
 """Rows that are joined for one group of answers at most: about a second.
@@ -68,8 +67,8 @@ class BoundedAnswers:
     most: int
     over: dict[Cut, None] = field(default_factory=dict)
     _counts: Counter[Cut] = field(default_factory=Counter)
-    _work: dict[Cut, int] = field(default_factory=dict)  # that groups have left
-    _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by newcomer
+    _work: dict[Cut, int] = field(default_factory=dict)  # remaining rows, by group
+    _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by rank
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
         """Count some answers by group; return those of the groups that are within the bound so far.
@@ -97,7 +96,7 @@ class BoundedAnswers:
             self._qids.setdefault(group.rank, set()).add(group.qid)
 
     def exceeding(self, rank: int) -> Column:
-        """Return the rows of R_T that exceed the bound with a newcomer, sorted."""
+        """Return the qids that exceed the bound with the newcomer of a rank, sorted."""
         return np.array(sorted(self._qids.get(rank, ())), np.int64)
 
     def answers(
@@ -114,7 +113,7 @@ class BoundedAnswers:
                     yield members, made
 
     def _divided(self, members: TemplateRows, rows: Columns, views: PartViews) -> Iterator[Columns]:
-        """Yield R_out, of halves if the whole would have too many rows."""
+        """Yield R_out; rows of R_T, then documents, are halved as long as it has too many rows."""
         evaluator = self.evaluator
         # NumPy counts the rows of a join before it makes them, the database does not.
         if evaluator is not self.of_one and views.may_be_many(members.template.graph):
@@ -171,9 +170,9 @@ class BoundedAnswers:
         relations: Mapping[str, Columns],
         group: Cut,
     ) -> Columns:
-        """Return the answers of one row of R_T with a newcomer; none beyond the bound.
+        """Return the answers of one row of R_T with a newcomer; none if they exceed the bound.
 
-        A group is `over` then, and also if its remaining work does not suffice.
+        Then the group enters `over`; so it does if its remaining work does not suffice.
         """
         graph = members.template.graph
         head = ["doc1", "doc2", *map(node, graph.outputs)]
@@ -201,7 +200,7 @@ RowsByVariable: TypeAlias = "Mapping[str, Column]"
 
 @dataclass(slots=True)
 class Enumeration:
-    """A conjunctive query over some relations, of which so many answers are made as are asked for.
+    """A conjunctive query over some relations, of which a limited number of answers is made.
 
     `outputs` are its head; `unequal` are pairs of variables that have to differ.  `work` is the
     remaining number of rows that may be joined.
@@ -217,7 +216,7 @@ class Enumeration:
         return self.work < 0
 
     def answer(self, relations: Sequence[RowsByVariable], most: int) -> Column:
-        """Return all distinct answers, a row each; of more than `most` so many.
+        """Return the distinct answers, a row each; any `most` of them if there are more.
 
         The relations are reduced by semi-joins and joined depth first, with at most `columns.MOST`
         rows at a time: of a join that would have more, one side is halved.
@@ -228,7 +227,7 @@ class Enumeration:
         ]
         found: dict[tuple[int, ...], None] = {}
         if (reduced := _reduced(needed)) is not None:
-            # of outputs with one value each, the first of very many bindings is the only answer
+            # no more answers than combinations of output values: often one, of very many bindings
             most = min(most, math.prod(len(distinct(_values(reduced, n))) for n in self.outputs))
             first, *others = sorted(reduced, key=_size)
             parts: list[tuple[RowsByVariable, Sequence[RowsByVariable]]] = [(first, others)]
@@ -289,7 +288,7 @@ def _halves(relation: RowsByVariable) -> Iterator[RowsByVariable]:
 
 
 def _distinct(relation: RowsByVariable, names: Sequence[str]) -> dict[str, Column]:
-    """Return the distinct rows of some columns; of none, one row at most as it is."""
+    """Return the distinct rows of columns `names`; without names, at most one row, unchanged."""
     if not names:  # that there is a row is all that matters
         return {name: column[:1] for name, column in relation.items()}
     order = np.lexsort([relation[name] for name in names])

@@ -69,12 +69,12 @@ def table_of(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def chosen(columns: Columns, rows: Column) -> Columns:
-    """Return some rows, by their numbers or as a mask."""
+    """Return the same rows of all columns, given by their indexes or by a mask."""
     return {name: column[rows] for name, column in columns.items()}
 
 
 def grown(column: Column, number: int, filled: int) -> Column:
-    """Return a column with room for a number: itself, or one of twice its length."""
+    """Return a column with an element `number`: itself, or a longer copy, `filled` at its end."""
     if number < len(column):
         return column
     more = np.full(max(number + 1, 2 * len(column)), filled, dtype=column.dtype)
@@ -99,10 +99,9 @@ class TooManyRows(Exception):
 
 
 def spread(first: Column, last: Column) -> tuple[Column, Column]:
-    """Return the numbers in ranges, one range after the other, and for each the range that it is
-    in.
+    """Return the numbers of the ranges from `first` to before `last`, one range after the other.
 
-    The first column has the indexes of the ranges, the second one the numbers.
+    The first column has for each number the index of its range, the second one the numbers.
     """
     counts = last - first
     which = np.arange(len(counts)).repeat(counts)
@@ -111,7 +110,7 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
 
 
 def steps(*columns: Column) -> Column:
-    """Return the indexes of the rows that differ from the row before in some column; 0 is one."""
+    """Return the indexes of the rows that differ from the row before in some column, and 0."""
     differ = np.zeros(len(columns[0]), dtype=np.bool_)
     differ[:1] = True
     for column in columns:
@@ -120,7 +119,7 @@ def steps(*columns: Column) -> Column:
 
 
 def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
-    """Return one row of each group that is equal in some columns, sorted by them, and the sizes."""
+    """Return a row for each group of rows equal in `names`, sorted by these, and its size."""
     order = np.lexsort([columns[name] for name in reversed(names)])
     first = steps(*(columns[name][order] for name in names))
     return chosen(columns, order[first]), np.diff(first, append=len(order))
@@ -172,7 +171,7 @@ def distinct(values: Column) -> Column:
 
 
 def among(values: Column, present: Column) -> Column:
-    """Return a mask of the values that are among some sorted ones."""
+    """Return a mask of the values that are in `present`, which is sorted."""
     if not len(present):
         return np.zeros(len(values), dtype=np.bool_)
     place = np.searchsorted(present, values)
@@ -182,7 +181,7 @@ def among(values: Column, present: Column) -> Column:
 
 
 def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column, Column]:
-    """Return the pairs of a row of `left` and a row of `right` that are equal in all columns.
+    """Return two columns of indexes: a row of `left` and a row of `right`, equal in all columns.
 
     Raises:
         TooManyRows: there are more than `MOST` of them.
@@ -201,9 +200,9 @@ MOST_CODES = 1 << 62
 
 
 def _placed(values: Column) -> tuple[Column, int]:
-    """Return each value's place among those that there are, or in their range if that is small.
+    """Return a code for each value, which keeps equality and order, and the number of codes.
 
-    And how many places there are.
+    It is the distance from the least value, or in a large range the rank among distinct values.
     """
     if not len(values):
         return values, 1
@@ -215,7 +214,7 @@ def _placed(values: Column) -> tuple[Column, int]:
 
 
 class GrowingColumns:
-    """Columns of rows in memory that are appended to."""
+    """Columns in memory, of equal length, to which rows are appended."""
 
     def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
         self._columns = {name: np.empty(1024, dtype) for name, dtype in types.items()}
@@ -237,13 +236,13 @@ class GrowingColumns:
         self.size += count
 
     def only(self, rows: Column) -> None:
-        """Keep some rows only."""
+        """Remove all rows but those at the indexes `rows`."""
         self._columns = {name: self[name][rows] for name in self._columns}
         self.size = len(next(iter(self._columns.values())))
 
 
 SHORT = 256
-"""Entries of a sorted run up to which it is merged with the next one, whatever the size of that."""
+"""A run of fewer entries is merged with the next one that is added, whatever the size of that."""
 
 
 class Index:
@@ -258,7 +257,7 @@ class Index:
         return sum(len(values) for values, _ in self._runs)
 
     def add(self, values: Column, rows: Column) -> None:
-        """Add rows with their values."""
+        """Add row numbers, each with its value."""
         if not len(values):
             return
         while self._runs and len(self._runs[-1][0]) < max(2 * len(values), SHORT):
@@ -269,15 +268,15 @@ class Index:
         self._runs.append((values[order], rows[order]))
 
     def cut(self, row: int) -> None:
-        """Remove the rows from some number on."""
+        """Remove the entries of rows from the number `row` on."""
         self._only([rows < row for _, rows in self._runs])
 
     def remove(self, values: Column) -> None:
-        """Remove the rows of some sorted values."""
+        """Remove the entries of `values`, which is sorted."""
         self._only([~among(here, values) for here, _ in self._runs])
 
     def _only(self, stays: Sequence[Column]) -> None:
-        """Keep some rows of each run, given as masks."""
+        """Keep some entries of each run, given by a mask for each."""
         self._runs = [
             run if these.all() else (run[0][these], run[1][these])
             for run, these in zip(self._runs, stays, strict=True)
@@ -285,7 +284,7 @@ class Index:
         ]
 
     def counts(self, wanted: Column) -> Column:
-        """Return the number of rows with each of some values."""
+        """Return for each value of `wanted` the number of rows that have it."""
         found = np.zeros(len(wanted), dtype=np.int64)
         for values, _ in self._runs:
             found += values.searchsorted(wanted, "right")
@@ -293,7 +292,7 @@ class Index:
         return found
 
     def rows(self, wanted: Column, *, most: float = float("inf")) -> tuple[Column, Column]:
-        """Return all pairs of a place in `wanted` and a row with the value there.
+        """Return two columns: an index in `wanted`, and a row with that value, for all such rows.
 
         Raises:
             TooManyRows: there are more than `most` of them.
@@ -305,7 +304,7 @@ class Index:
             size += int((last - first).sum())
             if size > most:
                 raise TooManyRows
-            if (first < last).any():  # few runs have what few are asked for
+            if (first < last).any():  # few runs have one of few wanted values
                 which, at = spread(first, last)
                 places.append(which)
                 found.append(rows[at].astype(np.int64, copy=False))

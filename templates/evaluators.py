@@ -54,8 +54,8 @@ MOST_PLANNED = 1024
 class SmallBatch:
     """The evaluator over NumPy columns.
 
-    A join of more than `columns.MOST` rows is left to another evaluator, unless it may have very
-    many.
+    A join of more than `columns.MOST` rows is left to the evaluator `otherwise`.  If it may have
+    very many (`may_be_many`), `answers` raises TooManyRows instead.
     """
 
     def __init__(self, otherwise: ConjunctiveQueries) -> None:
@@ -79,7 +79,8 @@ def _evaluate(
 ) -> Columns:
     """Return R_out by joining the atoms in order.
 
-    For each partial answer, `rows` has its row of R_T, and `bound` a column for each variable.
+    `registered` are the rows of R_T.  For each partial answer, `rows` has its row of R_T, and
+    `bound` a column for each variable.
     """
     rows: Column | None = None
     bound: Columns = {}
@@ -188,7 +189,7 @@ class _PlannedQueries:
         """Lend a table under a name, in place of the former one.
 
         Registering it would change the catalog, so a holder is registered, once.  DuckDB then does
-        not know the size of the table, which the written order does not ask for.
+        not know the size of the table, which only the disabled optimizer of the join order uses.
         """
         holder = self._lent.get(name)
         if holder is not None and holder.table.schema.equals(table.schema):
@@ -243,7 +244,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 
 def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    """Return columns as an Arrow table."""
+    """Return the columns that a schema names as an Arrow table of that schema."""
     return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
 
 

@@ -57,7 +57,8 @@ NOTHING_FOUND = FOUND.empty_table()
 class Pushed:
     """The input and output of stage 2 for the last batch; immutable.
 
-    `bindings` and `times` are the witnesses, `answers` are the rows of R_out by template.
+    `bindings` and `times` are the witnesses, `answers` the rows of R_out by template, `made` the
+    rows of R_vj by pass.
     """
 
     bindings: pa.Table
@@ -72,14 +73,14 @@ class Pushed:
         return {number: pa.table(dict(columns)) for number, columns in found.items()}
 
     def joins(self, name: str) -> pa.Table:
-        """Return R_vj of one pass, by the name of its relation."""
+        """Return R_vj of one pass, by the name of its relation (`FORWARD` or `BACKWARD`)."""
         made = self.made.get(name)
         return arrow_table(together(list(made)), R_VJ) if made else R_VJ.empty_table()
 
 
 class ValuePart(Protocol):
-    """The part of all values that is joined here; results that need only others are found
-    elsewhere.
+    """The part of all string values that this process joins; other processes find the results
+    whose driving value joins have other values.
     """
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
@@ -95,9 +96,10 @@ class ValuePart(Protocol):
 class BatchJoin:
     """One batch through all templates.
 
-    `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
-    templates' queries, `of_one` those that may have very many answers.  With a `part` the value
-    joins of its values drive, so that at least the results that need these are found.
+    `apart` returns a mask of the pairs of documents that may be joined; None: all.  `evaluator`
+    evaluates templates' queries, `of_one` those that may have very many answers, `most` is the
+    bound of results.  With a `part` only value joins of its values drive (`state.value_joins`), so
+    at least the results that these drive are found.
     """
 
     def __init__(
@@ -168,10 +170,10 @@ class BatchJoin:
     def join(self, usable: Column, *, back: bool) -> None:
         """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
 
-        `usable` are the bindings whose values another document has, too.
+        `usable` is a mask of the batch's bindings whose values another document has, too.
         """
         texts = self._registry.texts
-        if texts is not None:  # which compare with other values, too
+        if texts is not None:  # compared texts may be the only ones of their value
             pairs = self.columns["pair"]
             sides = (texts.near(pairs, side) for side in (LEFT, RIGHT))
             usable = np.logical_or.reduce((usable, *sides))
@@ -210,7 +212,7 @@ class BatchJoin:
         return TextPass(half, state, edges, self.cut).joins(batch)
 
     def _take_joins(self, views: str, parts: Iterable[Columns | Dense]) -> None:
-        """Evaluate the templates over R_vj, part by part."""
+        """Evaluate the templates over R_vj of the pass `views`, part by part."""
         shown = self.made.setdefault(views, [])
         size = sum(len(one["docs"]) for one in shown)
         for joins in parts:
@@ -235,7 +237,7 @@ class BatchJoin:
     # -- Two sides: the templates' queries -------------------------------------------------
 
     def _answer(self, joins: Columns) -> None:
-        """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
+        """Evaluate over some rows of R_vj the templates that may have answers with them."""
         left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
         live = self._registry.firing.joined(left, right)
         views = Views(joins)
@@ -259,16 +261,16 @@ class BatchJoin:
             self.take(self._bounded.dense(members, rows, docs, times))
 
     def cut(self, doc: int, edges: Column) -> None:
-        """Note that not all value joins of a document were looked for."""
+        """Cut the joins that need one of `edges`, which were not all looked for in a document."""
         (rank,) = self.documents.ranks(np.array([doc])).tolist()
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):
             for qid in members.any_of(edges)["qid"].tolist():
                 self._bounded.exceed(Cut(qid, rank))
 
     def exceeding(self, rank: int, edges: Column) -> Column:
-        """Return a mask of value joins that matter no more: all rows of R_T that need them are cut.
+        """Return a mask of the value joins `edges` that only rows of R_T need which are cut.
 
-        These exceed the bound with the newcomer of a `rank`.
+        These rows exceed the bound with the newcomer of a `rank`.
         """
         over = self._bounded.exceeding(rank)
         found = np.full(len(edges), len(over) > 0)
@@ -281,7 +283,7 @@ class BatchJoin:
 
 
 def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
-    """Return the rows of R_out with the bindings of the output nodes only, without doubles.
+    """Return the rows of R_out with the bindings of the output nodes only, without duplicates.
 
     They are in the order of results: by doc2, doc1, qid, and then the nodes.
     """
@@ -306,7 +308,7 @@ def _ends(edges: Column) -> set[int]:
 # -- Batch after batch -----------------------------------------------------------------------
 
 SMALL_BATCH = 64
-"""Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""
+"""Largest number of documents in a batch whose queries NumPy evaluates, not DuckDB."""
 
 
 class JoinedBatch(NamedTuple):
@@ -358,9 +360,9 @@ class Processor:
     # -- One batch -------------------------------------------------------------------------
 
     def join(self, witnesses: Witnesses, apart: Apart | None = None) -> JoinedBatch:
-        """Store a batch; return what it completes and what is cut: see `BatchJoin.found`.
+        """Store a batch; return the results that it completes, and the cuts (`BatchJoin.found`).
 
-        `nodes` are the bindings of the template's output nodes in its order;
+        The column `nodes` has the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
         Rows of R_T with a designated equality are evaluated elsewhere.
         `apart` says which pairs of documents may be joined; None: all.
@@ -390,7 +392,7 @@ class Processor:
         self.pushed = Pushed(bindings, times, batch.out, batch.made)
         self.documents = batch.documents
         elsewhere = self._registry.elsewhere.rows
-        if len(elsewhere):  # the batch may have some of their pairs, which others have, too
+        if len(elsewhere):  # these may share pairs with rows that are evaluated here
             here = ~among(found["qid"].to_numpy().astype(np.int64), elsewhere)
             found = found.filter(pa.array(here))
             cuts = [cut for cut in cuts if self._registry.lead(cut.qid) == UNDESIGNATED]
@@ -402,8 +404,9 @@ class Processor:
         return bool((times["ts"].to_numpy() < latest).any())
 
     def bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> tuple[pa.Table, list[Cut]]:
-        """Return the results of several batches within the bound, and what exceeds it.
+        """Return the results of several batches within the bound, and the cuts.
 
-        `found` has the columns of groups: each batch counts as a share of what arrives.
+        `found` has the columns of groups (`GROUP`), which are counted over all batches; `cuts` are
+        those that the batches had.
         """
         return bounded(found, self.most, cuts)

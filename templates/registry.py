@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 # code that reads R_T after a restart.
 
 UNDESIGNATED = -1
-"""The designated equality of a row of R_T without one."""
+"""Value in place of the designated equality (`Registry.designate`) of a row without one."""
 
 
 class RowOfRT(NamedTuple):
-    """The place of a join: its row in R_T, and the node at each position of the template."""
+    """The place of a join: its row in R_T, and for each node of the template its own node."""
 
     template: int
     qid: int
@@ -63,13 +63,13 @@ class RowOfRT(NamedTuple):
 
 
 class DesignatedRows(NamedTuple):
-    """The rows of R_T that other processes evaluate, by number, and their longest retention."""
+    """The qids of R_T that other processes evaluate, ascending, and their longest retention."""
 
     rows: Column
     keep: int
 
     def oldest(self, clock: int) -> int:
-        """Return the time of the oldest documents that they still join; INFINITE without rows."""
+        """Return the time of the oldest documents that these rows join; INFINITE without rows."""
         return INFINITE if self.keep < 0 else clock - self.keep
 
 
@@ -153,7 +153,7 @@ class Registry:
         return self.pairs.drop_unused(row.pairs)
 
     def save(self) -> None:
-        """Write the rows added since the last time."""
+        """Write the rows of all relations that were added since the last call."""
         self._settle()
         for relation, rows in self._new.items():
             self._storage.append(relation, table_of(rows, RELATIONS[relation]))
@@ -167,11 +167,11 @@ class Registry:
         return self.pairs.take_changed()
 
     def row(self, qid: int) -> JoinRow:
-        """Return a row of R_T."""
+        """Return the row of R_T with a qid."""
         return self._rows[qid]
 
     def rows(self) -> dict[int, JoinRow]:
-        """Return all current rows of R_T; thread-safe."""
+        """Return all current rows of R_T by qid; thread-safe."""
         return self._rows.copy()
 
     def __contains__(self, qid: int) -> bool:
@@ -189,18 +189,18 @@ class Registry:
         return self._leads.get(qid, UNDESIGNATED)
 
     def designate(self, leads: Mapping[int, int]) -> None:
-        """Store the designated equalities of rows that have none, by row.
+        """Store the designated equalities of rows that have none, by qid.
 
-        One is a place among the template's equalities.  It is never replaced: documents are divided
-        by its values, and the parts that hold kept documents would no longer be those that newer
-        ones are sent to.
+        A designated equality is an index in the template's `equalities`.  It is never replaced:
+        documents are divided by its values, and the parts that hold kept documents would no longer
+        be those that newer ones are sent to.
         """
         self.save()
         self._leads.update(leads)
         self._store_leads(leads)
 
     def withdraw(self, qids: Collection[int]) -> None:
-        """Store that rows have no designated equality any more."""
+        """Remove the designated equalities of rows, also in the storage."""
         for qid in qids:
             del self._leads[qid]
         self._store_leads(qids)
@@ -230,7 +230,7 @@ class Registry:
         self._fresh.clear()
 
     def _count(self, members: TemplateRows, rows: RowColumns, by: int) -> None:
-        """Count rows in their pairs, and index those that are added; `by` is 1 or -1."""
+        """Update the counts and the indexes for rows that are added (`by` is 1) or removed (-1)."""
         graph = members.template.graph
         columns = list(map(rows.__getitem__, members.places))
         counted = list(map(Counter, columns))
@@ -252,7 +252,7 @@ class Registry:
             self.firing.remove(members, pairs)
 
     def _longest_keep(self, pair: int) -> int:
-        """Return the longest retention of the rows with a pair; -1 if no witnesses are kept."""
+        """Return the longest retention, in ticks, of the rows with a pair; -1 without rows."""
         reached = self.firing.reached([pair], two_sided=True)
         return max((members.longest_keep(pair) for members in reached), default=-1)
 
@@ -265,14 +265,15 @@ class Registry:
     def load(self, uses: Iterable[tuple[int, int]], taken: int = 0) -> None:
         """Rebuild the index from the storage; `uses` are (qid, number of subscriptions).
 
-        New rows get numbers above `taken`, which kept results of removed rows have.
+        New rows get numbers above `taken`, the largest one that kept results have: also results of
+        removed rows are kept.
         """
         names = ("variable", "pair", "template", "r_t")
         self.add_stored({name: scan(self._storage, name) for name in names}, uses)
         self._next_qid = max(taken, *self._rows, 0) + 1
 
     def stored(self, qids: Sequence[int]) -> dict[str, pa.Table]:
-        """Return rows of R_T, and the rows that they refer to, as stored, by relation."""
+        """Return rows of R_T, and the rows of `RELATIONS` that they refer to, by relation."""
         rows = [self._rows[qid] for qid in qids]
         templates = sorted({row.template for row in rows})
         pairs = self.pairs.named(sorted({pair for row in rows for pair in row.pairs}))
@@ -288,9 +289,9 @@ class Registry:
     def add_stored(
         self, relations: Mapping[str, pa.Table], uses: Iterable[tuple[int, int]]
     ) -> None:
-        """Add rows that have their numbers, with their uses, as `load` does.
+        """Add stored rows under their numbers; `uses` are those of `load`.
 
-        Variables, pairs and templates may be known.
+        Variables, pairs and templates may be present already.
         """
         self._uses.update(dict(uses))
         self.pairs.add_stored(relations["variable"], relations["pair"])
@@ -332,7 +333,7 @@ def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, .
 
 
 def _columns(members: TemplateRows, stored: Iterable[tuple[object, ...]]) -> RowColumns:
-    """Return stored rows of R_T of one template as its columns, with their value joins."""
+    """Return rows as `_stored` makes them, of one template, as its columns with value joins."""
     names = RELATIONS["r_t"].names
     columns: dict[str, Any] = dict(zip(names, zip(*stored, strict=True), strict=True))
     places = list(zip(*columns["pairs"], strict=True))
@@ -361,10 +362,9 @@ NumberedVariable: TypeAlias = tuple[int, str]
 
 
 NUMBERS = 40
-"""Bits of a number in a key that has another number above them.
+"""Bits of the lower of two numbers that are packed into one key of a dictionary.
 
-A dictionary with such keys has a third of the memory of one with a dictionary, or a tuple, in each
-entry.
+Such a dictionary takes a third of the memory of one with a dictionary, or a tuple, in each entry.
 """
 
 
@@ -372,7 +372,7 @@ class VariablePairs:
     """All variables and pairs; `new` collects new rows by relation until they are written.
 
     Pairs are columns by number: both variables, how many rows of R_T have the pair, and how many
-    join its value.  0 is no pair, and the number of a dropped one is not assigned again.
+    of these compare its value.  0 is no pair, and the number of a dropped one is not reused.
     """
 
     def __init__(self, storage: Storage, new: Mapping[str, list[tuple[object, ...]]]) -> None:
@@ -383,14 +383,14 @@ class VariablePairs:
         self._firsts, self._seconds = array("q", [0]), array("q", [0])  # variables
         self._rows, self._valued = array("q", [0]), array("q", [0])
         self._numbers: dict[int, int] = {}  # of pairs, by their variables: `NUMBERS`
-        self._pairs_of = array("q", [0])  # how many pairs a variable is in
+        self._pairs_of = array("q", [0])  # by variable, how many pairs have it
         self._changed: set[int] = set()
 
     def __iter__(self) -> Iterator[int]:
         return (number for number, first in enumerate(self._firsts) if first)
 
     def add_stored(self, variables: pa.Table, pairs: pa.Table) -> None:
-        """Add variables and pairs that have numbers; they may be known."""
+        """Add stored variables and pairs under their numbers; some may be present already."""
         known = variables.to_pydict()
         self._variables.update(zip(known["definition"], known["id"], strict=True))
         missing = max(known["id"], default=0) + 1 - len(self._definitions)
@@ -468,8 +468,8 @@ class VariablePairs:
     def count(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
         """Add `by` to the uses of pairs for each row of R_T; `counts` has the rows of each pair.
 
-        These are the pairs at one place of a template.  `compared`: the value of the second
-        variable joins there.
+        These are the pairs at one place of a template.  `compared` says that the value of the
+        second variable is compared there.
         """
         rows_of, valued = self._rows, self._valued
         for number, rows in counts.items():
@@ -565,7 +565,7 @@ class WitnessRetention:
                 np.add.at(joined, list(places[place]), by)
 
     def shorten(self, keeps: Mapping[int, int]) -> None:
-        """Set the retention of pairs, whose rows of R_T have become fewer, by number of pair."""
+        """Set the retention, in ticks and by pair, of pairs that have lost rows of R_T."""
         pairs = list(keeps)
         before = self.keeps[pairs]
         self.keeps[pairs] = list(keeps.values())

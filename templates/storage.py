@@ -1,9 +1,9 @@
 """The durable state of stage 2: relations of rows, in a store that the caller passes in.
 
-The join state is appended to and read as a whole; what has expired leaves now and then.  A store
-may keep rows in pieces of many: `parts` returns such pieces, and `keep` may leave a few rows whose
-time is over in a piece with others, which are harmless.  Rows of the registry have numbers, and
-leave by them.
+The join state is appended to and read as a whole; expired rows are deleted together, now and then.
+A store may keep rows in pieces of many: `parts` returns such pieces, and `keep` may leave a few
+expired rows in a piece with live ones, which does no harm.  Rows of the registry are deleted by
+their numbers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ KEYS: Mapping[str, Sequence[str]] = {
     "times": ("doc",),
     "value": ("key",),
 }
-"""The columns by which rows of the join state leave: all rows that are equal in them together."""
+"""The columns by which rows of the join state are deleted: rows equal in them go together."""
 
 
 class Storage(Protocol):
@@ -103,7 +103,7 @@ def scan(
     docs: Numbers | None = None,
     where: Mask | None = None,
 ) -> pa.Table:
-    """Return some columns, or all, of the rows in the order of appends: those `where` is true.
+    """Return `columns` (none means all) of the rows where the mask holds, in the order of appends.
 
     Rows of other documents than `docs` may be missing.
     """
@@ -116,7 +116,7 @@ def scan(
 
 
 def codes_of(rows: pa.Table) -> Numbers:
-    """Return one value for each row of numbers; equal rows have equal ones."""
+    """Return one structured value for each row of numbers; equal rows have equal values."""
     columns = [column.to_numpy().astype(np.int64) for column in rows.columns]
     codes = np.ascontiguousarray(np.stack(columns, axis=1))
     return codes.view([(name, np.int64) for name in rows.column_names]).ravel()

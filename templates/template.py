@@ -28,7 +28,7 @@ from templates.model.join_graph import JoinGraph, TemporalRelation
 Colours = tuple[int, ...]
 Adjacency = tuple[Mapping[int, tuple[str, ...]], ...]
 
-TIES = 2_000  # embeddings tried between equal variables before the first one found is taken
+TIES = 2_000  # embeddings compared between equal variables; then the best so far is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Templates:
         return (template for group in self._classes.values() for template in group)
 
     def restore(self, template: Template) -> None:
-        """Add a template that is known from before, under the number that it had."""
+        """Add a template under the number that it has; later ones get larger numbers."""
         self._classes.setdefault(refined(template.graph).signature, []).append(template)
         self._by_minor[template.graph] = template
         self._next = max(self._next, template.number + 1)
@@ -84,12 +84,13 @@ class Templates:
 def embedding(
     template: JoinGraph, minor: JoinGraph, variables: Sequence[int], ties: int = TIES
 ) -> tuple[int, ...] | None:
-    """Return which node of `minor` takes each position of `template`, or None.
+    """Return for each node of `template` its node of `minor`; None if they are not isomorphic.
 
     Of several ways (automorphisms) the one with the lexicographically
     smallest tuple of variables is taken, so that equal queries become equal
     rows whatever order they were written in.  Only the order of the variables
-    matters, so the result for one order is cached.
+    matters, so the result for one order is cached.  `ties` bounds the search
+    among equal variables (`TIES`).
     """
     places = {variable: place for place, variable in enumerate(sorted(set(variables)))}
     return _embedding(template, minor, tuple(map(places.__getitem__, variables)), ties)
@@ -155,7 +156,7 @@ def adjacency(graph: JoinGraph) -> Adjacency:
 
 
 class ColourRefinement(NamedTuple):
-    """A colour for each node, which isomorphisms keep; isomorphic graphs have equal signatures."""
+    """Colours of nodes, which isomorphisms preserve; isomorphic graphs have equal signatures."""
 
     colours: Colours
     signature: tuple[object, ...]
@@ -183,7 +184,10 @@ def _surroundings(graph: JoinGraph, colours: Colours, number: int) -> tuple[obje
 
 
 def _rank(labels: list[tuple[object, ...]]) -> tuple[Colours, tuple[object, ...]]:
-    """Number the labels by their order, which does not depend on how nodes are numbered."""
+    """Return the rank of each label among the distinct ones, and the labels as sorted texts.
+
+    Isomorphic graphs have the same texts, however their nodes are numbered.
+    """
     ordered = sorted(set(labels), key=repr)
     rank = {label: number for number, label in enumerate(ordered)}
     return tuple(rank[label] for label in labels), tuple(sorted(map(repr, labels)))
@@ -194,16 +198,19 @@ def _rank(labels: list[tuple[object, ...]]) -> tuple[Colours, tuple[object, ...]
 K = TypeVar("K")
 
 FEW = 1_000
-"""Rows of a template up to which none is looked up by its pairs."""
+"""Number of rows of a template up to which `TemplateRows.rarest` returns all, without an index."""
 
 
 PairNumbers: TypeAlias = "set[int]"
 RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T as columns: `TemplateRows.names`."""
+"""Rows of R_T as columns, whose names are in `TemplateRows.names`."""
 
 
 class JoinRow(NamedTuple):
-    """One row of R_T: a distinct join."""
+    """One row of R_T: a distinct join, with a pair of variables for each place of its template.
+
+    `keep` is its retention in ticks.
+    """
 
     template: int
     pairs: tuple[int, ...]
@@ -212,11 +219,11 @@ class JoinRow(NamedTuple):
 
 
 class TemplateRows:
-    """The rows of R_T of one template, indexed by columns; see `registry` for these.
+    """The rows of R_T of one template, with an index for each column that is looked up.
 
     An index is made, and added rows enter it, on first use.  Removed rows stay until they are half
-    of all.  `columns` has the pairs of variables at each place, with how many rows have them, for a
-    quick test whether the template can fire.  `seconds` is the time in which its query was
+    of all.  `columns` counts for each place the rows that have each pair of variables, for a quick
+    test whether the template can fire.  `seconds` is the total time in which its query was
     evaluated.
     """
 
@@ -224,13 +231,13 @@ class TemplateRows:
         self.template, graph = template, template.graph
         self.seconds = 0.0
         self.two_sided = graph.two_sided  # it joins; otherwise it is a filter
-        self.alone = (self,)  # one object for all pairs that no other template has
+        self.alone = (self,)  # the shared entry of `TemplateIndex` for pairs of this template only
         self.columns: list[dict[int, int]] = [{} for _ in graph.pairs]
         self._sides = [graph.nodes[child].side for _, child in graph.pairs]
         # the places of pairs that end in a node with an equality
         self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
-        self.others = len(self._equal) < len(self.columns)  # some pair ends in another node
-        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # columns of pairs
+        self.others = len(self._equal) < len(self.columns)  # some pair ends in a node without one
+        self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # names of columns
         joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
         self._asked = joins or self.places
         self.names = ("qid", *self.places, *joins, "op", "lower", "wl", "keep")
@@ -247,12 +254,12 @@ class TemplateRows:
     # -- rows ------------------------------------------------------------------------------
 
     def add(self, rows: RowColumns) -> None:
-        """Add rows; `count` has their pairs."""
+        """Add rows; the caller adds their pairs by `count`."""
         alive = [1] * len(rows["qid"])
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
     def remove(self, qid: int) -> None:
-        """Remove a row."""
+        """Remove the row with a qid."""
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:
@@ -266,7 +273,7 @@ class TemplateRows:
         return {name: self._rows[name][rows] for name in self.names}
 
     def touched(self, present: Column) -> Columns:
-        """Return the rows whose value joins are all among some sorted, distinct ones.
+        """Return the rows whose value joins are all in `present`, which is sorted and distinct.
 
         A value join is a number for two pairs of variables (`columns.pack`); of
         a template with one side it is the pairs of variables themselves.
@@ -278,23 +285,24 @@ class TemplateRows:
         return {name: self._rows[name][rows] for name in self.names}
 
     def any_of(self, present: Column) -> Columns:
-        """Return the rows that have one of some value joins, which are sorted and distinct."""
+        """Return the rows that have a value join in `present`, which is sorted and distinct."""
         rows = distinct(np.concatenate([self.having(name, present)[1] for name in self._asked]))
         return {name: self._rows[name][rows] for name in self.names}
 
     def having(self, name: str, present: Column) -> tuple[Column, Column]:
-        """Return pairs as two columns: an index in `present`, and a row with that value in a
-        column.
+        """Return two columns: an index in `present`, and a row whose column `name` has that value.
+
+        They are as long as there are such rows; rows are numbers for `column`.
         """
         which, rows = self._index(name).rows(present)
         alive = self._rows["alive"][rows] > 0
         return which[alive], rows[alive]
 
     def rarest(self, names: Iterable[str], present: Column) -> Column:
-        """Return the rows with a value of `present` in one of some columns: that where fewest have
-        one.
+        """Return the rows with a value of `present` in one of the columns `names`, the one where
+        such rows are fewest.
 
-        If there are few rows all are returned, since looking them up costs more.
+        If there are few rows (`FEW`) all are returned, since looking them up costs more.
         """
         if self._rows.size <= FEW:
             return np.flatnonzero(self._rows["alive"])
@@ -302,12 +310,12 @@ class TemplateRows:
         return self.having(min(counts, key=counts.__getitem__), present)[1]
 
     def longest_keep(self, pair: int) -> int:
-        """Return the longest retention of the rows with a pair of variables; -1 without any."""
+        """Return the longest retention, in ticks, of the rows with a pair; -1 without rows."""
         rows = np.concatenate([self.having(name, np.array([pair]))[1] for name in self.places])
         return int(self._rows["keep"][rows].max(initial=-1))
 
     def column(self, name: str, rows: Column) -> Column:
-        """Return a column of some rows."""
+        """Return the values of a column in rows that `having` or `rarest` returned."""
         return self._rows[name][rows]
 
     def _index(self, name: str) -> Index:
@@ -321,18 +329,24 @@ class TemplateRows:
     # -- whether it can fire ---------------------------------------------------------------
 
     def can_join(self, left: PairNumbers, right: PairNumbers) -> bool:
-        """Return True if for each place with an equality some pair used there has arrived."""
+        """Return True if for each place with an equality some pair used there has arrived.
+
+        `left` and `right` are the pairs that have arrived, by the side on which they count.
+        """
         return all(self._has(place, left, right) for place in self._equal)
 
     def can_fire(self, left: PairNumbers, right: PairNumbers) -> bool:
-        """Return True if for each place of the template some pair used there has arrived."""
+        """Return True if for each place of the template some pair used there has arrived.
+
+        `left` and `right` are those of `can_join`.
+        """
         return all(self._has(place, left, right) for place in range(len(self.columns)))
 
     def _has(self, place: int, left: PairNumbers, right: PairNumbers) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
-        """Count the pairs of rows, at each place how often each occurs."""
+        """Add `by` (1 or -1) for each row; `counted` has for each place the rows of each pair."""
         for column, counts in zip(self.columns, counted, strict=True):
             for pair, rows in counts.items():
                 add(column, pair, by * rows)
@@ -346,10 +360,10 @@ class TemplateRows:
 class JoinDriver:
     """The driving value joins of some templates in a pass: those that are made first.
 
-    For each row of R_T it is the value join with the fewest kept links at its pair of variables on
-    the side of the batch.  `weights` has the numbers of kept links by pair, HEAVIEST for a pair
-    without any, and as its last item.  Rows with such a pair are joined with nothing.  With `back`
-    the batch is on the left side.
+    For each row of R_T the value join drives that has the fewest kept links at its pair of
+    variables on the side of the batch.  `weights` has the numbers of kept links by pair, HEAVIEST
+    for a pair without any, and as its last item.  Rows with such a pair are joined with nothing.
+    With `back` the batch is on the left side.
     """
 
     members: Sequence[TemplateRows]
@@ -363,10 +377,10 @@ class JoinDriver:
         return distinct(np.concatenate([np.empty(0, np.int64), *found]))
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows of R_T that some driving ones drive.
+        """Return the other value joins of the rows of R_T that the ones in `present` drive.
 
-        They are two columns: an index in `present`, the driving ones, and a packed pair of
-        variables.
+        Two columns: the index of the driving value join in `present`, and the other one as packed
+        pairs of variables.
         """
         places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for joins, lead in self._driven:
@@ -381,7 +395,7 @@ class JoinDriver:
 
     @cached_property
     def _driven(self) -> list[tuple[Column, Column]]:
-        """For each template the value joins of its rows, a column each, and which one drives."""
+        """For each template the value joins [equality, row], and each row's driving equality."""
         found = []
         present, last = np.flatnonzero(self.weights < HEAVIEST), len(self.weights) - 1
         for members in self.members:
@@ -400,11 +414,11 @@ class JoinDriver:
 
 
 HEAVIEST = 1 << 62
-"""The weight of a pair of variables that has not come."""
+"""The weight of a pair of variables without bindings in the batch."""
 
 
 def add(counts: dict[K, int], key: K, by: int) -> None:
-    """Add to the counts; a count of 0 has no entry."""
+    """Add `by` to the count of a key; a count of 0 has no entry."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count
@@ -447,11 +461,11 @@ class TemplateIndex:
         return bool(self._templates[False])
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[TemplateRows]:
-        """Return the templates with a row with one of some pairs, in their order."""
+        """Return the templates with a row that has one of some pairs, by ascending number."""
         templates = self._templates[two_sided]
         if not templates:
             return []
-        groups = set(map(templates.get, pairs))  # which are few
+        groups = set(map(templates.get, pairs))  # few distinct ones
         found = {
             members.template.number: members
             for group in groups
@@ -461,12 +475,12 @@ class TemplateIndex:
         return [found[number] for number in sorted(found)]
 
     def driving(self, weights: Mapping[int, int], back: bool) -> JoinDriver:
-        """Return the driving value joins, given the number of links of each pair of a side."""
+        """Return the driving value joins; `weights` has the numbers of kept links by pair."""
         by_pair = np.full(max(weights, default=0) + 2, HEAVIEST)
         by_pair[list(weights)] = list(weights.values())
         return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
 
     def joined(self, left: PairNumbers, right: PairNumbers) -> list[TemplateRows]:
-        """Return the templates that may have rows if bindings of these pairs join."""
+        """Return the templates that may have results if bindings of these pairs join."""
         reached = self.reached(left | right, two_sided=True)
         return [members for members in reached if members.can_join(left, right)]

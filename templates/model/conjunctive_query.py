@@ -175,7 +175,10 @@ def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
 def binding(
     graph: JoinGraph, place: int, relation: str, *, docs: tuple[str, ...], valued: bool = False
 ) -> RelationAtom:
-    """Return the atom that binds a pair of adjacent nodes."""
+    """Return the atom that binds the pair of nodes at a `place` of the graph's `pairs`.
+
+    `docs` are variables for its document; a `valued` atom binds the child's value, too.
+    """
     parent, child = graph.pairs[place]
     binds = [("doc", doc) for doc in docs]
     binds += [("node1", node(parent)), ("node2", node(child))]
@@ -190,7 +193,7 @@ def binding(
 def in_time(rows: Columns, measures: Columns) -> Column:
     """Return a mask of rows of R_T: order, window and retention hold for the sides of each.
 
-    `measures` are those of the sides, and their documents.
+    `measures` has the columns gap, lead, age, doc1 and doc2 of the two sides of each row.
     """
     low = gap = measures["gap"]
     for one in OPERATORS:  # np.choose takes 2 to 5 times as long
@@ -217,7 +220,7 @@ def in_time_sql(measures: Mapping[str, str], row: str) -> str:
 
 
 IN_DATABASE = 100_000
-"""Answers of a row of R_T up to which a query is left to the database, which does not give up."""
+"""Answers of a row of R_T up to which a query is left to the database, which makes all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +297,9 @@ class Views:
         """Return True if one row of R_T may have more than `IN_DATABASE` answers.
 
         The bound is the largest number of value joins of *equal* pairs of variables that two
-        documents have, to the power of the equalities.  All value joins of two documents in its
-        place were a bound that nearly every batch exceeded.  It is not computed where all rows
-        together have few combinations.
+        documents have, to the power of the equalities.  The number of all their value
+        joins as a base would exceed `IN_DATABASE` in nearly every batch.  The bound is not computed
+        where all rows together have few combinations.
         """
         joins, free = len(self.joins["docs"]), len(graph.pairs) - len(graph.equal)
         others = 1 if self.bindings is None else len(self.bindings["doc"])
@@ -318,7 +321,7 @@ def _have(column: Column, row: Columns, kind: str, places: int) -> Column:
 
 
 def _largest(relation: Columns, docs: str, pairs: str) -> Column:
-    """Return the most rows with equal pairs of variables of each document, or of two."""
+    """Return for each value of column `docs` the largest number of its rows with equal `pairs`."""
     groups, counts = grouped_counts(relation, docs, pairs)
     return np.maximum.reduceat(counts, steps(groups[docs])).astype(np.float64)
 

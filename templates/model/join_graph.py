@@ -61,8 +61,8 @@ class Edge:
 class JoinGraph:
     """The nodes of both sides, parents before children, left side first; and the comparisons.
 
-    Nodes are meant by their numbers.  All subscriptions of a shape share one graph, so it caches
-    what it computes.
+    A node's number is its index.  All subscriptions of a shape share one graph, so it caches what
+    it computes.
     """
 
     nodes: tuple[Node, ...]
@@ -198,10 +198,9 @@ OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN", "SYMMETRIC JOIN"]
 class TemporalOperator:
     """FOLLOWED BY, JOIN or SYMMETRIC JOIN, with its number in R_T.
 
-    With `follows` the right side is later than the left one.  The lower bound of a window is one of
-    the measure `lowest`.  A query that states none has the bound `least`; if that is None, the
-    window reaches as far to the other side.  `meaning` describes the order of two documents in
-    words.
+    With `follows` the right side is later than the left one.  The lower bound of a window, in
+    ticks, bounds the measure `lowest`.  If a query states no lower bound, it is `least`, or with
+    None there the negated upper bound.  `meaning` describes the order of two documents in words.
     """
 
     name: OperatorName
@@ -264,12 +263,12 @@ class TemporalRelation:
 
     @property
     def window(self) -> int | None:
-        """The upper bound, None for INF."""
+        """The upper bound in ticks, None for INF."""
         return None if self.upper >= INFINITE else self.upper
 
     @property
     def least(self) -> int | None:
-        """The lower bound if the query has one."""
+        """The lower bound in ticks; None if it is the operator's default."""
         return None if self.lower == self.operator._default(self.upper) else self.lower
 
     @property

@@ -5,8 +5,8 @@ be joined.  Variables and string values are interned: a *pair* number identifies
 adjacent variables, a *key* a string value.  The public views
 (`R_bin`, `R_doc`, ...) show the texts again.
 
-R_doc has no table: a node's string value is that of the pairs which it is the second
-of.  R_docTS is `state.times`, of the documents that have bindings.
+R_doc has no table: a node's string value is kept with the pairs whose second node it
+is.  R_docTS is `state.times`, of the documents that have bindings.
 
 | here     | paper            | columns                                                    |
 |----------|------------------|------------------------------------------------------------|

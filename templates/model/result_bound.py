@@ -43,9 +43,9 @@ class Cut(NamedTuple):
 
 
 def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, Column]:
-    """Return the rank of the newcomer of each two documents, and partners of their own group.
+    """Return for each two documents the newcomer's rank, and `own` of their group (`Cut`).
 
-    Of a partner that is in the group of the newcomer it is 0.
+    `own` is the number of a partner that makes a group of its own, else 0.
     """
     docs = distinct(np.concatenate((doc1, doc2)))
     known = ranks(docs)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Newest(NamedTuple):
-    """The largest number of some documents, and the largest time."""
+    """The largest number and the largest time, in ticks, of the documents that were stored."""
 
     number: int
     time: int
@@ -105,9 +105,10 @@ class StoredState:
     # -- Adding ----------------------------------------------------------------------------
 
     def intern(self, witnesses: Witnesses) -> tuple[pa.Table, Column]:
-        """Begin a batch; return its bindings with keys, and a mask of those with a known value.
+        """Begin a batch; return its bindings with keys, and a mask of those whose value another
+        document has, stored or in the batch.
 
-        Bindings without a value have none.
+        A binding without a value has a null key.
         """
         if self._memory is not None:
             self._memory.trim(0 if self._texts is None else self._texts.nbytes)
@@ -131,8 +132,8 @@ class StoredState:
     def add(
         self, bindings: pa.Table, times: pa.Table, columns: Columns, documents: Columns
     ) -> Column:
-        """Add the bindings of a batch to the join state (Algorithm 2), without those of filters
-        alone.
+        """Add the bindings of a batch to the join state (Algorithm 2), without those that only
+        templates of one side read.
 
         `columns` are those of the bindings (`with_valued`), `documents` those of the times.  Return
         the numbers of the documents that have bindings in the state, ascending.
@@ -164,11 +165,11 @@ class StoredState:
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
 
-        They are complete for the pairs of variables and the documents that they have.
+        The witnesses are complete for each document and pair of variables in them.
         """
         bindings, _ = self.intern(witnesses)
         self.storage.discard("binding", bindings.select(["doc", "pair"]))
-        self._drop_rows()  # these have only rows that are added
+        self._drop_rows()  # memory can add rows, not replace them
         times = witnesses.times
         self.add(bindings, times, with_valued(bindings), columns_of(times))
 
@@ -214,7 +215,7 @@ class StoredState:
         return gone
 
     def _times(self) -> Callable[[Column], Column]:
-        """Return a function of documents that returns their times; long ago for unknown ones."""
+        """Return a function of documents that returns their times; -INFINITE for unknown ones."""
         kept = columns_of(scan(self.storage, "times", ("doc", "ts")))
         kept = chosen(kept, np.argsort(kept["doc"], kind="stable"))
         docs, times = np.append(kept["doc"], INFINITE), np.append(kept["ts"], -INFINITE)
@@ -226,7 +227,7 @@ class StoredState:
         return of
 
     def _expiry_of(self, keeps: Column) -> Expiry:
-        """Count the kept rows."""
+        """Return the expiry of the stored rows, given the retention of each pair of variables."""
         if self.memory.whole:
             pairs, times = self.memory.ages()
         else:

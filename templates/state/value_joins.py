@@ -57,7 +57,7 @@ ROW = ("doc", "pair", "node1", "node2", "key")
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Two documents with more than `PART` value joins; `edges` are packed pairs that join."""
+    """Two documents with more than `PART` value joins; `edges` are packed pairs of variables."""
 
     left: int
     right: int
@@ -76,10 +76,10 @@ class Driven(Protocol):
         """The driving value joins: packed pairs of variables, sorted and distinct."""
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows of R_T that some driving ones drive.
+        """Return the other value joins of the rows of R_T that the ones in `present` drive.
 
-        They are two columns: an index in `present`, the driving ones, and a packed pair of
-        variables.
+        Two columns: the index of the driving value join in `present`, and the other one as packed
+        pairs of variables.
         """
 
 
@@ -94,7 +94,8 @@ class Pass:
     What is not in the batch came before it, also with a higher number than `first`: composites and
     published documents of an engine that replays documents of another one.
 
-    `is_here` is a mask of the values that may drive; None: all.
+    `bounds` are those of all registered joins.  `is_here` returns a mask of the values (keys) whose
+    value joins may drive; None: all.
     """
 
     kept: JoinState
@@ -226,7 +227,8 @@ class Pass:
         return found
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
-        """Return (places, rows): each index in `keys` and `near` with the kept rows that it drives.
+        """Return (places, rows): an index in `keys` and `near`, and a kept row that a driving value
+        join joins with it, for all such rows.
 
         In a long slice with few relevant pairs of variables, the pairs are looked up.
         """
@@ -257,8 +259,8 @@ class Pass:
 
     def _besides(self, batch: Columns, joins: Columns, driven: Driven) -> Columns:
         """Return the value joins that rows need beside those that drive them and have been made."""
-        # The kept rows that can be asked for are narrowed three times, by cheap tests before dear
-        # ones: by document and pair, by the pairs that are asked for, and by the batch's values.
+        # The candidates among kept rows are narrowed three times, by cheap tests before expensive
+        # ones: by document and pair apart, by both together, and by the batch's values.
         near, far, nears, fars = self._asked(joins, driven)
         docs, pairs = distinct(far), distinct(fars)
         rows = self.kept.of_documents(docs)
@@ -286,7 +288,8 @@ class Pass:
         return together(made or [self.made(batch, ours[:0], rows[:0])])
 
     def _asked(self, joins: Columns, driven: Driven) -> tuple[Column, Column, Column, Column]:
-        """Return the further requests of some joins: documents and pairs, near and far."""
+        """Return the value joins that `joins` need beside themselves, as four columns: the document
+        of the batch, the kept one, and the pair of variables of either."""
         present, place = np.unique(joins["pairs"], return_inverse=True)
         lead, others = driven.others(present)
         others = others[np.argsort(lead, kind="stable")]
@@ -295,7 +298,7 @@ class Pass:
         return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
     def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
-        """Return R_vj of some rows of the batch, each with a kept one of the same value."""
+        """Return R_vj of rows `which` of the batch, each with the kept row beside it in `rows`."""
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = {n: self.times[n][at] for n in TIMES}, self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
@@ -337,9 +340,10 @@ def measures_of(one: Columns, other: Columns) -> dict[str, Column]:
 
 
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
-    """Return a number for each two values, from their places among all, which are sorted.
+    """Return one number for each value of `one` and that of `other` beside it.
 
-    They must be among them: another value would get the number of its neighbour.
+    It is made of their indexes in `ones` and `others`, which are sorted.  Each value must be there:
+    a missing one would get the number of its neighbour.
     """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
 

@@ -1,4 +1,4 @@
-"""Candidates: the texts that may compare with one, by grams and words; each is tested then."""
+"""Candidates for a comparison of texts, found by grams and words; the caller tests each."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def gram_hashes(text: str, length: int) -> Column:
 # the rarest are looked up (prefix filtering).
 
 LENGTHS = (16, 8, 3, 1)
-"""Characters of the grams; a part has the longest that it is as long as."""
+"""Characters of the grams; a part is kept under one of the longest that fit into it."""
 LAST = (1 << 16) - 1
 """A mask of the last bits of a gram's number."""
 ENTRY_BYTES, POSTING_BYTES, LIST_BYTES = 70, 100, 300
-"""Of a text, of a text in a list, and of a list."""
+"""Estimated memory of a text, of its entry in a list, and of a list."""
 
 
 class InvertedIndex:
     """Texts by number, in lists by keys: with `words` each text is in the lists of all of its
     words.
 
-    Without, it is in the list of one part of it, and found as a part of other texts.
+    Without `words` it is in the list of one of its grams, and found as a part of other texts.
     """
 
     def __init__(self, *, words: bool) -> None:
@@ -97,7 +97,7 @@ class InvertedIndex:
         asked = [0]
         for length in (one for one in LENGTHS if self._lengths[one]):
             grams = _grams(text, length)
-            asked += grams[self._grams[grams & LAST] > 0].tolist()  # no part is kept under most
+            asked += grams[self._grams[grams & LAST] > 0].tolist()  # most have no parts
         return self._listed(set(asked))
 
     def words(self, number: int) -> frozenset[Hashable]:
@@ -108,14 +108,14 @@ class InvertedIndex:
         """Return the numbers of the sets of words that may be as similar as a bound, ascending."""
         if bound <= 0:
             return list(self._keys)
-        # A similarity is rounded as is the bound, so the least common number is not rounded up
-        # where it is whole but for that.
+        # Rounding may put a whole number of common words just above itself; `ceil` must not make
+        # the next one of it.
         least = math.ceil(bound * len(words) * (1 - 1e-9))
         rarest = sorted(words, key=lambda word: len(self._having.get(word, ())))
         return self._listed(rarest[: max(0, len(words) - least + 1)])
 
     def _count(self, gram: int, by: int) -> None:
-        """Count the parts that are kept under a gram."""
+        """Add `by` to the counts of the parts that are kept under a gram."""
         self._grams[gram & LAST] += by
         self._lengths[gram >> 32] += by
 
@@ -133,7 +133,7 @@ def _grams(text: str, length: int) -> Column:
 
 
 def _sample(part: str) -> int:
-    """Return the gram that a part is kept under, 0 of an empty one."""
+    """Return the number of the gram that a part is kept under, 0 for an empty part."""
     length = next((one for one in LENGTHS if one <= len(part)), 0)
     return int(_grams(part, length).min()) if length else 0
 
@@ -174,7 +174,7 @@ class _Block:
         self.used += 1
 
     def having(self, buckets: Column) -> Column:
-        """Return the numbers of the texts with all of some grams."""
+        """Return the numbers of the texts that have grams in all of some buckets."""
         there = self.alive
         if len(buckets):
             both = np.bitwise_and.reduce(self._bits[buckets], axis=0)

@@ -1,8 +1,8 @@
 """Comparisons of two texts that an index answers: operators of edges beside `=` and `!=`.
 
-The text of an operator is that of its edge in a join graph.  `contains` says that the left node's
-text contains the right one's; `within contains` has the sides exchanged.  `jaccard > 0.6` compares
-the sets of words of two texts, which stand between spaces.
+An operator is a text, the `operator` of an edge in a join graph.  `contains` says that the left
+node's text contains the right one's; `within contains` has the sides exchanged.  `jaccard > 0.6`
+compares the sets of words of two texts, which stand between spaces.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TextOperator:
 
 @lru_cache(maxsize=1024)
 def text_operator(text: str) -> TextOperator:
-    """Return the operator of an edge."""
+    """Return the operator that an edge has as its text."""
     exchanged = text.startswith(EXCHANGED)
     test, *bound = text.removeprefix(EXCHANGED).split()
     return (
@@ -85,7 +85,7 @@ class TextEdges:
         self._roles: dict[TextRole, dict[int, int]] = {}
 
     def count(self, graph: JoinGraph, rows: RowColumns, by: int) -> None:
-        """Add `by` (1 or -1) for each of some rows of a template."""
+        """Add `by` (1 or -1) for each row to the uses of the text comparisons of a template."""
         for place, edge in graph.text_joins.items():
             for number, count in Counter(rows[f"e{place}"]).items():
                 self._count(number, edge.operator, by * count)
@@ -119,5 +119,5 @@ class TextEdges:
         return found
 
     def of_role(self, role: TextRole) -> Mapping[int, int]:
-        """Return the pairs with a role."""
+        """Return the pairs whose texts have a role, each with the number of its comparisons."""
         return self._roles.get(role, _NONE)

@@ -36,7 +36,7 @@ class Similar(NamedTuple):
 
 
 ENTRY_BYTES = 240
-"""Of one text in the three dictionaries, with their numbers."""
+"""Estimated memory of a text's entries in the three dictionaries."""
 
 
 class TextIndex:
@@ -68,7 +68,7 @@ class TextIndex:
                 self._text_bytes += getsizeof(text)
 
     def only(self, keys: Column) -> None:
-        """Remove the texts with other keys."""
+        """Remove the texts whose keys are not in `keys`."""
         stays = set(keys.tolist())
         gone = [number for key, number in self._numbers.items() if key not in stays]
         for number in gone:
@@ -77,7 +77,7 @@ class TextIndex:
         self._made.remove(np.array(gone, np.int64))
 
     def similar(self, text: str, compared: TextOperator, most: int) -> Similar:
-        """Return the texts that compare with one; at most so many characters are compared."""
+        """Return the texts that compare with one; at most `most` characters are compared."""
         if compared.sign:
             words = frozenset(text.split())
             holds = BOUNDS[compared.sign]
@@ -98,7 +98,7 @@ class TextIndex:
     def _tested(
         self, candidates: list[int], test: Callable[[int], bool], own: int, most: int
     ) -> Similar:
-        """Return the candidates that pass; a test reads `own` characters and the candidate's."""
+        """Return the candidates that pass; a test reads `own` characters beside the candidate's."""
         spent = sum(own + len(self._texts[number]) for number in candidates)
         if spent > most:
             return Similar(np.empty(0, np.uint64), spent, True)
@@ -110,7 +110,7 @@ PairsOfRole: TypeAlias = "Callable[[TextRole], Mapping[int, int]]"
 
 
 class TextIndexes:
-    """The indexes of all roles over one join state; `pairs` are those of a role."""
+    """The indexes of all roles over one join state; `pairs` returns the pairs of a role."""
 
     def __init__(self, storage: Storage, pairs: PairsOfRole) -> None:
         self._storage = storage

@@ -21,7 +21,7 @@ from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
 ABSENT = 0
-"""In place of a document that there is none of, as after ELSE; its nodes are -1."""
+"""The number in place of an absent document, as after ELSE; its nodes are -1."""
 _NODE_BITS = 24
 NODE = (1 << _NODE_BITS) - 1
 """The bits of a node of a composite that are its number in its document."""
@@ -32,8 +32,8 @@ class Composite(NamedTuple):
 
     A node has its component in its number: see `qualified`.  `values` are aggregates, or those of a
     relational row.  The interval of its documents is [`start`, `ts`], in ticks; `clock`, `rank` and
-    `first` are as of a document.  `version` is the highest of its documents; `bases` are the
-    numbers of their first versions.
+    `first` mean the same as for a document.  `version` is the highest of its documents; `bases` are
+    the numbers of their first versions.
     """
 
     docs: tuple[int, ...]
@@ -69,7 +69,7 @@ def stored_composite(row: Mapping[str, Any]) -> Composite:
 
 
 def composites_of(store: Store, numbers: Collection[int] | None = None) -> dict[int, Composite]:
-    """Return the composites of a store by their numbers: all, or those of some."""
+    """Return the composites of a store by their numbers: all, or those among some numbers."""
     wanted = {} if numbers is None else {"doc": numbers}
     rows = rows_of(store, "composite", order="doc", **wanted)
     return {row["doc"]: stored_composite(row) for row in rows}
@@ -109,7 +109,7 @@ def of_document(document: StoredDocument) -> Composite:
 
 
 def absent(documents: int, nodes: int, values: int) -> Composite:
-    """Return the composite of a part that is absent, with so many documents, nodes and values."""
+    """Return the composite of an absent part, with given counts of documents, nodes and values."""
     never = -EARLIEST
     return Composite(
         docs=(ABSENT,) * documents,
@@ -153,7 +153,7 @@ def together(parts: Sequence[Composite], nodes: Sequence[Sequence[int]] = ()) ->
 def joined(
     parts: Mapping[int, Composite], one: int, other: int, nodes: Sequence[int], split: int
 ) -> Composite:
-    """Return the composite of a result: of a filter, if both numbers are the same.
+    """Return the composite of a result of two parts, given by number; a filter has one twice.
 
     `nodes` belong to those sides that are documents; if both are, the first `split` to the left.
     """
@@ -251,7 +251,7 @@ class CompositeEvents:
         return found
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
-        """Return the relational rows, each with its stream, that are results already."""
+        """Return those of some relational rows, each with its stream, that are stored results."""
         asked = set(rows)
         times = [composite.ts for _, composite in asked]
         stored = relational_results(self._store, min(times), max(times))

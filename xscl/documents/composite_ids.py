@@ -57,7 +57,7 @@ class CompositeIds:
         self._new.clear()
 
     def reserve(self, number: int) -> None:
-        """Use no number again from 0 down to this one, which kept results have."""
+        """Prevent the reuse of numbers from 0 down to this one, which kept results have."""
         self._taken = min(self._taken, number)
 
     def release(self, number: int) -> None:

@@ -15,14 +15,14 @@ from xscl.store.queries.ledger import delete_batches, has_batch, insert_batch, l
 from xscl.store.store import Store
 
 SPOOL = "spool"
-"""The query id of the consumer of a spool, which calls a batch by its last segment."""
+"""The query id of the consumer of a spool; its batch ids are the numbers of last segments."""
 
 KNOWN = 1_000
-"""So far below the last batch of a query the ledger knows each one."""
+"""The distance below the last batch id of a query up to which batches are stored one by one."""
 
 
 class Beat(NamedTuple):
-    """A beat: the time in ticks before the document at a place of a batch."""
+    """A beat: the time in ticks before the document at an index of a batch."""
 
     place: int
     time: int

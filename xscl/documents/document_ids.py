@@ -92,25 +92,25 @@ class Versions:
     __slots__ = ("_contents", "_streams")
 
     def __init__(self) -> None:
-        self._contents: dict[bytes, list[Sequence[str]]] = {}  # the streams of each, by its hash
-        self._streams: dict[Sequence[str], tuple[int, int]] = {}  # the last version, least base
+        self._contents: dict[bytes, list[Sequence[str]]] = {}  # streams of versions, by hash
+        self._streams: dict[Sequence[str], tuple[int, int]] = {}  # last version, least base
 
     def add(self, streams: Sequence[str], digest: bytes, number: int, base: int) -> None:
-        """Add the version of a number, with some streams and a hash; `base` is of its first one."""
+        """Add version `number`, with its streams and hash; `base` is the first one's document."""
         self._contents.setdefault(digest, []).append(streams)
         last, first = self._streams.get(streams, (number, base))
         self._streams[streams] = max(last, number), min(first, base)
 
     def has(self, streams: Sequence[str], digest: bytes) -> bool:
-        """Return True if one with this hash is on one of some streams."""
+        """Return True if a version with this hash is on one of some streams."""
         return any(_meet(one, streams) for one in self._contents.get(digest, ()))
 
     def earlier(self, streams: Sequence[str]) -> tuple[int, int | None]:
-        """Return the last version that shares one of some streams, and the number of its first
-        version.
+        """Return the last version that shares one of some streams, and the document number of its
+        first version.
 
-        These are 0 and None without one.  So a new version is later than all that it shares a
-        stream with.
+        They are 0 and None if no version does.  So a new version is later than all that it shares
+        a stream with.
         """
         found = [row for one, row in self._streams.items() if _meet(one, streams)]
         last = max((last for last, _ in found), default=0)
@@ -220,7 +220,7 @@ def find_document(
 
 
 def _near(store: Store, text: str, visible: Callable[[str], str | None]) -> str | None:
-    """Return a hint with the newest document whose path ends with a text, in any case."""
+    """Return a hint with the newest document whose path ends with a text, ignoring case."""
     end = f"/{text.casefold()}"
     newest = f"SELECT id, given, streams FROM state.document ORDER BY rowid DESC LIMIT {_SEARCHED}"
     for row in store.rows(newest):

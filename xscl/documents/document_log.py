@@ -42,7 +42,7 @@ from xscl.store.queries.lateness import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.store import Store
 
-RECENT = 4096  # documents of small batches that matches are read of without asking the store
+RECENT = 4096  # documents of small batches that stay in memory for their matches
 
 
 class DocumentOrigin(NamedTuple):
@@ -57,9 +57,9 @@ class DocumentOrigin(NamedTuple):
 
 
 class AcceptedDocuments(NamedTuple):
-    """The new documents of a batch, at some places in it, and how many were rejected.
+    """The new documents of a batch, their indexes in it (`places`), and how many were rejected.
 
-    All others are unchanged.
+    All other documents of the batch are unchanged.
     """
 
     arrivals: Arrivals
@@ -96,9 +96,9 @@ class DocumentLog:
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
-        Documents with origins are published ones; without they arrive now.  `elsewhere` has
-        what other processes have found in them; `beats` set the clock between documents.
-        Those at the places in `poison` are not read, but rejected.  `arrived` is the time of
+        With `origins` they are published documents; without, they arrive now.  `elsewhere` has the
+        bindings that other processes found in them; `beats` set the clock between documents.
+        Documents at the indexes in `poison` are not read, but rejected.  `arrived` is the time of
         arrival, by default the clock after each.
         """
         given, refused = separate_invalid(documents, poison)
@@ -125,7 +125,7 @@ class DocumentLog:
         return AcceptedDocuments(arrivals, rows, len(refused))
 
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
-        """Accept documents of another log, with their numbers and rows there.
+        """Accept documents of another log, with the numbers and rows that they have there.
 
         They advance the clock if they are `in_order` of time.
         """
@@ -232,7 +232,7 @@ class DocumentLog:
         self._arrived_from.clear()
 
     def _arrival(self, doc: int) -> Arrival | None:
-        """Return a document of this push."""
+        """Return a document of this push by its number; None for an earlier one."""
         at = bisect(self._arrived_from, doc) - 1
         if at < 0:
             return None
@@ -302,7 +302,7 @@ def evicted() -> StoreError:
 
 
 class _Batch:
-    """Documents being accepted, and the findings about each, by their places."""
+    """Documents being accepted, and the findings about each, by their indexes."""
 
     def __init__(
         self,
@@ -319,14 +319,14 @@ class _Batch:
         self.id_hashes = hashes_of(given.ids)
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
-        self.unread = np.full(len(given), elsewhere is None)  # those that nobody has parsed
+        self.unread = np.full(len(given), elsewhere is None)  # not parsed by executors
         if elsewhere is not None:
             self.unread[sorted(elsewhere.refused)] = True
         self.read: dict[int, ReadDocument] = {}
         named = zip(given.streams, given.ids, strict=True)
         self.names = [document_name(streams[0], id) if streams else id for streams, id in named]
         self.versions = np.ones(len(given), np.int64)
-        self.bases = np.full(len(given), -1)  # which is the document itself
+        self.bases = np.full(len(given), -1)  # -1: the document itself
 
     def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""

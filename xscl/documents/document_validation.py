@@ -17,7 +17,7 @@ from xscl.language.names import LONGEST_STREAM, NAME, PREFIX, in_short
 from xscl.time_format import LATEST
 
 LONGEST_ID = 4_000
-"""Characters of the id of a document."""
+"""Maximum number of characters of a document's id."""
 
 Reason: TypeAlias = MalformedDocument | DocumentError
 Rejection: TypeAlias = tuple[Document, Reason]
@@ -59,8 +59,8 @@ def separate_invalid(
 ) -> tuple[DocumentColumns, dict[int, Reason]]:
     """Return documents as columns, and the faults of invalid ones by their places.
 
-    Those at the places in `poison` have crashed a process that read them.  An empty document
-    replaces each invalid one.  None was parsed.
+    Documents at the indexes in `poison` have crashed a process that read them.  An empty document
+    replaces each invalid one.  No document is parsed.
     """
     columns = DocumentColumns.of(documents)
     refused: dict[int, Reason] = {}
@@ -97,7 +97,7 @@ def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, An
 
 
 def _as_read(error: Reason, xml: bytes) -> Reason:
-    """Return the error of a text; one of JSON has that of a file with it."""
+    """Return the error of a text; if it is JSON in place of XML, the error of a JSON file."""
     if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
         return error_of(fault)
     return error

@@ -79,13 +79,14 @@ ROUNDS = 20
 LONGEST = 300.0
 """Seconds of slices after which a service begins a subscription without its history."""
 MOST_RESULTS = 1_000_000
-"""Results after which a service does so."""
+"""Results of the twin after which a service begins a subscription without its history."""
 MOST_FAILURES = 5
 """Failures of the store after which a subscription begins without its history."""
 RECHECK = 1.0
 """Seconds after which `serve` looks for backfills that nobody has asked for."""
 ATTEMPTS = 3
-"""Attempts between which texts were evicted; the last one holds the lock of the engine."""
+"""Attempts at a backfill, as each fails if texts are evicted meanwhile; the last one holds the
+engine's lock."""
 
 DAYS = "30 d"
 """Time between the begin of a history and the engine's clock."""
@@ -94,15 +95,14 @@ MATCHES = 1_000
 DOCUMENTS = 100_000
 """Maximum number of documents between the begin of a history and the registration."""
 SHARED = 0
-"""Binding of operators over time with a history: they are not shared with those without."""
+"""The `bound_to` of operators over time that subscriptions with a history share by default."""
 
 
 def bound_to(known: Iterable[Subscription], first: int) -> int:
-    """Return the number that tells apart the operators over time of a subscription from others'.
+    """Return the `bound_to` of a subscription whose history begins with the document `first`.
 
-    Its documents arrived from the number `first` on.
-
-    It shares the operators of earlier histories, unless one of these began after `first`.
+    Only subscriptions with an equal one share operators over time.  It is `SHARED`, unless an
+    earlier history with it began after `first`: these operators lack the documents between.
     """
     shorter = any(one.bound_to == SHARED and one.since > first for one in known)
     return first if shorter else SHARED
@@ -115,8 +115,8 @@ class Backfills:
         self._transactions = transactions
         self._running = threading.RLock()
         self._changed = threading.Condition()
-        self._failures = Counter[int]()  # of the thread in `serve`
-        self._arrived = -1  # the documents that there were when the disk failed it last
+        self._failures = Counter[int]()  # in `serve`, by subscription
+        self._arrived = -1  # the next document at its last failure of the disk
         self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
 
     def end(self) -> None:
@@ -141,8 +141,8 @@ class Backfills:
     ) -> None:
         """Complete the backfill of a subscription, and those that have to precede it.
 
-        `until` is a time of `time.monotonic`.  Raises TooLong after it, and if one `is_bounded` for
-        one that is too large; Stopping after `end`.
+        `until` is a time of `time.monotonic`.  Raises TooLong after that time, and if `is_bounded`
+        beyond the bounds of a service (`LONGEST`, `MOST_RESULTS`); Stopping after `end`.
         """
         seconds = -1 if until is None else max(0.0, until - time.monotonic())
         if not self._running.acquire(timeout=seconds):
@@ -164,12 +164,12 @@ class Backfills:
             return future
 
     def serve(self, completed: Callable[[], None], give_up: Callable[[int], None]) -> None:
-        """Complete the backfills of acknowledged registrations, and all asked for, until `end`.
+        """Complete the backfills of acknowledged registrations and of `completion`, until `end`.
 
-        Nobody asks for that of a registration that was committed and failed afterwards, or of the
-        next version of an edited one.
-        `completed` is called after each, `give_up` for one that fails.  Raises StoreError and
-        OSError: call it again when the disk can be written.
+        `completion` is not called for a registration that failed after its commit, nor for the next
+        version of an edited subscription.
+        `completed` is called after each backfill, `give_up` with the number of one that fails.
+        Raises StoreError and OSError: call it again when the disk can be written.
         """
         while not self._transactions.ending.is_set():
             with self._changed:
@@ -196,9 +196,9 @@ class Backfills:
         return [one.subscription for one in list(known.values()) if one.acknowledged]
 
     def _is_its_own(self, error: Exception) -> bool:
-        """Return True if a failure is one of the history alone.
+        """Return True if an error concerns the history alone.
 
-        While the disk takes no documents either, a history waits for it as they do.
+        While the disk takes no documents either, a history waits for the disk as documents do.
         """
         if not (is_full(error) or is_faulty(error)):
             return True
@@ -216,8 +216,8 @@ class Backfills:
     def _resolve(self) -> None:
         """Resolve the futures of the backfills that are complete or were dropped.
 
-        A removal that is not committed drops none.  While the database is lost, none is known to be
-        dropped; `serve` comes back to it.
+        A removal that is not committed drops no backfill.  While the store cannot be read, the
+        futures stay, and a later call resolves them.
         """
         futures: list[Future[None]] = []
         with suppress(StoreError), self._transactions.committed() as state, self._changed:
@@ -230,7 +230,7 @@ class Backfills:
     # -- One after the other ---------------------------------------------------------------
 
     def _following(self, number: int) -> int | None:
-        """Return the backfill to run before that of a number is complete; None if it is."""
+        """Return the next backfill to run for that of a subscription; None if that is complete."""
         with self._transactions.committed() as state:
             known = state.subscriptions
             one = known.numbered(number)
@@ -413,7 +413,9 @@ class _Run:
     def _cut_over(
         self, state: EngineState, one: Subscription, first: int, past: int, most: int | None
     ) -> None:
-        """Replay documents that have arrived meanwhile; move results and state to the engine."""
+        """Replay the documents from `first` on; move the results and the state to the engine.
+
+        `past` and `most` are those of `_adopt_results`."""
         end = state.documents.next
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
@@ -445,9 +447,9 @@ class _Run:
     ) -> None:
         """Take over the results of the twins, within a transaction at their clock.
 
-        Those up to the position `past` of the twin's log are the past.  Of these the newest `most`
-        are taken, if that is set, and of those among what feeds held when first polled.  `numbers`
-        are those of the twin's composites.
+        Those up to the position `past` of the twin's log are the past.  If `most` is set, only that
+        many of the newest are taken, and as many of those among what feeds held when first polled.
+        `numbers` are those of the twin's composites.
         """
         store = self._twin.state.store
         for row in rows_of(store, "cut", order="doc"):
@@ -459,7 +461,7 @@ class _Run:
         results = found.drop_columns(["position"])
         _append(state, _newest(results.filter(in_past), most), numbers, one)
         if self._own is not None:
-            state.composites.save()  # by which results of the twin are known
+            state.composites.save()  # `_numbered_again` compares with them
             again = _newest(_in_own_time(state, one, self._own), most)
             _append(state, again, _numbered_again(state, self._own, one), one)
         if delivered:  # backfilled matches are read by `matches`, not delivered
@@ -483,7 +485,7 @@ class _Run:
 def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
     """Return the results among what feeds held when first polled.
 
-    Those that other subscriptions of the same stream of results would receive are left out."""
+    Results that other subscriptions of the same stream of results would receive are left out."""
     sharers = state.subscriptions.by_qid[subscription.qid]
     others = min(
         (sharer.since for sharer in sharers if sharer is not subscription), default=INFINITE
@@ -528,7 +530,7 @@ class _Numbers(dict[int, int]):
 
 
 def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
-    """Return the numbers of a twin's composites: known ones keep theirs."""
+    """Return the engine's numbers of a twin's composites: those that the engine has keep theirs."""
     leaves = state.dataflow.subscribed.pairs(subscription)
     bound = documents_of_pairs(state.store, leaves)
     kept = np.concatenate((_in_results(state.store, subscription), bound))
@@ -566,9 +568,9 @@ def _newest(found: pa.Table, most: int | None) -> pa.Table:
 def _append(
     state: EngineState, found: pa.Table, numbers: Mapping[int, int], subscription: Subscription
 ) -> list[int]:
-    """Store results of a twin, except those that exist; return the positions of these.
+    """Store the results of a twin that the engine lacks; return the positions of the others.
 
-    They are those after the registration of the subscription.  Results whose documents all precede
+    Of these only those after the registration are returned.  Results whose documents all precede
     the oldest with kept matches are omitted: subscriptions that share them may have received them.
     """
     if not found.num_rows:

@@ -129,7 +129,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             parts=_parts(archive),
         )
         said = {"format": _FORMAT, **backup.as_dict()}
-        del said["parts"]  # which the archive knows
+        del said["parts"]  # they are the members of the archive
         _add(archive, MANIFEST, [json.dumps(said, indent=1).encode()])
     return backup
 
@@ -138,7 +138,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
 def _copied(
     store: Store, target: Path, waiting: _WaitingSegments
 ) -> Iterator[tuple[StoreMark, IO[bytes]]]:
-    """Yield what a store has, and an open copy of its database."""
+    """Yield the mark of a store, and an open copy of its database."""
     copy = target.with_name(f"{target.name}.database.tmp")
     try:
         copy.unlink(missing_ok=True)  # a killed process has left it
@@ -182,7 +182,7 @@ def _written(path: Path) -> Iterator[apsw.Connection]:
             yield target
         except (apsw.FullError, apsw.IOError) as error:
             number = errno.ENOSPC if isinstance(error, apsw.FullError) else target.system_errno
-            if not number:  # what is copied cannot be read
+            if not number:  # the source cannot be read
                 raise
             raise OSError(number, os.strerror(number)) from error
 
@@ -246,7 +246,7 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> None:
 
 
 def _pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield so many bytes of a file, from where it stands."""
+    """Yield `size` bytes of a file, from its position on."""
     while size and (piece := file.read(min(size, _PIECE))):
         size -= len(piece)
         yield piece

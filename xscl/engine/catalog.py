@@ -47,8 +47,8 @@ class RegistrationOptions:
 class EngineCatalog:
     """Changes definitions in transactions, and looks them up.
 
-    What a change finds in memory is that of the last commit: a request that is repeated after a
-    failure is not answered by what has failed.
+    A change is compared with the state of the last commit: a request that is repeated after a
+    failure is not answered from the change that failed.
     """
 
     def __init__(self, transactions: Transactions) -> None:
@@ -71,7 +71,7 @@ class EngineCatalog:
         live: bool = False,
         attributes: StreamAttributes | None = None,
     ) -> None:
-        """Declare a stream as `Engine.stream` does; nothing is written if it is so already."""
+        """Declare a stream as `Engine.stream` does; an equal declaration is not written again."""
         with self._transactions.committed() as known:
             declared = known.streams.checked(name, lateness, live, attributes)
             self._declared.add(name)
@@ -87,11 +87,11 @@ class EngineCatalog:
                     self.declare(name, live=True)
 
     def raise_lateness(self, needed: Mapping[str, int], attributes: StreamAttributes) -> list[str]:
-        """Make streams live, with the least lateness of each in ticks; return those that lack it.
+        """Make streams live, each with at least a lateness in ticks; return those that lack it.
 
-        These are read by subscriptions, so their lateness is fixed.  All others get the attributes
-        that are given, unless some were declared or a relational query reads them.  It is one
-        transaction for any number of streams.
+        Subscriptions read the latter, so their lateness is fixed.  All others get the `attributes`,
+        unless some were declared or a relational query reads them.  It is one transaction for any
+        number of streams.
         """
         with self._transactions.committed():
             raised, fixed = self._state.streams.raised(needed, schema_of(attributes))
@@ -101,9 +101,9 @@ class EngineCatalog:
         return fixed
 
     def forget_streams(self, made: Collection[str]) -> list[str]:
-        """Delete what `raise_lateness` has declared, of streams that no subscription reads.
+        """Delete the declarations by `raise_lateness` of streams that no subscription reads.
 
-        Returns those streams.  A stream that was declared otherwise as well keeps that.
+        Returns those streams.  A stream that `declare` has declared, too, stays declared.
         """
         with self._transactions.change() as state:
             return state.streams.forget(set(made) - self._declared)
@@ -126,9 +126,10 @@ class EngineCatalog:
         seconds: float | None = None,
         numbered: bool = False,
     ) -> None:
-        """Register queries by name, all or none, as `Engine.subscribe` does; one of events alone.
+        """Register queries by name, all or none, as `Engine.subscribe` does.
 
-        Errors name the row, from 1, if `numbered`.
+        A query in an event language is registered alone.  Errors name the row, from 1, if
+        `numbered`.
         """
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.between_batches():
@@ -147,8 +148,8 @@ class EngineCatalog:
     ) -> list[XsclError | None]:
         """Register queries of different users in order; return the error of each, None for none.
 
-        Independent queries are one transaction; a publishing query, and one of events, is one of
-        its own, since others may depend on it.
+        Independent queries are registered in one transaction; a publishing query, and one in an
+        event language, in a transaction of its own, since others may depend on it.
         """
         answers: list[XsclError | None] = [None] * len(pairs)
         together: dict[str, PreparedQuery] = {}
@@ -237,7 +238,7 @@ class EngineCatalog:
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
     ) -> QueryPlan | None:
-        """Return a query in XSCL that may replace a subscription's; None for one of events."""
+        """Return a query in XSCL that may replace a subscription's; None for an event language."""
         if language != XSCL:
             self._state.subscriptions.refuse_orphans(one.name)
             return None
@@ -307,10 +308,10 @@ class EngineCatalog:
         *,
         numbered: bool = False,
     ) -> list[int]:
-        """Register queries durably, all or none, whose matches of what is kept are to be found.
+        """Register queries with a history durably, all or none; `serve` of `Backfills` reads it.
 
-        Returns the numbers of the backfills to complete: none of a query of events whose rows
-        others may read, which is complete.
+        Returns the numbers of the backfills to complete: none for a query in an event language
+        that publishes, whose history is complete on return.
         """
         if wanted.language != XSCL:
             with self._transactions.committed() as state:  # refused before it waits for others
@@ -326,7 +327,7 @@ class EngineCatalog:
             return [one.subscription for one in begun]
 
     def _complete(self, begun: Sequence[Backfill], until: float | None) -> None:
-        """Complete backfills, or remove their subscriptions."""
+        """Complete backfills; if one fails, remove the subscriptions of all."""
         try:
             for one in begun:
                 self.backfills.complete(one.subscription, until)
@@ -360,7 +361,7 @@ class EngineCatalog:
                 ]
 
     def _exclusive(self, wanted: RegistrationOptions) -> AbstractContextManager[None]:
-        """Return a context in which no other backfill runs, for a query of events."""
+        """Return a context in which no other backfill runs, for a query in an event language."""
         return nullcontext() if wanted.language == XSCL else self.backfills.exclusive()
 
     @staticmethod
@@ -390,7 +391,7 @@ class EngineCatalog:
         )
 
     def _first(self, since: str | int | None) -> int:
-        """Return the first document of a history."""
+        """Return the number of the first document of a history."""
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
         found = first_after(self._transactions.store, begin)
@@ -407,7 +408,7 @@ class EngineCatalog:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
     def begin_without_past(self, number: int) -> None:
-        """Begin a subscription whose history could not be read without it, as a new version."""
+        """Begin a subscription from now on, as a new version: its history could not be read."""
         with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is None:
@@ -446,10 +447,10 @@ def _begin_backfill(
 ) -> Backfill:
     """Record that the history of a subscription is to be read.
 
-    A registration of events that others may read is acknowledged with its history only.
+    A publishing query in an event language is acknowledged only after its history.
     """
     most = MATCHES if wanted.since is None else None
-    # Only this engine reads the past.
+    # Executors do not read the past.
     elsewhere = set(state.registry.elsewhere.rows.tolist())
     if shared := elsewhere.intersection(state.dataflow.subscribed.qids(one)):
         recall(state, shared)
@@ -470,8 +471,8 @@ def _replace(
 ) -> None:
     """Make a query the next version of a subscription, with a backfill or from now on.
 
-    Its state begins anew.  A subscription whose history is not read yet has `begun`, and its next
-    version keeps it.
+    Its state begins anew.  `begun` is the backfill of a subscription whose history is not read
+    yet; its next version has the same one.
     """
     registration, end = state.registration, state.documents.next
     start = Beginning(end, updates, replaces=one, language=language)
@@ -491,7 +492,7 @@ def _replace(
 
 
 def _refuse_pause(state: EngineState, one: Subscription) -> None:
-    """Raise StreamInUse for a query of events whose rows others read within the plan."""
+    """Raise StreamInUse for a query in an event language whose rows others read in the plan."""
     if one.relational and one.publish is not None and state.subscriptions.readers(one.publish):
         raise StreamInUse(
             f"{one.name!r} publishes the stream {one.publish!r}, which others read as events",

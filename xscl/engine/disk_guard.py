@@ -29,7 +29,7 @@ LEAST = 64 << 20
 
 AGAIN, LONGEST = 2.0, 30.0
 """Seconds after a write that failed until the next one is tried, and after many such writes."""
-_LOOK = 0.2  # seconds for which a look at the disk is good
+_LOOK = 0.2  # seconds until the free space is read again
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _SIGNS = ("No space left", "Disk quota", "File too large")  # in messages of the store
@@ -71,7 +71,7 @@ class DiskGuard:
             return self._short
 
     def refuse(self, size: int = 0) -> None:
-        """Raise DiskFull if there is no room for anything new, or for so many bytes."""
+        """Raise DiskFull if there is no room for anything new, or for `size` bytes."""
         if (why := self.short()) is not None:
             raise DiskFull(why, hint="what was taken is safe; send it again when there is room")
         if size and (free := self._free()) < size + self.least:
@@ -135,7 +135,7 @@ def is_faulty(error: BaseException) -> bool:
 def _came_from(
     error: BaseException, numbers: Collection[int], signs: Iterable[str], *kinds: type
 ) -> bool:
-    """Return True for an error of some numbers, texts or kinds, or one that came from such."""
+    """Return True if an error, or one that caused it, has one of some errnos, texts or types."""
     seen: BaseException | None = error
     while seen is not None:
         if (

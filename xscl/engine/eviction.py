@@ -104,11 +104,11 @@ class Eviction:
         self._texts, self._matches, self._identities = map(_Horizon, horizons)
         if self._bytes < 0:  # a store of a release that did not count
             self._bytes = bytes_of_texts(store)
-        self._bytes_left = 0  # when there were too many the last time
-        self._looked_at = 0  # texts before the horizon, and results, the last time
+        self._bytes_left = 0  # after the last eviction by bytes
+        self._looked_at = 0  # texts below the horizon, and results, at the last sweep
         self._arrived = 0  # documents since then
-        # What the relations of the last push are made of, while joins are elsewhere: its documents,
-        # and those of a time, or later, that they could be joined with.
+        # While executors join, SQL rebuilds the relations of the last push: from its documents, and
+        # from all since the time `_oldest`, with which they could be joined.
         self._last: list[RowNumbers] = []
         self._oldest = self._oldest_after = INFINITE
         self._pushes = 0
@@ -163,9 +163,9 @@ class Eviction:
     # -- Each push -------------------------------------------------------------------------
 
     def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
-        """Store the texts of new documents: all if retained, else the `needed` ones.
+        """Store the texts of new documents: all if the retention says so, else the `needed` ones.
 
-        While documents are joined elsewhere, all are needed.
+        While executors join documents, all are needed.
         """
         self._oldest, self._oldest_after = self._oldest_after, self._oldest_elsewhere
         is_elsewhere = self._oldest_after < INFINITE
@@ -193,7 +193,7 @@ class Eviction:
         """
         clock, retention = self._documents.arrived, self._retention
         if not self._everything and self._oldest_elsewhere < INFINITE:
-            freed = True  # whatever executors have let go
+            freed = True  # executors may have released documents
         if self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):
@@ -239,7 +239,7 @@ class Eviction:
         self._arrived = 0
 
     def _referred(self, *numbered: RowNumbers) -> RowNumbers:
-        """Return all documents that something refers to, given those of joins and results."""
+        """Return all referenced documents; `numbered` are those of joins and of results."""
         held = np.fromiter(
             (doc for composite in self._composites() for doc in composite.docs), np.int64
         )
@@ -256,7 +256,7 @@ class Eviction:
         return self._documents.next if first is None else first
 
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
-        """Move a horizon to an age, not past what is needed; return True if it changed."""
+        """Move a horizon to an age, not past what backfills need; return True if it moved."""
         before, horizon.looked = horizon.first, clock
         first = min(self._first_since(clock - age, horizon), self._needed_from())
         horizon.first = max(before, first)
@@ -366,14 +366,14 @@ class Eviction:
     # -- What operators over time hold -----------------------------------------------------
 
     def _rows(self) -> Iterator[Row]:
-        """Yield the rows that wait for their epoch, and the state of m-ops."""
+        """Yield the rows that wait for their epoch, and those in the state of m-ops."""
         for lane in self._plan.lanes.values():
             for _, row, _ in lane.waiting():
                 yield row
         yield from _rows_of(self._plan.mops)
 
     def _composites(self) -> Iterator[Composite]:
-        """Yield the composites in these rows."""
+        """Yield the composites in the rows of `_rows`."""
         values = (value for row in self._rows() for value in row[VALUES:])
         return (value for value in values if isinstance(value, Composite))
 

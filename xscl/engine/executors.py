@@ -1,7 +1,8 @@
 """The interface of executors, and their results as a push takes them in.
 
-Executors number the documents that they get; an engine numbers those that it accepts.  A document
-of an earlier run has the engine's number there, too; those of a run are numbered from `FIRST` on.
+Executors number the documents that they get from `FIRST` on, in each run of a process anew; an
+engine numbers those that it accepts.  A document of an earlier run has the engine's number on
+executors, too.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ FIRST = 1 << 40
 """The number of the first document of a run; above all numbers of an engine."""
 
 RESULTS = FOUND.append(pa.field("ts", pa.int64()))
-"""Results of executors: doc1 and doc2 are their numbers, `ts` is the time of the older document."""
+"""Results of executors: doc1 and doc2 are numbers on executors, `ts` is the time of the older
+document in ticks."""
 
 
 class ExecutorResults(NamedTuple):
-    """The outcome of documents on executors, which have the `numbers` there, in order.
+    """The outcome of documents on executors, where they have the `numbers`, ascending.
 
-    `elsewhere` has their witnesses, if they were shredded there, `results` what they complete
-    (`RESULTS`), `cuts` rows of R_T and documents with too many results.  Those at the places in
-    `poison` were not read.
+    `elsewhere` has their witnesses if executors shredded them, `results` the joins that they
+    complete (`RESULTS`), `cuts` pairs of a qid and a document's number with too many results.
+    Documents at the indexes in `poison` were not read.
     """
 
     numbers: Column
@@ -64,10 +66,11 @@ class Executors(Protocol):
     """The evaluator of stage 1, and of rows of R_T with a designated equality."""
 
     def between(self) -> AbstractContextManager[None]:
-        """Return the context of a batch of documents; entering it raises ExecutorsAway."""
+        """Return the context in which a batch is evaluated and committed; entering it raises
+        ExecutorsAway."""
 
     def changing(self) -> AbstractContextManager[None]:
-        """Return a context in which no documents are under way, for what they depend on.
+        """Return a context in which no documents are on executors: plans may change in it.
 
         Raises DocumentsUnderWay.
         """
@@ -80,18 +83,18 @@ class Executors(Protocol):
     ) -> ExecutorResults:
         """Evaluate the documents of segments of the spool; the caller is in `between`.
 
-        Those at the places in `poison` are not read.  Segments that were evaluated and then not
-        consumed may come again, and have the same outcome.
+        Documents at the indexes in `poison` are not read.  Segments that were evaluated and then
+        not consumed may come again, and have the same outcome.
         """
 
     def reason_here(self, qid: int) -> str:
-        """Return why the engine evaluates a row of R_T; the caller has the engine's lock."""
+        """Return why the engine evaluates a row of R_T itself; the caller has the engine's lock."""
 
     def forget(self) -> None:
-        """Delete what was left of documents and plans; the caller is in `changing`."""
+        """Delete all files with documents and plans on executors; the caller is in `changing`."""
 
     def stop(self) -> None:
-        """End what is under way; from any thread or signal handler."""
+        """End a running evaluation; from any thread or signal handler."""
 
 
 class NumberedDocuments(NamedTuple):
@@ -107,7 +110,7 @@ class NumberedDocuments(NamedTuple):
         return cls(numbers[accepted.places], accepted.arrivals.docs, accepted.arrivals.ts)
 
     def chosen(self, mask: Column) -> NumberedDocuments:
-        """Return the documents of a mask."""
+        """Return the documents for which a mask is True."""
         return NumberedDocuments(self.numbers[mask], self.docs[mask], self.ts[mask])
 
     def documents(self, numbers: Column) -> Column:
@@ -128,7 +131,7 @@ class Numbering:
         self._known = NumberedDocuments(_NONE, _NONE, _NONE)
 
     def add(self, accepted: NumberedDocuments, oldest: int) -> None:
-        """Add the documents of a transaction that ends, and forget those from before a time.
+        """Add the documents of a transaction that ends, and remove those from before a time.
 
         They are added before the commit, which may succeed although it is reported as failed.
         """
@@ -153,7 +156,7 @@ class Numbering:
         the documents' own clocks leave.
         """
         elsewhere = state.registry.elsewhere.rows
-        if len(newcomers.numbers):  # others from there on were not committed, and come again
+        if len(newcomers.numbers):  # known ones from it on were not committed
             self._known = self._known.chosen(self._known.numbers < newcomers.numbers[0])
 
         def documents(numbers: Column) -> Column:
@@ -207,7 +210,10 @@ def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: 
 
 
 def recall(state: EngineState, qids: Iterable[int]) -> None:
-    """Evaluate rows of R_T here from now on, with the witnesses of kept documents."""
+    """Withdraw rows of R_T from executors: the engine evaluates them from now on.
+
+    The witnesses of kept documents for them are added to the join state.
+    """
     qids = sorted(qids)
     docs = documents_from(state.store, state.oldest_elsewhere())
     needed = {pair for qid in qids for pair in state.registry.row(qid).pairs}

@@ -148,7 +148,7 @@ class Engine:
         none then, so that those of a large batch are never in memory together.
 
         Raises MalformedDocument or DocumentError for the first document that cannot be taken if
-        `strict`; then none is.  Raises DocumentError for a stream that no query can name, and
+        `strict`; then none is taken.  Raises DocumentError for a stream that no query can name, and
         TypeError for what is no Document.
         """
         documents = _checked(documents)
@@ -365,7 +365,7 @@ class Engine:
     def matches(
         self, name: str | Match | int | None = None, *, after: Match | int | None = None
     ) -> MatchSequence:
-        """Return kept matches again: all, those of a subscription, or those after another.
+        """Return kept matches again: all, those of a subscription, or those after a match.
 
         `after` is a match or a position, and may be given first.  After a match that is no longer
         kept, they begin with the oldest kept one.  Raises UnknownSubscription.
@@ -509,7 +509,7 @@ def _checked(documents: object) -> Sequence[Document]:
 
 
 def _expect(what: str, value: object, *kinds: type) -> None:
-    """Raise TypeError for an argument of none of some types."""
+    """Raise TypeError, which names the argument `what`, unless it has one of some types."""
     if not isinstance(value, kinds):
         names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
         raise TypeError(f"{what} is {names}, not {type(value).__name__}")

@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 MANY = 20_000
-"""Results of a transaction from which on it pays."""
+"""Results of a transaction from which on `trim_heap` pays."""
 
 LARGE = 1_000_000
-"""Bytes of the texts of a transaction from which on it pays."""
+"""Bytes of the texts of a transaction from which on `trim_heap` pays."""
 
 ARENAS = 2
 """Arenas of a service: one for the thread that holds the interpreter, one for those that do not."""
@@ -54,7 +54,7 @@ def trim_heap() -> None:
 
 @cache
 def _malloc_trim() -> Any | None:
-    """Return glibc's `malloc_trim`; other C libraries have none."""
+    """Return glibc's `malloc_trim`; None where the C library has none."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):

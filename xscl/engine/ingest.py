@@ -55,7 +55,7 @@ class PushSize:
 
 
 EVICTED_AFTER = 64
-"""Pushes from one look for what operators over time need no more to the next."""
+"""Pushes between two checks for documents that operators over time have released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +90,8 @@ class PushResult(MatchSequence):
 class _Push:
     """The documents of a push, and the outcome of its transactions so far.
 
-    `evaluated` is what executors found in the documents; None: they were not there.  Those at the
-    places in `poison` are not read.
+    `evaluated` is the outcome on executors; None: the documents were not there.  Documents at the
+    indexes in `poison` are not read.
     """
 
     documents: Sequence[Document]
@@ -104,7 +104,9 @@ class _Push:
     behind: list[int] = field(default_factory=list)  # documents before the clock
 
     def beats(self, start: int, end: int) -> list[Beat]:
-        """Return the beats of some documents, each of which comes before one, or after the last."""
+        """Return the beats at the documents from `start` to before `end`, with places from 0.
+
+        A beat comes before a document, or after the last one of the push."""
         if self.key is None:
             return []
         last = len(self.documents)
@@ -139,8 +141,8 @@ class Ingest:
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
-        `evaluated` is what executors found in the documents.  Those at the places in `poison` are
-        not read, but recorded as rejected.  A `source` may carry beats, which set the clock between
+        `evaluated` is the outcome on executors.  Documents at the indexes in `poison` are not read,
+        but recorded as rejected.  A `source` may carry beats, which set the clock between
         documents.
         """
         push = _Push(documents, BatchKey(*source) if source else None, evaluated, poison)
@@ -180,9 +182,9 @@ class Ingest:
             )
 
     def _transact(self, push: _Push, start: int, end: int) -> pa.Table:
-        """Push some documents in one transaction; return the results.
+        """Push the documents from `start` to before `end` in one transaction; return the results.
 
-        The transaction of the last ones ends the batch.
+        The transaction with the last document of a push also records its key.
         """
         laps, key, evaluated = StageTimer(self.pace), push.key, push.evaluated
         documents = push.documents[start:end]
@@ -302,9 +304,9 @@ class Ingest:
     # -- Time ------------------------------------------------------------------------------
 
     def flush(self, until: int = INFINITE, rows_until: int = INFINITE) -> Matches:
-        """Close all epochs and fire all timers; return the matches of that.
+        """Close all epochs and fire all timers; return the matches that this completes.
 
-        The times are those up to which it does: see `Lane.drain`.
+        `until` and `rows_until` are times, in ticks, that limit this: see `Lane.drain`.
         """
         with self._transactions.change() as state:
             state.dataflow.drain(until, rows_until)
@@ -313,7 +315,7 @@ class Ingest:
     def advance(self, to: int, arrival: int | None = None) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes.
 
-        Instants that it passes have the number `arrival`, or one of their own.
+        Instants of calendars that it passes get the document number `arrival`; None: the next one.
         """
         with self._transactions.change() as state:
             state.documents.advance(to)
@@ -339,7 +341,7 @@ class Ingest:
     # -- Consumers -------------------------------------------------------------------------
 
     def consumed(self, query_id: str) -> int | None:
-        """Return the last batch that was consumed under a query id."""
+        """Return the last batch that was consumed under a query id; None for none."""
         with self._transactions.lock:
             self._transactions.expect_current()
             return self._transactions.state.ledger.last(query_id)

@@ -52,9 +52,9 @@ from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
 LIMIT = 100
-"""Matches on a page where nobody says how many."""
+"""Matches on a page by default."""
 LISTED = 1_000
-"""Matches that are read at once where all of a subscription are."""
+"""Matches on each of the pages by which all matches of a subscription are read."""
 SCANNED = 20_000
 """Results that are looked at for one page of several subscriptions."""
 LAST = (1 << 63) - 1
@@ -74,10 +74,10 @@ class UnknownVersion(UnknownSubscription):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Matches in the requested order; `more` is True if others follow.
+    """Matches in the requested order; `more` is True if further matches follow.
 
-    All results up to `place`, in that order, were read: the next page begins after it.  `clock` is
-    the engine's clock in the commit that was read.
+    All results up to `place`, in the requested order, were read: the next page begins after it.
+    `clock` is the engine's clock, in ticks, in the commit that was read.
     """
 
     matches: tuple[Match, ...]
@@ -87,7 +87,7 @@ class Page:
 
     @property
     def end(self) -> int:
-        """The position of the place where the next page begins."""
+        """The position up to which the page is complete: that of `place`."""
         return self.place[0]
 
 
@@ -140,7 +140,7 @@ class MatchLog:
             found = self.since(position)
             if not isinstance(last, Match):
                 return found
-            # A result is the match of all who share it, so the given match may not be its last.
+            # A result is a match of each subscription that shares it: some may follow `last`.
             passed = [m.id for m in found[: found.count_first()] if m.position == position]
             return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
 
@@ -154,7 +154,7 @@ class MatchLog:
         return MatchList(found)
 
     def at(self, position: int, mine: Callable[[Subscription], bool]) -> list[Match]:
-        """Return the matches of a result, those of the subscriptions for which `mine` holds."""
+        """Return the matches of a result by position, of subscriptions for which `mine` holds."""
         rows = results_between(self._store, position, position, limit=1)
         return list(self._matches(rows, self._subscribers(rows, mine)))
 
@@ -223,7 +223,7 @@ class MatchLog:
         Matches of one result are in the order of registration.  With `heads` a story is shown as
         the match with which it has grown last.  Results are read in growing batches until they fill
         a page.  It may hold fewer matches than exist, even none, if many results of others lie
-        between: continue from `end`.
+        between: continue from its `place`.
         """
         ranges = [
             ResultRange(
@@ -237,7 +237,7 @@ class MatchLog:
         read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
         before = before or (LAST, 0)
         low, high = after[0], before[0]
-        chunk = limit + 4  # those at both ends may belong to the pages beside this one
+        chunk = limit + 4  # matches of the first and last results may be outside
         while True:
             with self.snapshot():
                 rows = read(low, high, newest_first=newest_first, limit=chunk).sort_by("position")
@@ -285,7 +285,7 @@ class MatchLog:
     def _passed_heads(
         self, subscribers: Mapping[int, Sequence[Subscription]], rows: pa.Table
     ) -> set[tuple[str, int]]:
-        """Return the keys of stories and the positions of their last growths, among results."""
+        """Return the last growth of each story among results: (key of subscription, position)."""
         keys = {
             sharer.key for sharers in subscribers.values() for sharer in sharers if sharer.stories
         }
@@ -325,7 +325,7 @@ class MatchLog:
             return composites, documents
 
         def near(doc: int, most: int) -> Sequence[int]:
-            """Return the document, and as many of the matches before and after."""
+            """Return the document with up to `most` before and after it, as matches list them."""
             place = places.get(doc)
             return (doc,) if place is None else docs[max(0, place - most) : place + most]
 
@@ -421,7 +421,7 @@ class MatchLog:
         return sum(n for name, n in counts.items() if any(map(mine, of_name(name))))
 
     def last_positions(self) -> dict[int, int]:
-        """Return the position of the last result of each stream of results, by its number."""
+        """Return the position of the last result of each stream of results, by qid."""
         with self._lock:
             return last_positions(self._store)
 
@@ -492,7 +492,10 @@ def _ends(rows: pa.Table) -> tuple[int, int]:
 
 
 def _sure(matches: Matches, newest_first: bool, first: int, last: int) -> tuple[int, int]:
-    """Return the range of positions in which no group is cut, by the ends of the read results."""
+    """Return the positions of the first and last result between which all groups are whole.
+
+    `first` and `last` are those of the results that were read: further ones may be in the group of
+    one of these."""
     positions = matches.positions
     begins = [at for at, repeats in enumerate(matches.repeats) if not repeats]
     if not positions or positions[0 if newest_first else -1] != (first if newest_first else last):

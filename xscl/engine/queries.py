@@ -77,10 +77,10 @@ class ReadSnapshot:
     """A store within a transaction, and the state in memory of the same commit.
 
     `readings` and `streams` are the tables of `xscl.subscriptions.lateness` and
-    `xscl.subscriptions.streams`; `rows` are those of R_T by qid.  `named` returns their pairs of
-    variables by number, also unwritten ones.  `qids` returns the rows that subscriptions use, by
-    their names; `documents_seen` the first document that some subscription of each row sees, and
-    `most` is the bound of results.
+    `xscl.subscriptions.streams`; `rows` are those of R_T by qid.  `named` returns the variables of
+    pairs, given by number, also of unwritten ones.  `qids` returns the rows that subscriptions use,
+    given by their names; `documents_seen` for each row the first document that some subscription
+    of it sees.  `most` is the bound of results.
     """
 
     store: Store
@@ -122,7 +122,7 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
         finally:
             if locked:
                 transactions.lock.release()
-        patience = -1  # a commit is under way, or something is not at hand: wait
+        patience = -1  # a commit is under way, or a table is not cached: wait
 
 
 def _snapshot(
@@ -167,7 +167,7 @@ class EngineQueries:
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
         self._transactions = transactions
         self._log = log
-        self._instances = Counter[int]()  # of operators over time by how long, when last counted
+        self._instances = Counter[int]()  # operators' instances by window, as last counted
         self._instances_lately = Counter[int]()  # those of the last day
         self._vocabularies = Vocabularies()
 
@@ -315,7 +315,7 @@ class EngineQueries:
     def _questions(
         self, query: str, documents: Sequence[str], read: TextReader | None, visible: Visible
     ) -> list[WhyQuestion]:
-        """Return the question about documents, and what to ask if it has no answer."""
+        """Return questions about documents, each to be asked if those before it have no answer."""
         known, compiled = self._compiled(query)
         store = self._transactions.store
         if known is None:
@@ -340,7 +340,9 @@ class EngineQueries:
     def _question(
         self, known: Subscription | None, compiled: CompiledQuery, until: float | None = None
     ) -> WhyQuestion:
-        """Return the question about a query without documents; its trials end at a time."""
+        """Return the question about a query, without documents yet.
+
+        Its trials end at `until`, a time of `time.monotonic`."""
         streams, documents = self._state.streams, self._state.documents
         lateness = {stream: streams.lateness(stream) for stream in compiled.streams}
         return WhyQuestion(
@@ -414,7 +416,9 @@ class EngineQueries:
     def _seen(
         self, named: Callable[[str], str | None]
     ) -> Iterator[tuple[dict[str, int], Callable[[str], Vocabulary]]]:
-        """Yield the streams that are known, with the numbers of documents, and their vocabulary."""
+        """Yield the known streams with their numbers of documents, and a reader of vocabularies.
+
+        Both are by the names that `named` returns."""
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
             counts = documents_by_stream(store)

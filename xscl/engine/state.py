@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def of_twin(self) -> Settings:
-        """Those of a private engine in memory, which evaluates one query over the past."""
+        """The settings of a private engine in memory, which evaluates one query over the past."""
         return replace(self, kept_memory=None)
 
 
@@ -132,7 +132,7 @@ class EngineState:
         self.pushed: Pushed | None = self.processor.pushed
 
     def oldest_elsewhere(self) -> int:
-        """Return the time from which on documents may be joined elsewhere; INFINITE if none is."""
+        """Return the time of the oldest documents that executors may join; INFINITE if none are."""
         return self.registry.elsewhere.oldest(self.documents.clock)
 
     def _publish(self, found: Sequence[PublishedMatches]) -> None:
@@ -147,9 +147,9 @@ class EngineState:
 def _outputs(
     found: Sequence[PublishedMatches], documents: DocumentLog, reader: MatchSource
 ) -> list[tuple[Document, DocumentOrigin]]:
-    """Return the output documents of matches, each with its place right after its composite.
+    """Return the output documents of matches; each origin is right after its match's composite.
 
-    One that is too large is not published.
+    An output document that is too large is not published.
     """
     sources = {
         doc for _, composites in found for composite in composites for doc in composite.sources

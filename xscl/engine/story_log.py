@@ -51,8 +51,8 @@ class Story(MatchList):
 
     `id` never changes, `subscription` is the name of its subscription.  `began` and `last` are the
     positions of its first and its newest growth.  `total` is the number of all its documents.  One
-    with `merged_into` became a part of the story of that id, and has none.  `growth` is set where a
-    story is read as one that has grown.  The `head` is the match of the newest growth.
+    with `merged_into` became a part of the story of that id, and has no matches.  `growth` is set
+    where a story is read as one that has grown.  The `head` is the match of the newest growth.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Story(MatchList):
 
     @property
     def t0(self) -> int | None:
-        """The time of the first of these documents, in ticks; None without one."""
+        """The begin of the earliest of the matches, in ticks; None without matches."""
         return min((t0 for t0, _ in self._times), default=None)
 
     @property
     def t1(self) -> int | None:
-        """The time at which the last of these matches was complete; None without one."""
+        """The end of the latest of the matches, in ticks; None without matches."""
         return max((t1 for _, t1 in self._times), default=None)
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Story(MatchList):
 # -- Their log -------------------------------------------------------------------------------
 
 SHOWN = 50
-"""Documents of a story that are read."""
+"""Number of first documents of a story whose matches are read."""
 ADDED = 100
 """Documents, and stories that were taken over, that a growth names."""
 
@@ -124,9 +124,9 @@ class StoryLog:
     def newest(
         self, name: str, *, before: int | None = None, limit: int, merged: bool = False
     ) -> list[Story]:
-        """Return the stories of a subscription that ended before a position, the newest first.
+        """Return the stories of a subscription that last grew before a position, the newest first.
 
-        Those that others took over are left out, unless they are wanted.  Raises
+        Stories that others took over are left out, unless `merged`.  Raises
         UnknownSubscription.
         """
         one = self._log.versions(name)[-1]
@@ -213,7 +213,7 @@ class StoryLog:
                 found += self._log.at(position, mine)
             except StoreUnavailable:
                 raise
-            except StoreError:  # its documents are no longer kept
+            except StoreError:  # the match's documents are no longer kept
                 continue
         return found
 

@@ -53,7 +53,7 @@ class PushThroughput:
         self._matches_between = matches_between
         self._clock = clock
         self._mutex = threading.Lock()
-        self._seconds: deque[tuple[int, int, int]] = deque()  # documents and position before each
+        self._seconds: deque[tuple[int, int, int]] = deque()  # (second, documents, position before)
         self._began = clock()
         self._position = 0
         self._counting = threading.Lock()
@@ -88,7 +88,7 @@ class PushThroughput:
             return self._matches
 
     def rates(self) -> PushRates:
-        """Return the recent rates; for a younger engine, since its start."""
+        """Return the recent rates; intervals do not begin before the engine's start."""
         now = self._clock()
         with self._mutex:
             known, every, position = list(self._seconds), self.documents, self._position
@@ -99,7 +99,7 @@ class PushThroughput:
             _, earlier, before = next(among, (now, every, position))
             over = min(float(seconds), max(1.0, now - self._began))
             documents.append((every - earlier) / over)
-            if before < position:  # what is in the shorter time is counted already
+            if before < position:  # matches of the shorter interval are counted already
                 found += self._matches_between(before, position)
                 position = before
             matches.append(found / over)
@@ -122,7 +122,7 @@ class StageTimer:
 
 
 LOOK, OVER = 10.0, 60.0
-"""Seconds between two looks at what has passed, and over which it is averaged."""
+"""Seconds between two samples of the counters of rows, and over which rates are averaged."""
 
 
 class PlanThroughput:

@@ -67,7 +67,7 @@ class Transactions:
     def between_batches(self) -> AbstractContextManager[None]:
         """Return a context in which no documents are on executors; entered without the lock.
 
-        A plan, or a spool, that changes while they are would be that of some of their results only.
+        If a plan or a spool changed meanwhile, only some of their results would be of that plan.
         """
         return nullcontext() if self.executors is None else self.executors.changing()
 
@@ -135,7 +135,8 @@ class Transactions:
     def freeze(self, *, loaded: bool = False) -> None:
         """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions.
 
-        One that was just `loaded` has no garbage but a megabyte of the parser's, once in a process.
+        A state that was just `loaded` needs no collection before: its garbage is a megabyte of the
+        parser's, once in a process.
         """
         if not self.settings.owns_process:
             return

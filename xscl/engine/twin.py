@@ -104,9 +104,10 @@ class Twin:
     ) -> list[int]:
         """Push some kept documents, which are given in the order of arrival.
 
-        `texts` are those of documents (by number) that are not kept.  In their `own_time` those of
-        history have no clock after their time.  Unless they are `in_order` of time, operators over
-        time take all in that order, in a flush.  Returns those that came before the clock.
+        `texts` are those of documents (by number) that are not kept.  With `own_time` the clock at
+        a document of a feed's history is at most its time.  Unless they are `in_order` of time,
+        operators over time take all in that order, in a flush.  Returns the documents that came
+        before the clock.
         """
         rows = kept_rows(store, docs, texts)
         if not len(rows):
@@ -121,7 +122,7 @@ class Twin:
         return arrivals.behind()
 
     def operators(self, state: EngineState, live: Subscription) -> dict[int, Operator]:
-        """Return the operators over time and their inputs in the engine, by their numbers here."""
+        """Return the engine's operators over time and their inputs, by number in the twin."""
         ours = self.state.subscriptions[self._subscription.name]
         found: dict[int, Operator] = {}
         if not live.ordered:
@@ -149,7 +150,7 @@ def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int,
 
 
 def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[str, ...]:
-    """Copy the rows of a subscription from a store to an empty one; return what it will read."""
+    """Copy the rows of a subscription to an empty store; return the streams that it will read."""
     dataflow, registry = live.dataflow.subscribed, live.registry
     registry.save()
     events = subscription.reads if subscription.relational else ()
@@ -178,7 +179,7 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
 
 
 def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subscription]:
-    """Return the event queries whose operators a reader of streams repeats, in order."""
+    """Return the event queries whose operators a reader of streams repeats, in order of number."""
     found: dict[int, Subscription] = {}
     pending = list(streams)
     while pending:

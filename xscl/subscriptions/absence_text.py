@@ -12,7 +12,7 @@ from xscl.time_format import duration
 
 
 def absences(form: nf.NormalForm, blocks: Sequence[Block], there: Set[int]) -> Iterator[str]:
-    """Yield what did not come, of a result that has the components that are `there`.
+    """Yield in words what did not come, for a result that has the components in `there`.
 
     Streams are named as their owner does.
     """

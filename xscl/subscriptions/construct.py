@@ -88,7 +88,7 @@ def _written(text: str) -> int:
 
 
 def default_document(items: Iterable[Item], most: int) -> bytes:
-    """Return `<result>` with each item, of at most so many bytes; raises OutputTooLarge."""
+    """Return `<result>` with each item; raises OutputTooLarge above `most` bytes of items."""
     size, written = 0, list[bytes]()
     for item in items:
         made = _serialised(item)

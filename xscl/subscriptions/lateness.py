@@ -7,9 +7,9 @@ and M(n) is larger.  The earliest time that the operator allows decides
 (`TemporalRelation.delays`): for JOIN n.ts - T, so the bound of M(n) - n.ts is L on both sides; for
 the earlier side of FOLLOWED BY n.ts + 1, and its bound is T + L + 1.
 
-If this is false, a document has met all partners, whatever the order of arrival.  If it is true,
+If there is none, the document has met all partners, whatever the order of arrival.  If there is,
 the document *may* have missed some: the rule tests neither whether its pattern matches, nor whether
-there was such an o.  Where a side of a join has several documents, the rule holds for each with the
+such an o arrived.  Where a side of a join has several documents, the rule holds for each with the
 lateness of the innermost join around it, which is the smallest.  A join without a window misses
 nothing.
 
@@ -101,7 +101,7 @@ class LatenessBounds:
 def _of_query(
     query: CompiledQuery, streams: list[str], lateness: Callable[[str], int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield components, each with a bound."""
+    """Yield the components of joins with a window, each with its bound in ticks."""
     for part in forms(query.normal.form):
         if isinstance(part, JoinForm) and part.relation.window is not None:
             late = max(lateness(streams[component]) for component in read_components(part))

@@ -46,7 +46,7 @@ SHOWN = 20
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
-    """Return the first of a number of rows as an HTML table; all text is escaped."""
+    """Return the first `SHOWN` of `number` rows as an HTML table; all text is escaped."""
     shown = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
         for row in islice(rows, SHOWN)
@@ -122,10 +122,10 @@ class MatchDocument:
 class DocumentSource:
     """A document of a match for people: title, web address, publisher's host and time in ticks.
 
-    These but the time are known of feed items, and of documents of their form.  `feed_title` is the
-    user's name for the feed, or the title that the feed has.  `document` is the name, which no
-    other document has; it consists of stream, `id` and version.  `root` is the name of the root
-    element.
+    Title, address and host are known of feed items and of documents with such elements only.
+    `feed_title` is the user's name for the feed, or the title that the feed has.  `document` is the
+    name, which no other document has; it consists of stream, `id` and version.  `root` is the name
+    of the root element.
     """
 
     document: str
@@ -141,12 +141,12 @@ class DocumentSource:
 
     @property
     def publisher(self) -> str:
-        """The name of the feed, or the host if that is all; empty of what is no feed item."""
+        """The title of the feed, or else the publisher's host; empty if neither is known."""
         return self.feed_title or self.source
 
     @property
     def label(self) -> str:
-        """The document in a few words: its title, and its feed or what it is."""
+        """The document in a few words: its title, and its publisher, or its root and name."""
         named = self.publisher or f"{self.root} {self.document}".strip()
         return f"{self.title} ({named})" if self.title else named
 
@@ -234,13 +234,13 @@ class Match:
 
     @property
     def trees(self) -> list[tuple[str, DocumentTree]]:
-        """The documents by name, as numbered nodes; none of a row."""
+        """The documents by name, as numbered nodes; none for a row of an event query."""
         names = set(self.names)
         return [(one.id, self._tree(one)) for one in self._present if one.id in names]
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
-        """The documents for people, in the order of the query's blocks; none of a row."""
+        """The documents for people, in the order of the query's blocks; none for an event query."""
         found = {one.document: one for one in self.read()} if self.documents else {}
         return tuple(source_of(one) for one in found.values())
 
@@ -256,7 +256,7 @@ class Match:
 
     @property
     def history(self) -> bool:
-        """True if all documents are from before their sources were followed; no instant is."""
+        """True if all documents are from before their sources were followed; False without any."""
         present = self._present
         return bool(present) and all(document.history for document in present)
 
@@ -361,8 +361,8 @@ class Match:
     def xml(self, most: int = LARGEST) -> bytes:
         """Return the output document.
 
-        In place of one of more bytes stands `<too-large bytes="..." limit="..."/>`, and `<refused>`
-        with the reason where this release refuses the query.
+        It is `<too-large bytes="..." limit="..."/>` if the document has more than `most` bytes, and
+        `<refused>` with the reason if this release refuses the query.
         """
         try:
             return self.output(most)
@@ -386,7 +386,7 @@ class Match:
 
     @property
     def query(self) -> CompiledQuery:
-        """The query of the subscription; not for a query of events."""
+        """The query of the subscription; not for one in an event language."""
         return self._source.compiled(self._subscription.query)
 
     @lazy
@@ -466,7 +466,9 @@ class Match:
 
 
 def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> str:
-    """Return the id of a match, given what it joins and the node of each output, if that counts."""
+    """Return the id of a match from the names of its documents, and from the node of each output.
+
+    `nodes` is empty for a DISTINCT subscription, whose ids do not depend on nodes."""
     named = sorted(zip(one.outputs, nodes, strict=bool(nodes)))
     return digest([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
@@ -484,7 +486,7 @@ class MatchIds:
         self._known = [known.setdefault(outputs, {}) for outputs in self._outputs]
 
     def of(self, subscription: int, one: int, other: int, nodes: tuple[int, ...]) -> str:
-        """Return the id of a match; a subscription and two names are given by their places."""
+        """Return the id of a match; the subscription and two names are given by their indexes."""
         named = self._known[subscription].get(nodes)
         if named is None:
             outputs = sorted(zip(self._outputs[subscription], nodes, strict=False))
@@ -499,7 +501,7 @@ def _framed(part: str) -> str:
 
 
 def digest(parts: Iterable[str]) -> str:
-    """Return a hash of texts as 32 hexadecimal digits, another one if they are cut otherwise."""
+    """Return a hash of a sequence of texts, as 32 hexadecimal digits; their ends count, too."""
     return _hashed("".join(map(_framed, parts)))
 
 

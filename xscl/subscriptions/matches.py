@@ -80,7 +80,7 @@ def values_table(matches: Iterable[Match]) -> pa.Table:
 # -- Sequences of matches ----------------------------------------------------------------------
 
 GONE = -1
-"""The arrival of what is no longer kept, which no subscription sees."""
+"""The `ResultAge.first` of a result whose parts are no longer kept."""
 
 
 class MatchSequence(Sequence[Match]):
@@ -162,9 +162,9 @@ class MatchList(MatchSequence):
 
 
 class ResultAge(NamedTuple):
-    """The arrival of a result's oldest part, and whether a part is an update.
+    """The arrival number of a result's oldest part, and whether a part is a later version.
 
-    `repeats` says whether it has the stream and the documents of the result before it.
+    `repeats`: the result has the qid and the documents of the one before it.
     """
 
     first: int
@@ -228,7 +228,7 @@ class Matches(MatchSequence):
 
     @property
     def repeats(self) -> list[bool]:
-        """For each result whether it has the stream and the documents of the one before it."""
+        """For each result True if it has the qid and the documents of the one before it."""
         return [age.repeats for age in self._ages]
 
     def results(self) -> Iterator[tuple[int, list[StoredDocument]]]:
@@ -343,7 +343,7 @@ class Matches(MatchSequence):
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
-        """Return the arrival from which on all of a join's subscriptions receive every result."""
+        """Return the `first` from which on all subscriptions of a qid receive every result."""
         known = self._since.get(qid)
         if known is None:
             tested = any(s.distinct or s.is_bounded for s in sharers)

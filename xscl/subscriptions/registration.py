@@ -32,7 +32,7 @@ from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Beginning, Subscriptions
 
 PreparedQuery: TypeAlias = QueryPlan | Query
-"""A query in XSCL, or one of events, which is in the plan already."""
+"""A query in XSCL, or one in an event language, which is in the plan already."""
 
 
 @dataclass(eq=False, repr=False)
@@ -73,7 +73,7 @@ class Registration:
     ) -> PreparedQuery:
         """Return a query ready for `register`; `others` are names about to be registered.
 
-        One of events is in the plan from then on.
+        A query in an event language is in the plan from then on.
         """
         self._subscriptions.expect_free(name, others)
         if beginning.language != XSCL:
@@ -88,7 +88,7 @@ class Registration:
         return self._shapes.prepare(text).shape.streams
 
     def checked(self, name: str, text: str) -> QueryPlan:
-        """Return a query compiled for a new or a registered name."""
+        """Return a compiled query; raises if it may not be registered under a new or known name."""
         query = self._shapes.prepare(text)
         reads, publish = query.shape.streams, query.shape.publish
         self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
@@ -149,8 +149,9 @@ class Registration:
         return query
 
     def read_by(self, name: str, text: str, language: str) -> Sequence[str]:
-        """Return the streams that a query of events would read; raises as `prepared_one`, and
-        leaves nothing in the plan."""
+        """Return the streams that a query in an event language would read.
+
+        Raises the errors of `prepared_one`; the plan does not change."""
         query = self.prepared_one(name, text, Beginning(0, language=language))
         assert isinstance(query, Query)
         self._dataflow.relational.remove(query.name)
@@ -196,7 +197,7 @@ class Registration:
         return added
 
     def _add_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> Subscription:
-        self._refuse_later(query)  # readers may have come with it
+        self._refuse_later(query)  # its readers may be among the queries of the call
         reads, publish = query.shape.streams, query.shape.publish
         self._subscriptions.refuse_publisher(name, reads, publish, relational=False)
         planned = self._planned.plan(query, beginning.since, beginning.updates, beginning.bound_to)
@@ -269,9 +270,9 @@ class Registration:
         )
 
     def edit(self, name: str, text: str, query: QueryPlan, updates: bool, position: int) -> bool:
-        """Change only the text of a query with the same results; return whether that is possible.
+        """Replace a query by one with the same results; return False if `query` has others.
 
-        Its state is kept, and the results after a position are those of the new version.
+        Its state is kept, and the results after a position are those of the next version.
         """
         one = self._subscriptions[name]
         if one.relational or one.updates != updates or self._subscriptions.refusal(one):
@@ -356,7 +357,7 @@ def _definition(key: str, language: str) -> str:
     return f"{language} {key}"
 
 
-_ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
+_ORDERS = 50_000  # outputs that are cached, for all engines of a process
 
 
 @lru_cache(_ORDERS)

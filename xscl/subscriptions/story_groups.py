@@ -75,7 +75,7 @@ class StoryGroups:
     def regroup(self, name: str) -> None:
         """Make the stories of a subscription anew from its kept matches; none without the option.
 
-        Those that it began with come first: they are not news.
+        The matches that it began with are added first: they are not news.
         """
         versions = self._subscriptions.versions(name)
         current = versions[-1]
@@ -136,7 +136,7 @@ class StoryGroups:
 
 
 def _components(edges: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
-    """Yield the matches of each connected component, those of one story being connected."""
+    """Yield the matches of each connected component; documents of one story are connected."""
     above: dict[int | str, int | str] = {}
 
     def top(node: int | str) -> int | str:

@@ -141,7 +141,7 @@ class StreamDefinitions:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
     def has(self, declaration: StreamDeclaration) -> bool:
-        """Return True if a stream is declared so."""
+        """Return True if a stream has this declaration."""
         return self._declared.get(declaration.name) == declaration
 
     def forget(self, streams: Collection[str]) -> list[str]:
@@ -216,7 +216,7 @@ class StreamDefinitions:
         return max(own, *inputs)
 
     def _delayed(self, publisher: Subscription) -> tuple[tuple[str, int], ...]:
-        """Return the inputs of a publisher with its delay; none of one whose query is refused."""
+        """Return a publisher's inputs, each with its delay in ticks; 0 for a refused query."""
         try:
             return self._delays(publisher.query)
         except QueryError:

@@ -47,13 +47,13 @@ from xscl.store.store import Store
 
 
 class RetiredVersions:
-    """The earlier versions by name and by stream of results; a change makes new sequences."""
+    """The earlier versions of subscriptions, by name and by qid; a change makes new lists."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.by_name: dict[str, list[Subscription]] = {}
         self.by_qid: dict[int, list[Subscription]] = {}
-        self._swept = 0  # up to which position of forgotten results
+        self._swept = 0  # deleted results that `add` has seen, up to a position
         for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(stored_subscription)
 
@@ -68,7 +68,7 @@ class RetiredVersions:
     def add(self, one: Subscription) -> list[Subscription]:
         """Keep a version that has ended, if a result of it is kept.
 
-        Drop those of which none is kept any more; return them.
+        Drop the versions of which no result is kept any more; return these.
         """
         assert one.until is not None
         forgotten = self._store.meta(RESULTS_UP_TO)
@@ -112,7 +112,7 @@ class RetiredVersions:
 
 
 def _remove(index: dict[Any, list[Subscription]], at: object, one: Subscription) -> None:
-    """Replace the subscriptions at a place of an index by the others, if there are any."""
+    """Remove a subscription from an entry of an index, and the entry if it becomes empty."""
     left = [other for other in index[at] if other is not one]
     if left:
         index[at] = left
@@ -123,7 +123,7 @@ def _remove(index: dict[Any, list[Subscription]], at: object, one: Subscription)
 # -- Current versions ----------------------------------------------------------------------
 
 LONGEST = 480
-"""Characters that the name of removed matches keeps of their subscription's."""
+"""Characters of the name of a removed subscription that begin the new name of its kept matches."""
 
 
 _log = logging.getLogger(__name__)
@@ -266,7 +266,7 @@ class Subscriptions:
             self._keys[key] = new
 
     def reword(self, name: str, text: str, position: int) -> Subscription:
-        """Make a query with the same results the next version; it has those after a position."""
+        """Make a text with the same results the next version, which has those after a position."""
         one = self[name]
         self._retire(one, position)
         until = position if one.is_paused else None
@@ -304,7 +304,7 @@ class Subscriptions:
         return self._exchange(one, renamed)
 
     def _exchange(self, old: Subscription, new: Subscription) -> Subscription:
-        """Replace a subscription at its place by one with the same plan."""
+        """Replace a subscription by one with the same plan, in the same place of the order."""
 
         def exchanged(row: Sequence[Subscription]) -> list[Subscription]:
             return [new if one is old else one for one in row]
@@ -326,7 +326,7 @@ class Subscriptions:
                 self._keys.pop(old.key, None)
 
     def purge(self, name: str) -> None:
-        """Delete the matches of a removed subscription, and what stars keep of them."""
+        """Delete the matches of a removed subscription, and their stars."""
         delete_rows(self._store, "star", subscription=name)
         for one in self.retired.drop(self.retired.of(name)):
             self._keys.pop(one.key, None)
@@ -358,7 +358,7 @@ class Subscriptions:
     ) -> Subscription:
         """Register a query under an unused name; `save` makes it durable.
 
-        `fields` are others of a subscription.
+        `fields` are further fields of the subscription, by name.
         """
         key, version = self._lineage(name, beginning.replaces)
         one = Subscription(
@@ -399,7 +399,7 @@ class Subscriptions:
     # -- Backfills -------------------------------------------------------------------------
 
     def begin_backfill(self, name: str, begun: Backfill, position: int) -> None:
-        """Record that the matches of a stored subscription before a document are to be found."""
+        """Record that a subscription's history is to be read; `position` is the last result."""
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
         self._store.insert_rows("backfill", [asdict(begun)])
