@@ -84,10 +84,15 @@ def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
     is_other = pc.invert(pc.is_in(lists.flatten(), value_set=pa.array([0, *docs])))
     has_other = np.zeros(composites.num_rows, bool)
     has_other[lists.value_parent_indices().filter(is_other)] = True
-    parts = pa.array([0, *docs, *composites["doc"].filter(~has_other).to_pylist()], pa.int64())
-    results = store.mirror("result")
-    sides = (pc.is_in(results[side], value_set=parts) for side in ("doc1", "doc2"))
-    return bool(pc.any(pc.and_(*sides)).as_py())
+    composed = composites.filter(~has_other)
+    parts = {0: [0], **{doc: [doc] for doc in docs}}
+    parts |= zip(composed["doc"].to_pylist(), composed["docs"].to_pylist(), strict=True)
+    results = store.mirror("result").select(("doc1", "doc2"))
+    own = pa.array([*parts], pa.int64())
+    found = results.filter(pc.and_(*(pc.is_in(side, value_set=own) for side in results.columns)))
+    pairs = zip(*(side.to_pylist() for side in found.columns), strict=True)
+    sides = {(one,) if one == other else (one, other) for one, other in pairs}
+    return any([doc for side in each for doc in parts[side] if doc] == list(docs) for each in sides)
 
 
 def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
