@@ -30,6 +30,7 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--hide-scrollbars",
+    "--force-prefers-reduced-motion",  # a live page would be drawn all the time
 )
 _TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 _FOCUSED = """
