@@ -99,6 +99,8 @@ class ActiveIndex:
             states.pop(state, None)
             if not states:
                 del table[key]
+            if not table:
+                del self._tables[columns]
 
     def receive(self, row: Row, members: Members) -> None:
         """Pass a right row to the states that it may concern."""
