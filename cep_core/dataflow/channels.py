@@ -58,14 +58,18 @@ class Port:
     """An input of an m-op: the function that is called with rows, and the slots that it listens to.
 
     ``mask`` has those of the slots that are below 64; ``seconds`` is the time that was spent in
-    rows from a lane, a figure of the plan.
+    rows from a lane, a figure of the plan.  ``concerned`` says whether a row of the next epoch to
+    close is needed; None: each is.
     """
 
-    __slots__ = ("mask", "mop", "receive", "seconds", "slots")
+    __slots__ = ("concerned", "mask", "mop", "receive", "seconds", "slots")
 
-    def __init__(self, mop: Any, receive: Receive) -> None:
+    def __init__(
+        self, mop: Any, receive: Receive, concerned: Callable[[Row], object] | None = None
+    ) -> None:
         self.mop = mop
         self.receive = receive
+        self.concerned = concerned
         self.slots: dict[int, None] = {}
         self.mask = 0
         self.seconds = 0.0

@@ -4,7 +4,8 @@ Rows of base streams pass the monotone m-ops (select, project, union, window joi
 Before an ordered m-op they wait in a *lane* until their epoch is closed: when the clock M, the
 largest time that has arrived, is more than the lane's lateness beyond it.  A query's lane has the
 largest lateness of the streams that it reads.  Epochs are closed at the very event that raises the
-clock, so the output does not depend on how the input was cut into batches.
+clock, before it is handed on, so the output does not depend on how the input was cut into batches.
+A right row with no earlier epoch open does not wait if it concerns no active state.
 
 Within an epoch rows are emitted at once.  A right row meets only instances that ended before it
 began, so instances may be installed and deleted when the epoch ends (the pending lists of Hong
@@ -116,11 +117,10 @@ class Batch:
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""
 
-    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying", "soonest", "turn")
+    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying", "turn")
 
     def __init__(self) -> None:
         self.now = BEGINNING
-        self.soonest = END  # a time before which no lane has anything to do
         self.closing: int | None = (
             None  # while an epoch is processed: the time at which its rows count as arriving
         )
@@ -190,7 +190,7 @@ class Lane:
         """Schedule an m-op's `evict` for when all epochs up to a time are closed."""
         heappush(self._evictions, (time, next(self._serial), mop))
         if time < self.due:
-            self._expect(time)
+            self.due = time
 
     def flush_at(self, deadline: int, mop: EpochMOp) -> None:
         """Schedule an m-op's `flush` at a deadline, which is an epoch even without rows."""
@@ -199,13 +199,7 @@ class Lane:
             return
         heappush(self._timers, (deadline, next(self._serial), mop))
         if deadline < self.due:
-            self._expect(deadline)
-
-    def _expect(self, time: int) -> None:
-        """Set the first time that something waits for, in the clock too if it is the soonest."""
-        self.due = time
-        if time + self.lateness < self.clock.soonest:
-            self.clock.soonest = time + self.lateness
+            self.due = deadline
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -221,7 +215,8 @@ class Lane:
             watermark = self.closed
         if time < watermark:
             self._late(row, watermark, port.mop)
-        else:
+        # once all epochs before it are closed, no row can become an instance that this one meets
+        elif time > self.closed or port.concerned is None or port.concerned(row):
             self.changes += 1
             waiting = (port, row, members)
             self.journal.keep(self, waiting)
@@ -230,7 +225,7 @@ class Lane:
                 self._rows[time] = [waiting]
                 heappush(self._epochs, time)
                 if time < self.due:
-                    self._expect(time)
+                    self.due = time
             else:
                 others.append(waiting)
 
@@ -252,9 +247,7 @@ class Lane:
             heappop(evictions)[2].evict(self.closed)
         if evictions and evictions[0][0] < due:
             due = evictions[0][0]
-        self.due = END
-        if due < END:
-            self._expect(due)
+        self.due = due
 
     def pass_to(self, watermark: int) -> None:
         """Advance the watermark over epochs without rows and timers."""

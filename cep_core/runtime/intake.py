@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from cep_core.dataflow.clock import END, Clock
+from cep_core.dataflow.clock import Clock
 from cep_core.events import Event, Rejected
 from cep_core.plan.plan import Plan
 from cep_core.runtime.streams import EngineStreams, names_of
@@ -56,8 +56,7 @@ class EventIntake:
         by_name, remembered = streams.by_name, streams.widest > 0
         instant = streams.instants.next()
         earliest, latest = -streams.farthest, streams.farthest
-        lanes = self._plan.lanes.values()  # the closing of an epoch may have failed
-        clock.soonest = min([lane.due + lane.lateness for lane in lanes], default=END)
+        lanes = tuple(self._plan.lanes.values())
         try:
             for event in events:
                 name, values, t0, t1, _ = event if type(event) is Event else _NO_EVENT
@@ -80,6 +79,12 @@ class EventIntake:
                     instant = streams.instants.next()
                 arrival = clock.arrivals
                 clock.arrivals = arrival + 1
+                for lane in lanes:
+                    watermark = t1 - lane.lateness
+                    if watermark > lane.due:
+                        lane.close(watermark)
+                    elif watermark > lane.closed:
+                        lane.closed = watermark
                 listening = base.routes.get(base.slot)
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)
@@ -89,22 +94,12 @@ class EventIntake:
                         port.receive(row, base.members)
                 if t1 > clock.now:
                     clock.now = t1
-                    if t1 > clock.soonest:
-                        self.close_epochs()
         finally:
-            self._advance_lanes()
-
-    def _advance_lanes(self) -> None:
-        """Advance the watermark of the lanes, and forget rows of closed epochs."""
-        now = self._clock.now
-        for lane in self._plan.lanes.values():
-            lane.pass_to(now - lane.lateness)
-        self._streams.forget(now)
+            streams.forget(clock.now)
 
     def close_epochs(self) -> None:
         """Close the epochs that the clock has passed."""
         clock = self._clock
-        clock.soonest = END
         for lane in self._plan.lanes.values():
             lane.close(clock.now - lane.lateness)
 

@@ -40,7 +40,7 @@ class ActiveIndex:
     def __init__(self, lane: Lane, options: Options) -> None:
         self.indexed = options.active_node_index
         self.instance_index = options.active_instance_index
-        self.wire = Wire(Port(self, self.receive), lane)
+        self.wire = Wire(Port(self, self.receive, self.concerned), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
         # of active states, by columns: their value in a row, and the states by it
@@ -104,9 +104,15 @@ class ActiveIndex:
 
     def receive(self, row: Row, members: Members) -> None:
         """Pass a right row to the states that it may concern."""
+        for state in self.concerned(row):
+            state.match(row)
+
+    def concerned(self, row: Row) -> list[Any]:
+        """Return the active states that a right row may concern."""
+        found: list[Any] = []
         for value_of, table in self._tables.values():
-            for state in table.get(value_of(row), ()):
-                state.match(row)
+            found += table.get(value_of(row), ())
+        return found
 
     def entries(self) -> int:
         """Count the states that it lists."""
