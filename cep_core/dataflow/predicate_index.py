@@ -79,9 +79,8 @@ class PredicateIndex(Generic[Target]):
         """Return the targets whose predicate holds for (a, b), in no particular order."""
         found: list[Target] = []
         for value_of, table in self._tables.values():
-            bucket = table.get(value_of(b))
-            if bucket is not None:
-                for part, entries in bucket.items():
+            if (key := value_of(b)) in table:
+                for part, entries in table[key].items():
                     found += part.scan(entries, a, b)
         for (column, operator, part), held in self._ranges.items():
             value = b[column + VALUES]
