@@ -45,7 +45,7 @@ from xscl.language.xpath_tree import (
 )
 
 _SIGNS_OF_STEPS = ("/", "//", "::", "@", "$")
-"""Signs behind which a word is a name."""
+"""Signs behind which a word is a name, and no operator."""
 
 
 @dataclass(frozen=True, slots=True)

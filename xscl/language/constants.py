@@ -241,7 +241,7 @@ def _arguments(kind: type) -> tuple[str, ...] | None:
 class Filler:
     """Makes functions that put constants in place of marks in trees of frozen dataclasses.
 
-    What has no marks is shared by all trees that a function makes.
+    Parts without marks are the same objects in all trees that a function makes.
     """
 
     def __init__(self, marked: Sequence[Constant]) -> None:

@@ -105,7 +105,7 @@ def fault(source: str, span: Span, message: str, hint: str | None = None) -> Que
 
 
 def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> NotSupported:
-    """Return the error for a construct that parses and cannot be run yet."""
+    """Return the error for a construct, named by `what`, that parses and cannot be run yet."""
     return NotSupported.at(span.start, f"{what} is not yet supported", source, hint)
 
 

@@ -119,7 +119,7 @@ def lexemes(text: str, span: Span, whole: str = "([{") -> Iterator[Lexeme]:
 
 
 class _BracketLexer(BasicLexer):
-    """A lexer whose brackets and steps of XPath reach to the bracket that closes them."""
+    """A lexer whose tokens of brackets and of steps of XPath end at the closing bracket."""
 
     def match(self, text: TextSlice[str], pos: int) -> tuple[str, str] | None:
         """Return the token at an offset, and its type; None if none fits."""
@@ -217,7 +217,7 @@ def admit(text: str) -> None:
 
 
 def has_few_signs(text: str) -> bool:
-    """Return True if a text is within the limits, judged by some of its characters alone.
+    """Return True if counts of some characters prove that a text is within the limits.
 
     An operator is a sign, or a word of at least three letters with something before the next one.
     A text within the bound of operators is too short to have an overlong word or too many tokens.

@@ -242,7 +242,7 @@ class Lowering:
 
 
 def name_of(function: str) -> str:
-    """Return the name of an XPath function or operator in the core, which has its own."""
+    """Return the core's name of an XPath function or operator, distinct from its own names."""
     return f"xpath_{function.replace('-', '_').replace(':', '_')}"
 
 

@@ -30,7 +30,7 @@ PREFIX = 20
 """Characters that the prefix of an owner (`_7.`) may add to a name."""
 
 UNITLESS = r"(?i)[0-9.]\s*(?:\}|TO\b)|--"
-"""Each text with a window without a unit matches it; so do others, such as those with a comment."""
+"""A pattern in each text that has a window without a unit; it may be in other texts, too."""
 
 _COMMON = ("atom", "content", "dc", "georss", "itunes", "media", "xhtml")
 PREDECLARED = {**{prefix: WELL_KNOWN[prefix] for prefix in _COMMON}, "xml": XML}

@@ -118,7 +118,7 @@ class AbsenceForm:
 
     @property
     def window(self) -> int:
-        """The ticks after any row within which its answer must come, of the sides in `alone`."""
+        """The largest of `waits`, of those sides only whose rows are results without an answer."""
         return max(time for time, one in zip(self.waits, self.alone, strict=True) if one)
 
 
@@ -190,9 +190,9 @@ def read_components(form: NormalForm) -> tuple[int, ...]:
 
 
 def results_of(form: NormalForm) -> Iterator[NormalForm]:
-    """Yield the forms that the results of a form come from, the inner ones first.
+    """Yield a form and the forms below it whose rows its results contain, the inner ones first.
 
-    NOT FOLLOWED BY has the results of its left input.
+    The results of NOT FOLLOWED BY contain those of its left input only.
     """
     if not isinstance(form, Scan | CalendarForm):
         yield from results_of(form.left)
@@ -466,10 +466,7 @@ def _without_variable(node: Any) -> Any:
 
 
 def _canonical(node: syntax.Predicate | syntax.Operand) -> str:
-    """Return a text of a predicate or operand that is the same for both orders of its sides.
-
-    Both orders must have the same meaning.
-    """
+    """Return the text of a predicate or operand, one for all orders of its parts that mean one."""
     match node:
         case syntax.And(parts) | syntax.Or(parts):
             return f"{type(node).__name__}({sorted(map(_canonical, parts))})"

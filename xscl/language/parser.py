@@ -105,7 +105,7 @@ def _embedded(
 
 
 def parse_window(text: str) -> int:
-    """Return a duration such as `10 min` in ticks; it must be finite and not negative."""
+    """Return a duration such as `10 min` in ticks; raises QueryError for INF and below 0."""
     match = _DURATION.fullmatch(text)
     if match is None or match[1] is None:
         raise fault(text, syntax.Span(), "this is not a duration", "for example 10 min, or 1.5 h")
@@ -338,7 +338,7 @@ class Queries(Formulas):
 
 
 def refuse_bare_windows(text: str) -> None:
-    """Raise QueryError for a window without a unit: 10 what?
+    """Raise QueryError for a window without a unit, such as 10.
 
     Bare numbers are ticks, which are right in a library and a trap for people.  A text without such
     a window is not parsed, so its other errors are not raised.

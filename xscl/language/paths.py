@@ -149,15 +149,13 @@ class Formulas:
     def unsupported(
         self, where: LarkNode | syntax.Span, what: str, hint: str | None = None
     ) -> NotSupported:
-        """Return the error for a construct that parses and cannot be run yet."""
+        """Return the error for a construct, named by `what`, that parses and cannot be run yet."""
         return unsupported(self.source, _place(where), what, hint)
 
     def beyond(
         self, where: LarkNode | syntax.Span, message: str, hint: str | None = None
     ) -> NotSupported:
-        """Return the error for what the grammar lacks; full XPath (`xscl.language.blocks`) may have
-        it.
-        """
+        """Return the error for what only full XPath (`xscl.language.blocks`) may have."""
         return NotSupported.at(_place(where).start, message, self.source, hint)
 
     # -- Blocks and paths ------------------------------------------------------------------
@@ -533,9 +531,10 @@ def _wrong_argument(
 
 
 def _as_times(operand: syntax.Operand) -> syntax.Operand:
-    """Return an operand of a comparison with a duration, with its names read as times.
+    """Return an operand of a comparison with a duration, some of its names as times.
 
-    A name in a function, a product or a quotient is left, but for one in a difference there.
+    They are a single name, those in sums and differences, and those in a difference that is
+    multiplied or divided.
     """
     match operand:
         case syntax.VariablePath() | syntax.DecoratedName():

@@ -150,7 +150,7 @@ def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str],
 _LOOKS_FAR = re.compile(r"[*+{].*[^?)]", re.DOTALL)
 """An expression that may read far beyond a match: it repeats something before its end."""
 _FAR = 2_048
-"""Bytes of the text that count as one step of the budget, for an expression in `_LOOKS_FAR`."""
+"""Bytes of a text that count as a step for each match of an expression that looks far."""
 
 
 def _matches(compiled: Any, pattern: str, data: bytes) -> Iterator[Any]:
@@ -288,7 +288,7 @@ class _Translation:
                 members = self._members(piece, _OUTSIDE)
                 if piece[1] in _ESCAPES:
                     members = f"[{members}]"
-                # Capital and small letters as they are, even with the flag i.
+                # Such a class distinguishes upper and lower case even with the flag i.
                 members = f"(?-i:{members})" if self._folded else members
                 return members + self._quantifier()
 

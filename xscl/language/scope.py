@@ -163,7 +163,7 @@ def below(steps: tuple[syntax.Step, ...], path: syntax.Path) -> syntax.Path:
 class JoinScope:
     """The scope of names between the two inputs of an operator: those that each of them binds.
 
-    A FOLD has its aggregates, too.
+    `aggregates` are the names of a FOLD's aggregates.
     """
 
     source: str

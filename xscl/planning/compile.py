@@ -88,7 +88,7 @@ def _compared(operand: Operand) -> Operand:
 
 
 class GraphNode(NamedTuple):
-    """A node of a join graph: its side, its number there, and its variable, if it has one."""
+    """A node of a join graph: its side, its number within the side, and its variable, if any."""
 
     side: int
     number: int
@@ -99,9 +99,9 @@ class GraphNode(NamedTuple):
 class CompiledJoin:
     """A join graph, its minor, and where their nodes come from.
 
-    `nodes` are those of the graph, `kept` the numbers of the minor's among them.  `residual`
-    is what is left to test on candidates; `crossed` says that no equality
-    chooses them, `never` that there are none.
+    `nodes` are those of the graph, `kept` the numbers of the minor's nodes among them.
+    `residual` is the predicate that is left to test on candidates; `crossed` says that
+    no equality chooses these, `never` that there are none.
     """
 
     sides: tuple[GraphSide, ...]
@@ -164,7 +164,7 @@ class CompiledQuery:
 
 
 def compile_query(source: str) -> CompiledQuery:
-    """Return a query ready to be registered; raises QueryError."""
+    """Return the compiled form of a query's text; raises QueryError."""
     try:
         return _compiled(parse(source), source)
     except RecursionError:

@@ -206,7 +206,7 @@ class Dataflow:
             columns = (arrivals.clocks, arrivals.ranks, arrivals.ts, arrivals.firsts)
             each = zip(*(column.tolist() for column in columns), strict=True)
             for clock, rank, ts, first in each:
-                self.advance(clock, first)  # there may have been a beat
+                self.advance(clock, first)  # a beat may have raised the clock
                 if self.relational.qids or self._passes_instant(ts):
                     self.core.pass_instants(ts, first)
                     self._records.release(rank - rank % LEVELS + LEVELS)
@@ -218,7 +218,7 @@ class Dataflow:
     def advance(self, clock: int, arrival: int | None = None) -> None:
         """Advance the clock and close the epochs before it.
 
-        Instants that it passes have the number `arrival`, or one after that of all documents.
+        Instants that it passes have the arrival number `arrival`, or else the next one.
         """
         if self._passes_instant(clock):
             number = self._documents.next_number() if arrival is None else arrival
@@ -235,7 +235,7 @@ class Dataflow:
         return bool(reads) and clock > self.core.next_instant()
 
     def occur(self, begin: int, end: int) -> None:
-        """Emit the instants between two times, before any document that follows."""
+        """Emit the instants between two times, in ticks, before any document that follows."""
         self.core.begin_instants(begin)
         self.core.pass_instants(end, self._documents.next_number())
         self.join()
@@ -247,7 +247,7 @@ class Dataflow:
     def watermark(self, clock: int, lateness: int) -> int:
         """Return the last time for which nothing more can arrive, except late documents.
 
-        A flush sets it to the end of the last absence that it has ended.
+        A flush (`drain`) raises it to the end of the last absence that it has ended.
         """
         lane = self.core.plan.lanes.get(lateness)
         return max(clock - lateness, -INFINITE if lane is None else lane.closed) - 1
@@ -263,7 +263,7 @@ class Dataflow:
         return self._collector.results(self.relational.found() if self.relational.qids else ())
 
     def touched(self) -> set[int]:
-        """Return and clear the numbers of documents and composites that have new bindings."""
+        """Return and clear the numbers of documents and composites with new bindings or results."""
         found = set(self.joins.documents)
         self.joins.documents.clear()
         return found
@@ -295,10 +295,10 @@ class Dataflow:
         return {**templates, **self.core.plan.seconds()}
 
     def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
-        """Return True if something that is overdue concerns a subscription in `by`.
+        """Return True if a subscription in `by` waits for an overdue epoch or instant.
 
-        `overdue` decides that of a time and a lateness.  `by` must be the same object as before if
-        its members are the same.
+        `overdue` decides that, given a time and a lateness in ticks.  `by` must be the same object
+        as before if its members are the same.
         """
         lanes = self.core.plan.lanes.values()
         due = [lane for lane in lanes if overdue(lane.next_epoch(), lane.lateness)]

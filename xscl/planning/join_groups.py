@@ -21,7 +21,7 @@ ITSELF = syntax.Path()
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperand:
-    """A variable, and a path from its node to those that are compared."""
+    """A variable, and a path from its node to the nodes that are compared."""
 
     variable: str
     path: syntax.Path = ITSELF
@@ -40,7 +40,7 @@ _Comparison: TypeAlias = tuple[Sequence[ComparedOperand], bool]
 
 
 def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
-    """Return the groups of what a query compares, in the order of its comparisons."""
+    """Return the groups of operands that a query compares, in the order of its comparisons."""
     groups: list[OperandGroup] = []
     for places, is_equal in _comparisons(query):
         touched = [group for group in groups if not set(group.places).isdisjoint(places)]

@@ -84,7 +84,7 @@ class StreamScans:
     _rows: Counter[str] = field(default_factory=Counter, init=False)  # subscriptions by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
-        """Insert the scans of some streams, or count one user more."""
+        """Insert the scans of those streams that have none, and count a user of each."""
         for stream in streams:
             if not self._rows[stream]:
                 scan = Wanted("xpath_scan", (), (self._source(stream),))

@@ -61,7 +61,7 @@ class PlannedStream:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names by position."""
+        """The names of variables, then of values, in the order of a row."""
         return (*self.nodes, *self.values)
 
 
@@ -290,7 +290,7 @@ class _Lowering:
     def _place(
         self, number: int, sides: Sequence[PlannedStream], lateness: int
     ) -> tuple[RowOfRT, tuple[str, ...]]:
-        """Register a join; return its place in R_T, and the output variables in its order."""
+        """Register a join; return its row of R_T, and its output variables in the row's order."""
         row = self._query.shape.joins[number]
         leaves = [
             row.composite_definitions(side, one.number, one.names) if one.number else ()

@@ -62,7 +62,7 @@ class Cuts:
             self.pending[cut.rank].add(cut.qid)
 
     def adopt(self, qid: int, doc: int) -> None:
-        """Record that a trial has cut a document, given by its number in this engine."""
+        """Record that a trial has cut a document (its number in this engine) for a row of R_T."""
         self.pending[doc * LEVELS].add(qid)
 
     def ids_of(self, qids: Iterable[int]) -> set[str]:
@@ -71,7 +71,7 @@ class Cuts:
 
     def save(self) -> None:
         """Write the documents that were cut since the last call."""
-        # What is derived has the rank of its newest document.
+        # `rank // LEVELS` is the number of a document, of a derived one that of its newest part.
         found = sorted(
             {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}
         )
@@ -101,8 +101,7 @@ class Cuts:
             delete_cuts(self._store, gone)
 
     def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Truncation | None:
-        """Return the number of documents cut for a subscription, and the last of them; None without
-        any.
+        """Return the count of documents cut for a subscription, and the last one; None without any.
 
         `qids` are the rows of R_T that it uses, `since` is the number of its first document;
         `ordered`: an operator over time reads them.

@@ -63,13 +63,13 @@ class RemoteBindings:
         return cls(*united(tables), frozenset(refused))
 
     def of_documents(self, places: Numbers) -> RemoteBindings:
-        """Return the witnesses of the documents at some places, which are numbered anew."""
+        """Return the witnesses of the documents at some places, numbered from 0 in this order."""
         numbers = np.arange(len(places))
         refused = np.isin(places, sorted(self.refused)).nonzero()[0]
         return RemoteBindings(*self.numbered(places, numbers), frozenset(refused.tolist()))
 
     def numbered(self, places: Numbers, numbers: Numbers) -> tuple[pa.Table, pa.Table]:
-        """Return bindings and values of the documents at some places, with their numbers."""
+        """Return bindings and values of the documents at `places`, which get these `numbers`."""
         there = self.bindings["doc"].to_numpy()
         known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
         known[places] = numbers
@@ -109,7 +109,7 @@ def compute_bindings(automaton: Automaton, texts: Iterable[Text]) -> RemoteBindi
 def united(several: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.Table]:
     """Return the bindings and values of several batches as those of one.
 
-    There is one row for each distinct value that occurs, counted by documents.
+    Values have one row for each distinct text that occurs, with the number of its documents.
     """
     offsets = np.cumsum([0, *(values.num_rows for _, values in several)]).tolist()
     bindings = pa.concat_tables(
@@ -147,8 +147,8 @@ def united(several: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.T
 class Arrivals:
     """Documents with their numbers, as columns: see `templates.model.relations.Witnesses`.
 
-    `read` are those that this process has read, by their places here; `elsewhere` has what
-    another one has found in all of them, if that is so.
+    `read` has the documents that this process has parsed, by their places here; `elsewhere` has the
+    witnesses of all documents if another process has found them.
     """
 
     docs: Numbers
@@ -205,7 +205,7 @@ class Arrivals:
 
 
 class Arrival(NamedTuple):
-    """A document of a batch: its number, and where its columns are."""
+    """A document of a batch, by its place in the columns of the batch."""
 
     batch: Arrivals
     place: int

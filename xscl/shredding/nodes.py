@@ -29,14 +29,14 @@ from xscl.language.functions import compared, seconds
 from xscl.language.syntax import Condition, NameTest, Path
 
 Symbol: TypeAlias = str
-Key: TypeAlias = str  # of a test: `NameTest.key`, behind an `@` or not
+Key: TypeAlias = str  # of a name test: `NameTest.key`, for attributes behind an `@`
 Steps: TypeAlias = tuple[tuple[bool, Key], ...]
 """The steps of a path without conditions: whether each is `//`, and the key of its test."""
 
 
 @lru_cache(maxsize=100_000)
 def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
-    """Return the keys of all tests that a name passes."""
+    """Return the keys of the tests that a name passes: of name, local name, namespace, any."""
     at, name = ("@", symbol[1:]) if symbol.startswith("@") else ("", symbol)
     uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
     return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"
@@ -86,7 +86,7 @@ class DocumentTree:
 
 
 def number_nodes(root: etree._Element, time: int | None = None) -> DocumentTree:
-    """Return the numbered nodes of a document, which know its time, in ticks (`time_of`)."""
+    """Return the numbered nodes of a document; `time_of` reads its `time`, in ticks, from them."""
     if time is not None:
         # A node of lxml knows its tree, and this is the only value of a tree that can be set.
         root.getroottree().docinfo.URL = str(time)
@@ -113,7 +113,7 @@ def _locations(symbols: Sequence[Symbol], parents: Sequence[int]) -> Iterator[st
     """
     counted: dict[tuple[int, Symbol], int] = {}
     for symbol, parent in zip(symbols, parents, strict=True):
-        name = symbol.replace("{", "Q{", 1)  # of a namespace
+        name = symbol.replace("{", "Q{", 1)  # XPath writes a name with a namespace so
         if symbol.startswith("@"):
             yield name
         else:

@@ -59,7 +59,7 @@ class XPathScan(MOp):
     """The blocks of the streams of one channel; an operator is the set of its variables' pairs.
 
     `streams` counts the operators by stream.  `Dataflow.shred` runs the automaton over documents of
-    these streams, and hands their witnesses to stage 2 as a whole.  `output` emits no rows, but
+    these streams, and passes all their witnesses to stage 2 at once.  `output` emits no rows, but
     counts these documents.
     """
 

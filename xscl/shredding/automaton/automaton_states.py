@@ -42,7 +42,7 @@ class AutomatonState:
         self.parent = parent
         self.step = step
         self.children: dict[Key, AutomatonState] = {}
-        self.below: dict[Key, AutomatonState] = {}  # the same behind `//`
+        self.below: dict[Key, AutomatonState] = {}  # the children behind `//`
         self.plain: PatternPlace | None = None
         self.spot: IndexedPlaces | None = None
         self.places = 0
@@ -99,11 +99,11 @@ class PatternPlace:
         self.spots: tuple[IndexedPlaces, ...] = ()
         self.deeper = 0  # spots here and below
         self.uses = 0
-        self.changes = 0  # of a stream's own place: of what follows from structure alone
+        self.changes = 0  # only in a stream's own place: of what the structure alone decides
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions at the place; equal ones are not one object."""
+        """The conditions at the place, made at each call: equal ones may be different objects."""
         return (
             ()
             if self.form is None
@@ -134,12 +134,12 @@ class PatternPlace:
             place.deeper += by
 
     def change(self) -> None:
-        """Count a change of what structures match, at the place of the stream."""
+        """Count a change of matches that the structure alone decides, at the stream's place."""
         *_, root = self.upward()
         root.changes += 1
 
     def children_at(self, states: Mapping[AutomatonState, object]) -> Iterable[PatternPlace]:
-        """Return the children of some states."""
+        """Return those children here whose states are among `states`."""
         children = self.children
         return [children[state] for state in children.keys() & states.keys()] if children else ()
 
@@ -167,10 +167,10 @@ class IndexedPlaces:
 class PairEntry(NamedTuple):
     """A registered pair of variables, whose bindings are computed.
 
-    `distance` is the number of steps between the two where none is `//`, so
-    that the upper node is known at once.  With `derived` the second variable
-    stands for the values of that operand at the node, and so does the first,
-    if `alone`.
+    `distance` is the number of steps from the first node to the second, None if
+    one of them is `//`.  With `valued` the value of the second node is needed.
+    With `derived` the second variable stands for the values of that operand at
+    the node, and so does the first, if `alone`.
     """
 
     pair: int
@@ -189,7 +189,7 @@ FEW = 8
 Candidate: TypeAlias = tuple[PatternPlace, tuple[Condition, ...]]
 """A place, and the conditions that have not been proved of it."""
 Branch: TypeAlias = "PatternPlace | list[Candidate] | ConditionIndex"
-"""The child of the index behind a constant; a place without further conditions is the place."""
+"""The child of the index behind a constant; a place without conditions to test stands alone."""
 
 
 class SortedBounds:
@@ -224,7 +224,7 @@ class SortedBounds:
 
 
 class BoundLevel(dict[Constant, Branch]):
-    """Branches by the bounds that they need: `bounds` finds those that values satisfy."""
+    """Branches by bound; `bounds` finds the bounds that values satisfy."""
 
     __slots__ = ("bounds",)
 
@@ -257,8 +257,7 @@ class ConditionIndex:
         return bool(self.here or self.levels)
 
     def find(self, names: Callable[[QuestionKind], Set[Constant]]) -> Iterator[Candidate]:
-        """Yield the places that may match at a node, each with the conditions that are not tested
-        yet.
+        """Yield the places that may match at a node, each with the conditions left to test.
 
         Only questions for names are answered, by `names`.  A place comes twice if two alternatives
         of an OR find it.  `xscl.shredding.batch.shred` answers questions for values.
@@ -324,7 +323,7 @@ class ConditionIndex:
 
 
 def _left(place: PatternPlace, planned: Lookups, depth: int) -> tuple[Condition, ...]:
-    """Return the conditions that the first atoms of a plan do not prove."""
+    """Return the conditions that the first `depth` lookups of a plan do not prove."""
     proved = {number for lookup in planned[:depth] for number in lookup.proves}
     if len(proved) == place.count:
         return ()
@@ -334,7 +333,7 @@ def _left(place: PatternPlace, planned: Lookups, depth: int) -> tuple[Condition,
 
 @lru_cache(maxsize=20_000)
 def _shared(condition: Condition) -> Condition:
-    """Return a condition that is equal, the same object: each is tested once at a node."""
+    """Return the one object of all equal conditions: an object is tested once at a node."""
     return condition
 
 

@@ -36,7 +36,7 @@ from xscl.shredding.automaton.structure import Structure, Subtree, Subtrees
 from xscl.shredding.nodes import Symbol, keys_of
 
 Packed: TypeAlias = bytes
-"""Rows of four numbers: pair, first and second node, place of its value in `Shape.wanted` or -1."""
+"""Rows of four numbers: pair, first and second node, value (in `DocumentShape.wanted`) or -1."""
 
 WIDTH = 4
 
@@ -47,7 +47,10 @@ def bindings(
     parents: Sequence[int],
     matching: Callable[[PatternPlace], Collection[int]],
 ) -> Iterable[tuple[int, int]]:
-    """Return the bindings of a pair of variables, given the nodes that match the second."""
+    """Return the bindings (first, second) of a pair, given the nodes that match the second.
+
+    `matching` returns the nodes that match a place.
+    """
     if entry.distance == 1:
         return [(parents[node], node) for node in nodes]
     if entry.distance == 0:
@@ -96,8 +99,8 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
 
 
 LIMIT = 500_000  # states, places and rows of all lineages, after which they grow afresh
-ALONE = 10  # what a lineage counts for, besides
-SUBTREES = 10_000  # that are known, likewise
+ALONE = 10  # what a lineage counts for besides its states, places and rows
+SUBTREES = 10_000  # known subtrees, after which all grow afresh
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -132,7 +135,7 @@ class Lineage:
         self._open: dict[AutomatonState, None] = {} if parent is None else parent._open
         if opened := [state for state in states if state.below]:
             self._open = self._open | dict.fromkeys(opened)
-        self._wide: dict[PatternPlace, None] = {}  # places that match above, and have others below
+        self._wide: dict[PatternPlace, None] = {}  # that match nodes above, and have places below
         if parent is not None:
             self._wide = parent._wide
             if parent.matched:
@@ -141,7 +144,7 @@ class Lineage:
         self.derived: list[PairEntry] = []
         self.rows = _NONE
         self.count = 0  # of rows
-        self.valued = False  # whether some row wants the value
+        self.valued = False  # whether some row needs the value of the node
         if entries := list(self._entries()):
             self._bind(entries)
 
@@ -158,7 +161,7 @@ class Lineage:
     def _bind(self, entries: Sequence[PairEntry]) -> None:
         """Assemble the rows."""
         pairs, levels, valued = array("i"), array("i"), array("b")
-        above = range(-1, self.depth)  # of each depth
+        above = range(-1, self.depth)  # the parent of each depth
         for entry in entries:
             if entry.derived is not None:
                 self.derived.append(entry)

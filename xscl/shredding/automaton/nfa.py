@@ -38,7 +38,7 @@ class Automaton:
         self._questions = QuestionRegistry()
         self._places: dict[str, PatternPlace] = {}  # with own conditions, by definitions
         self.known = Lineages()  # and subtrees, of the documents so far
-        self.shapes: Any = None  # what documents had in common: see `xscl.shredding.batch.shape`
+        self.shapes: Any = None  # the cache of shapes, see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
         self.changes = 0  # so far, of whatever kind
@@ -58,7 +58,7 @@ class Automaton:
         Of several pairs with one number the last is installed.
         """
         distinct: dict[int, Pair] = {}
-        for pair in pairs:  # all before any place is looked up: it leaves with its last pair
+        for pair in pairs:  # all before a place is looked up: its last pair would unlink it
             self.remove(pair.number)
             distinct[pair.number] = pair
         for number, first, second, valued in distinct.values():
@@ -69,7 +69,7 @@ class Automaton:
             upper, alone = self._places.get(first), None
             if upper is None:
                 upper, _, alone = self._along(root, first, len(stream))
-            # The second one goes on with more steps, or is the first, which is derived.
+            # The second definition is the first with more steps, or equal to it, and derived.
             lower, distance, derived = self._along(upper, second, len(first))
             derived, is_alone = derived or alone, alone is not None
             self._enter(PairEntry(number, upper, lower, distance, valued, derived, is_alone))

@@ -165,7 +165,7 @@ def _canonical_path(path: syntax.Path) -> syntax.Path:
 # -- Definitions read back ---------------------------------------------------------------
 
 MOST = 10_000
-"""Forms that are remembered."""
+"""Forms of steps that are cached."""
 # No group is repeated with `*+`: Python before 3.11.5 matches it wrongly (gh-106052).
 _TEXT = r"""[^]\["'({-]++ | -(?!-) | \((?!:) | "[^"]*" | (?<![\w.'])'[^']*'"""
 _STEP = re.compile(
@@ -182,7 +182,7 @@ def stream_of(definition: str) -> str:
 
 
 def steps_of(definition: str, at: int) -> Iterator[str]:
-    """Yield the texts of the steps from a place on; the last one may be what is derived."""
+    """Yield the texts of the steps from an offset on; the last may be ` | ` and an operand."""
     end = len(definition)
     while at < end:
         start, step = at, _STEP.match(definition, at)

@@ -117,7 +117,8 @@ class Skeleton(NamedTuple):
     """The structure of a document as lxml yields it; equal skeletons mean equal structures.
 
     For each element, comment and processing instruction in document order: its
-    tag, the number of its children; and for each that has attributes, their names.
+    tag and the number of its children.  `names` has, for each with attributes,
+    its place in that order and their names.
     """
 
     tags: tuple[Any, ...]
@@ -143,7 +144,7 @@ class Structure:
     def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
-        self.places: list[tuple[int, str | None]] = []  # in the skeleton; an attribute's name
+        self.places: list[tuple[int, str | None]] = []  # in the skeleton, and an attribute's name
         self.ends: list[int] = []
         self._number(skeleton)
         self._children: list[list[int]] | None = None
@@ -187,7 +188,7 @@ class Structure:
 
     @property
     def children(self) -> list[list[int]]:
-        """The children and attributes of each node, the root being the last list's only one."""
+        """The children and attributes of each node by number; the last list has only the root."""
         if self._children is None:
             self._children = [[] for _ in range(len(self.symbols) + 1)]
             for number, parent in enumerate(self.parents):

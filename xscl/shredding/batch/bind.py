@@ -62,7 +62,7 @@ def _matching(tree: DocumentTree, node: PatternNode, numbers: Iterable[int]) -> 
 
 
 def above(tree: DocumentTree, step: Step, numbers: Iterable[int]) -> set[int]:
-    """Return the nodes (-1 is the document) from which a step's axis leads to one of some."""
+    """Return the nodes (-1 is the document) from which a step's axis leads to one of `numbers`."""
     level = found = {tree.parents[number] for number in numbers}
     while step.descendant and level:
         level = {tree.parents[number] for number in level if number >= 0} - found
@@ -71,7 +71,7 @@ def above(tree: DocumentTree, step: Step, numbers: Iterable[int]) -> set[int]:
 
 
 def below(tree: DocumentTree, step: Step, numbers: Iterable[int], upper: Set[int]) -> set[int]:
-    """Return those of some nodes to which a step's axis leads from one of the `upper` ones."""
+    """Return those of `numbers` to which a step's axis leads from one of the `upper` nodes."""
     if not step.descendant:
         return {number for number in numbers if tree.parents[number] in upper}
     if upper is DOCUMENT:

@@ -36,17 +36,19 @@ _BLANK = " \t\n"
 
 
 class Markup(NamedTuple):
-    """The tags of documents; `spans` has the first and the last place of the texts of an element,
-    by its place in the skeleton."""
+    """The structure of documents with the same tags.
+
+    `spans` has the range of the texts of an element, by its place in the skeleton: begin and end.
+    """
 
     skeleton: Skeleton
     spans: tuple[tuple[int, int], ...]
 
 
 class ReadDocument:
-    """A well-formed document; without a root one that is parsed when its nodes are needed.
+    """A well-formed document; without a `root` it is parsed when its nodes are needed.
 
-    Of known `markup` it has the texts.
+    With a `markup` it has `texts`, those between its tags.
     """
 
     __slots__ = ("_nodes", "_root", "_skeleton", "_spans", "_texts", "_xml")
@@ -98,8 +100,7 @@ class ReadDocument:
 
 
 class MarkupCache:
-    """The markup of documents that were parsed; a sequence of tags is learned at its second
-    occurrence."""
+    """The markup of documents by their tags, which are learned at their second occurrence."""
 
     def __init__(self) -> None:
         self._known: dict[str, Markup] = {}
@@ -152,7 +153,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _spans(parts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return the places of the texts of the elements of a document whose tags are bare."""
+    """Return the ranges of the texts of a document's elements; `parts` are texts and bare tags."""
     spans: list[tuple[int, int]] = []
     above: list[int] = []  # the open elements
     for place, tag in enumerate(parts[1::2], 1):

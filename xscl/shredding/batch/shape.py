@@ -26,11 +26,11 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
 from xscl.shredding.nodes import Steps
 
-BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
-LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
-ROWS = 15  # what the cached rows of a place at a node count for
-LARGEST = 20_000  # nodes of a structure that is remembered: items are small, others rarely recur
-SEEN = 100_000  # skeletons of which is known that they were met
+BUDGET = 3_000_000  # nodes and rows of all cached shapes, with the costs of lineages and rows
+LINE = 3  # the cost of a lineage in a shape, which may be the only one that keeps it
+ROWS = 15  # the cost of the cached rows of a place at a node
+LARGEST = 20_000  # nodes of a cached structure at most: items are small, others rarely recur
+SEEN = 100_000  # hashes of shapes that have occurred once, at most
 
 
 class DocumentShape:
@@ -48,8 +48,8 @@ class DocumentShape:
         self.cache: DocumentShapes | None = None  # that the shape is in
         self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # of places with all below them
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
-        self.shown = -1  # the changes of the automaton that rows and views are of
-        self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
+        self.shown = -1  # the automaton's number of changes when rows and views were cached
+        self.wanted: dict[int, int] = {}  # nodes whose values packed rows need, numbered from 0
         self.learn(automaton, streams)
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
@@ -126,7 +126,7 @@ class DocumentShape:
             return [node for node in reached if parents[node] in above]
         below: list[int] = []
         end = -2
-        for node in nodes:  # ascending, as are the ends of those that are not inside others
+        for node in nodes:  # ascending: one before `end` is below the last one, and adds nothing
             if node >= end:
                 end = self.structure.ends[node] if node >= 0 else len(self.structure)
                 below += reached[bisect_right(reached, node) : bisect_left(reached, end)]
@@ -159,8 +159,8 @@ class DocumentShapes:
     """A cache of shapes within a budget.
 
     A shape is cached at its second occurrence: where all documents differ, as
-    deeply nested ones do, a cache is useless.  What is over the budget goes with all lineages,
-    which shapes share, and grows afresh.
+    deeply nested ones do, a cache is useless.  Over the budget all shapes are dropped, with all
+    lineages, which shapes share; both grow afresh.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class DocumentShapes:
             self._clear()
             automaton.known.clear()
             shape = None
-        if shape is not None:  # the automaton has changed, of whatever kind and stream
+        if shape is not None:  # the automaton has changed, perhaps only for other streams
             shape.changes = automaton.changes
             if shape.now != automaton.now(streams):
                 self._size -= len(shape)

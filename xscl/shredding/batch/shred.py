@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 # places whose conditions they prove have equal rows in all documents of a shape, and are assembled
 # once, until the automaton changes.
 
-TOO_MANY = 64  # branches of a place from which on its rows are not remembered
+TOO_MANY = 64  # children of a place, from which number on its rows are not cached
 
 
 ConditionalPlace: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
-"""A place that matches if conditions hold, and its rows if they are the same everywhere."""
+"""A place that matches if conditions hold; its rows, None if they differ between documents."""
 
 ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | None]"
 """The result of a constant: rows of matching places, conditional places, a view to ask next."""
@@ -78,8 +78,8 @@ ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | N
 class ViewQuestion:
     """A question to a node, with the results of the constants that have satisfied it so far.
 
-    `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
-    of one `key` have one answer; with `equal` it is the text of the only node.
+    `nodes` are those whose texts are the answer, None if the path has conditions, which decide.
+    Questions of one `key` have one answer; with `equal` it is the text of the only node.
     """
 
     __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
@@ -98,7 +98,7 @@ class ViewQuestion:
         asks = constants.question.kind == "=" and constants.question.through is None
         self.equal = asks and nodes is not None and len(nodes) == 1
         self.key: tuple[Hashable, ...] = constants, node
-        if nodes is not None and constants.ordered:  # for all bounds of one kind the same
+        if nodes is not None and constants.ordered:  # one key for all of these nodes
             self.key = constants.numeric, constants.question.through, *nodes
         self.found: dict[Constant, ViewResult] = {}
 
@@ -194,7 +194,7 @@ def packed_rows(
 ) -> tuple[Packed, list[PairEntry]]:
     """Return the rows of a place that matches some nodes and of those below it.
 
-    The entries for derived nodes are apart.
+    The entries for derived nodes are returned apart.
     """
     rows, derived = array("i"), list[PairEntry]()
     parents, wanted = shape.structure.parents, shape.wanted
@@ -279,7 +279,7 @@ class DocumentWalk:
         return not failed
 
     def _tried(self, condition: Condition, node: int) -> bool | NotEvaluated:
-        """Evaluate a condition at a node."""
+        """Return the value of a condition at a node; the error of one that has none."""
         try:
             if isinstance(condition, ValueTest) and is_plain(condition.path):
                 nodes = self.shape.select(steps_of(condition.path), node)
@@ -304,11 +304,10 @@ class DocumentWalk:
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
     def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
-        """Return the derived nodes of an operand at a node, numbered after all others.
+        """Return the derived nodes of an operand at a node: numbers, after all others, and texts.
 
-        The number of a derived node depends on the order of demand.  It is in no match, since no
-        user names such a node, and in joins only beside its pair: only `R_bin` and `R_doc` show
-        it.
+        The number of a derived node depends on the order of the calls.  No match contains it, since
+        no user names such a node: only `R_bin` and `R_doc` show it.
         """
         known = self._derived.get((operand, node))
         if known is None:
@@ -337,12 +336,12 @@ class ShapeBatch:
 
     def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
-        self.documents: list[DocumentWalk] = []  # all before the evaluation
-        self._texts: dict[int, dict[int, str]] = {}  # by node and place, as they are read
+        self.documents: list[DocumentWalk] = []  # complete when the evaluation begins
+        self._texts: dict[int, dict[int, str]] = {}  # by node and document, filled on demand
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
         self._deeper: list[tuple[int, PatternPlace]] = []  # places that match, with others below
-        self._behind: list[tuple[IndexView, Sequence[int]]] = []  # what is to be looked at next
+        self._behind: list[tuple[IndexView, Sequence[int]]] = []  # to probe next, with documents
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
@@ -368,7 +367,7 @@ class ShapeBatch:
             self._search(spot, nodes, every)
 
     def take(self, rows: Packed, owners: Sequence[int]) -> None:
-        """Take rows that some documents own."""
+        """Add rows, which each of `owners` has."""
         self.rows.append(rows)
         self.owners.append(owners)
 
@@ -431,7 +430,7 @@ class ShapeBatch:
     # -- Questions -------------------------------------------------------------------------
 
     def _evaluate(self, looked: Sequence[tuple[IndexView, Sequence[int]]]) -> None:
-        """Ask the questions of several views, each of the documents of all of them."""
+        """Answer the questions of several views, each for the documents of all views with it."""
         wanted: dict[tuple[Hashable, ...], tuple[ViewQuestion, list[int]]] = {}
         for view, which in looked:
             for asked in view.asked:
@@ -465,7 +464,7 @@ class ShapeBatch:
         return suited
 
     def _answered(self, asked: ViewQuestion, which: Sequence[int]) -> list[Any]:
-        """Return the answers of documents to a question, of some at least.
+        """Return the answers to a question by document, None if not computed; of `which` all are.
 
         An answer is the satisfied constants, or the extremes for an ordered question.
         """
@@ -509,16 +508,16 @@ class WitnessColumns:
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self._shapes = automaton.shapes = automaton.shapes or DocumentShapes()
-        self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
+        self._docs: list[int] = []  # numbers of documents; elsewhere a document is its place here
         self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # nodes of documents that are not evaluated yet
-        self._numbers: dict[str, int] = {}  # of texts, by first occurrence
+        self._numbers: dict[str, int] = {}  # of values, which are texts, by first occurrence
         self._parts: list[list[Column]] = []
-        self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
+        self._valued: list[Any] = []  # place of a document << 32 | number of a value in it
         self._derived: list[tuple[int, ...]] = []  # rows of derived nodes
 
     def add(self, doc: int, streams: tuple[str, ...], document: ReadDocument) -> None:
-        """Add the witnesses of one document."""
+        """Add one document; its witnesses are found together with those of others of its shape."""
         shape = self._shapes.shape(self._automaton, streams, document.skeleton)
         if shape is None:
             return
@@ -587,10 +586,10 @@ class WitnessColumns:
     def _unpack(self, batches: Sequence[ShapeBatch]) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs: list[int] = []
-        widths: list[int] = []  # of each document how many numbers it has
+        widths: list[int] = []  # by document, the number of values that its shape wants
         pieces: list[Packed] = []
         owned: list[Sequence[int]] = []
-        first: list[int] = []  # of each piece of rows the first document of its batch
+        first: list[int] = []  # by piece of rows, the first document of its batch
         for together in batches:
             pieces += together.rows
             owned += together.owners
@@ -603,7 +602,7 @@ class WitnessColumns:
         counts = list(map(len, owned))
         owners = np.fromiter(chain.from_iterable(owned), np.int64, sum(counts))
         owners += np.repeat(np.array(first, np.int64), counts)
-        owners = owners.astype(np.min_scalar_type(len(docs)))  # short ones are sorted by bytes
+        owners = owners.astype(np.min_scalar_type(len(docs)))  # short integers are sorted by radix
         order = np.argsort(owners, kind="stable")
         which = np.repeat(np.arange(len(counts)), counts)[order]
         sizes = np.array(list(map(len, pieces))) // (4 * WIDTH)
@@ -621,7 +620,7 @@ class WitnessColumns:
         self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
 
     def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
-        """Return the number of each node's value; -1 for a node that is not asked for."""
+        """Return the numbers of values in the order of `asked`, with -1 where that is False."""
         numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
             count, nodes = len(together.documents), together.shape.wanted
@@ -635,7 +634,7 @@ class WitnessColumns:
         return numbers
 
     def _record_values(self, which: Any, numbers: Any) -> None:
-        """Record the values of documents; -1 is none."""
+        """Record the numbers of values that occur in documents, to count these; -1 is no value."""
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
     def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:

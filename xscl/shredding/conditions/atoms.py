@@ -45,9 +45,10 @@ FARTHEST = 1e200  # numbers beyond are in no cell
 
 
 class Interval(NamedTuple):
-    """A condition on numbers: one above `low` and one below `high`, without these where `open`.
+    """A condition on the numbers of a node: one is above `low` and one is below `high`.
 
-    One number may do both.  If `low` is above `high`, only two numbers of a node can satisfy it.
+    An open bound is itself excluded.  One number may do both; if `low` is above `high`, it takes
+    two.
     """
 
     low: float
@@ -149,7 +150,7 @@ Rank: TypeAlias = tuple[int, str, str, bool, bool]
 _BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(QuestionKind))}
 """The ranks of kinds of questions: those that choose more sharply come first in `QuestionKind`."""
-_LAST = 10  # of a name, any name
+_LAST = 10  # the rank of a question for a child or descendant of any name
 _HERE = syntax.Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
@@ -158,8 +159,9 @@ _ALTERNATIVES = 16  # of an OR, that are looked up at most
 class NodeQuestion:
     """A question that an index asks a node: the values of a path from it, or the names below it.
 
-    With `first` only the first node of the path counts.  `through` are functions that are applied
-    to the values, `flags` those of regular expressions.  Questions are ordered by `rank`.
+    With `first` only the first node of the path counts, with `numeric` values count as numbers.
+    `through` are functions that are applied to the values, `flags` those of regular expressions.
+    Questions are ordered by `rank`.
     """
 
     kind: QuestionKind
@@ -176,7 +178,7 @@ class NodeQuestion:
         object.__setattr__(self, "rank", rank)
 
     def __hash__(self) -> int:
-        return hash(self.rank)  # of texts, which keep theirs; that of a path is slow
+        return hash(self.rank)  # texts cache their hashes; that of a path is slow
 
     @property
     def ordered(self) -> bool:

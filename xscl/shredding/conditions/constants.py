@@ -38,7 +38,7 @@ from xscl.shredding.nodes import steps_of
 RECENT = 32  # words that are looked for one by one
 GROWTH = 8
 
-_WORD = itemgetter(1)  # of what an automaton finds
+_WORD = itemgetter(1)  # an automaton yields the end of a word, and the word
 
 
 class SubstringIndex:
@@ -50,7 +50,7 @@ class SubstringIndex:
         self._live: set[str] = set()
         self._recent: list[str] = []
         self._built: list[ahocorasick.Automaton] = []  # the largest first
-        self._read = 0  # texts, since there was one automaton, more than once each
+        self._read = 0  # texts since all words were in one automaton, each searched more than once
 
     def __len__(self) -> int:
         return len(self._live)
@@ -83,7 +83,7 @@ class SubstringIndex:
         return found if known == len(self._live) else found & self._live
 
     def _build(self, growth: float) -> None:
-        """Merge the newest words, and automata less than so many times as large, into one."""
+        """Merge the newest words, and automata less than `growth` times as large, into one."""
         words: list[Iterable[str]] = [self._recent]
         size = len(self._recent)
         while self._built and len(self._built[-1]) < growth * size:
@@ -103,7 +103,8 @@ class SubstringIndex:
 class AffixIndex:
     """A set of prefixes, or `at_end` of suffixes, none of them empty.
 
-    They are found by hash, for each length that one with the first (last) character of a text has.
+    They are found by hash: a text has a look-up for each length of words with its first (last)
+    character.
     """
 
     __slots__ = ("_at_end", "_lengths", "_live")

@@ -1,8 +1,8 @@
 """Residual conditions, evaluated as XPath, of one document.
 
-A condition that selects is evaluated once for the document, or for each parent if its path begins
-there, any other once for each node that everything else has left.  Each expression may do `STEPS`
-steps in each document; what it would do beyond is not evaluated.
+A condition that selects is evaluated once for the document, or once for each parent if its path
+begins at `..`; any other once for each node at which all else holds.  Each expression may do
+`STEPS` steps in each document; beyond these it has no value there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Evaluation:
-    """One document under evaluation: its nodes, what is known of them, and the steps left."""
+    """One document under evaluation: its nodes, the results of conditions, and the steps left."""
 
     def __init__(self, root: etree._Element) -> None:
         self.root = root
@@ -65,7 +65,7 @@ class Evaluation:
         return bool(found)
 
     def _tried(self, condition: Residual, item: etree._Element | AttributeNode) -> Any:
-        """Return the nodes that a condition selects, or its truth value; or why it has none."""
+        """Return the nodes that a condition selects, or its truth value, or a NotEvaluated."""
         text = condition.text
         try:
             if text not in self._works:

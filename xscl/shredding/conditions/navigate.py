@@ -79,7 +79,7 @@ def evaluate(
 
 
 def _known(found: bool, failed: list[NotEvaluated]) -> bool:
-    """Return the result; raises a failure that could change a False."""
+    """Return `found`; if it is False, raises the first of the failures, which could change it."""
     if failed and not found:
         raise failed[0]
     return found
@@ -92,7 +92,10 @@ def _some(
     *,
     wanted: bool,
 ) -> bool:
-    """Return True if a part has a truth value; raises NotEvaluated if one could have it."""
+    """Return True if a part has the truth value `wanted`.
+
+    Raises NotEvaluated if a part without a value could have it.
+    """
     failed: list[NotEvaluated] = []
     for part in parts:
         try:

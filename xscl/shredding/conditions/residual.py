@@ -37,7 +37,7 @@ from xscl.shredding.nodes import Item, string_value, time_of
 NodeOfVariable: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""
 LeafName: TypeAlias = "tuple[str, syntax.Path | None]"
-"""A variable with a path; None in its place is the time of the document."""
+"""A variable and a path from its node; None for the path is the time of its document."""
 EvaluateLeaves: TypeAlias = "Callable[[Sequence[Any]], Any]"
 
 
@@ -56,9 +56,9 @@ class CompiledOperand(NamedTuple):
 def compiled(
     predicate: syntax.Predicate, one_sided: OneSidedNumbers | None = None
 ) -> CompiledOperand:
-    """Return the test of a predicate; its functions and their arguments must be known to exist.
+    """Return the test of a predicate; its functions and their arguments must have been checked.
 
-    A decorated operand is looked up under its text, `$1.x`.
+    The node of a decorated operand is found under its text, `$1.x`.
     """
     columns = _LeafColumns()
     counted = OneSidedNumbers() if one_sided is None else one_sided
@@ -70,7 +70,7 @@ def compiled(
 
 
 def values_in(leaves: Sequence[LeafName], row: NodeOfVariable) -> list[Any]:
-    """Return the values of leaves."""
+    """Return the values of leaves: texts, for paths tuples of texts, for times seconds."""
     found: list[Any] = []
     for name, path in leaves:
         item = row[name]
@@ -114,7 +114,7 @@ class _LeafColumns:
         self.leaves: dict[LeafName, int] = {}
 
     def column(self, leaf: NamedLeaf, kind: ColumnKind) -> ex.Expression:
-        """Return the column of a leaf, or a number of it."""
+        """Return the column of a leaf, or the number of its text, in arithmetic or compared."""
         name: LeafName = (
             (leaf.variable, leaf.path)
             if isinstance(leaf, syntax.VariablePath)
@@ -140,7 +140,7 @@ def _function(expression: ex.Expression) -> Callable[[Sequence[Any], Sequence[An
 def _within_bounds(
     evaluate: EvaluateLeaves, whole: syntax.Predicate | syntax.Operand, otherwise: Any
 ) -> EvaluateLeaves:
-    """Return a function that reports what is beyond its bounds, and returns `otherwise` then."""
+    """Return a function that returns `otherwise` beyond its bounds, and then reports `whole`."""
 
     def bounded(row: Sequence[Any]) -> Any:
         try:

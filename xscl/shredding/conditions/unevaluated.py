@@ -41,7 +41,7 @@ class ExpressionTallies:
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, Tally] = OrderedDict()
         self.noted: dict[tuple[int, str], str] = {}
-        """The reasons by the numbers of documents, that are not counted yet, and expressions."""
+        """The reasons by the number of the document and the expression, until `count`."""
 
     def __len__(self) -> int:
         return len(self._tallies)
@@ -52,7 +52,7 @@ class ExpressionTallies:
             self.noted[document, error.expression] = error.reason
 
     def count(self, ids: Callable[[set[int]], Mapping[int, str]]) -> None:
-        """Count what was noted, given the function to the ids of documents."""
+        """Add what was noted to the tallies; `ids` returns the ids of documents by number."""
         failed, self.noted = self.noted, {}
         named = ids({document for document, _ in failed}) if failed else {}
         for (document, expression), reason in failed.items():
@@ -63,7 +63,7 @@ class ExpressionTallies:
                 self._tallies.popitem(last=False)
 
     def of(self, expressions: Iterable[str]) -> list[Tally]:
-        """Return the tallies of some expressions."""
+        """Return the tallies of those of some expressions that have one, in the given order."""
         return [
             found
             for expression in expressions

@@ -55,7 +55,7 @@ class Focus:
 Evaluate: TypeAlias = Callable[[Focus], Items]
 Test: TypeAlias = Callable[[Focus], bool]
 Single: TypeAlias = Callable[[Focus], Any]
-"""The value of an argument of a function."""
+"""The reader of an argument, or the call of a function: its value at a focus."""
 Walk: TypeAlias = Callable[[Node, Focus], "list[Node]"]
 """A step: from a node to nodes, in document order."""
 ItemsFilter: TypeAlias = "Callable[[list[Any], Focus], list[Any]]"
@@ -70,9 +70,9 @@ _TRUTHS = frozenset(
     )
 )
 _DOWNWARD = ("child", "attribute", "self", "descendant", "descendant-or-self")
-"""The axes that stay below a node: from nodes side by side they lead to nodes in order."""
+"""The axes downwards: from nodes in order, none below another, they lead to nodes in order."""
 _FLAT = ("child", "attribute", "self", "parent")
-"""The axes that lead from nodes side by side to such."""
+"""The axes that lead from nodes, none below another, to nodes of which none is, either."""
 _REVERSED = frozenset(("ancestor", "ancestor-or-self", "preceding", "preceding-sibling"))
 _BROADER: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -96,7 +96,7 @@ def tester(text: str) -> Test:
 
 
 def _spent(focus: Focus, items: Items) -> Items:
-    """Return items, which are counted as steps."""
+    """Count items as steps of the work, and return them."""
     focus.work.spend(len(items))
     return items
 
@@ -131,7 +131,7 @@ def _truth(tree: XPath) -> Test:
 
 
 def _test(tree: XPath) -> Test | None:
-    """Return the test of an operator between truth values or items; None for others."""
+    """Return the test of an expression whose operator makes a truth value; None of any other."""
     match tree.symbol, tree.parts:
         case "or", parts:
             return _disjunction([_truth(part) for part in parts])
@@ -331,7 +331,7 @@ _JOIN = TABLE["string-join"].apply
 
 
 def _call(name: str, arguments: Sequence[XPath]) -> Single:
-    """Return the value of a function of the table."""
+    """Return the call of a function of the table with the values of its arguments."""
     if name in ("concat", "||"):
         texts = [_argument("t", argument) for argument in arguments]
         return lambda focus: _JOIN(focus.work, [text(focus) for text in texts])
@@ -360,7 +360,7 @@ def _argument(letter: str, tree: XPath) -> Single:
 def _of_first(
     read: Callable[[Work, Any], Any], otherwise: str | None = None
 ) -> Callable[[Evaluate], Single]:
-    """Return the reader of an argument by its first item, and what it is without one."""
+    """Return the maker of readers of an argument's first item; `otherwise` is for none."""
 
     def argument(items: Evaluate) -> Single:
         def value(focus: Focus) -> Any:
@@ -548,7 +548,7 @@ def _deep(step: XPath) -> Walk:
 
 
 def _candidates(axis: str, test: NodeTest) -> Walk:
-    """Return the nodes on an axis that pass a test, in the order of their positions.
+    """Return the walk to the nodes on an axis that pass a test, in the order of their positions.
 
     Child elements of one name or of any, and those below, are found without making nodes of others.
     """

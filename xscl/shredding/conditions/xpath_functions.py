@@ -149,7 +149,7 @@ def _encoded(work: Work, text: str) -> str:
 
 
 def _of_table(name: str) -> Callable[..., Any]:
-    """Return a function of the table of conditions."""
+    """Return a function that XPath shares with predicates, within the budget of the work."""
     function = FUNCTIONS[name]
 
     def called(work: Work, *texts: str) -> Any:
@@ -190,7 +190,7 @@ def _round(even: bool) -> Callable[..., Any]:
 
 
 def _of_double(apply: Callable[[float], float]) -> Callable[[Work, Any], Any]:
-    """Return a function of xs:double; what has no result is NaN, what is too large INF."""
+    """Return a function of xs:double; it returns NaN if it is undefined, INF if too large."""
 
     def applied(_: Work, value: Any) -> Any:
         if value is None:

@@ -91,8 +91,8 @@ class Work:
     def __init__(self, tree: Tree, left: int = STEPS) -> None:
         self.tree = tree
         self.left = left
-        self.one_sided = False  # whether it has compared a number with a text, in order
-        self.functions = Budget()  # of those that conditions share with predicates
+        self.one_sided = False  # True after `<` or the like between a number and a text
+        self.functions = Budget()  # of the functions that conditions share with predicates
 
     def spend(self, steps: int) -> None:
         """Count steps; raises OverBudget."""
@@ -182,7 +182,7 @@ def double(value: Any) -> float:
 
 
 def _compared(value: Any) -> Any:
-    """Return a value as a number in the order of all numbers."""
+    """Return the number by which a value is compared with a number; NaN of a text that is none."""
     if isinstance(value, int) and not -_EXACT < value < _EXACT:
         return decimal(value)
     if not isinstance(value, str):
@@ -202,7 +202,7 @@ def decimal(value: Any) -> Any:
 
 
 def rounded(value: Any, places: int, *, even: bool) -> Any:
-    """Return a number rounded to some places: a half up, or to the even digit."""
+    """Return a number rounded to decimal places: a half up, or with `even` to the even digit."""
     if isinstance(value, float) and (not math.isfinite(value) or value == 0):
         return value
     exact = Decimal(value)
@@ -412,7 +412,7 @@ def _of_time(kind: str, value: Any) -> Any:
 
 
 def compare(sign: str, one: Any, other: Any, work: Work | None = None) -> bool:
-    """Compare two atomic values, as the operators of sequences do; raises one of ERRORS."""
+    """Return True if a comparison holds for two atomic values; raises one of ERRORS."""
     if type(one) is type(other) is int:
         return bool(COMPARISONS[sign](one, other))
     if isinstance(one, str) and isinstance(other, str):
@@ -468,7 +468,7 @@ def key_of(value: Any) -> Any:
 
 
 def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
-    """Return True if some items of two sequences compare; an error counts if none does."""
+    """Return True if a comparison holds for some pair of items; raises an error only if none."""
     if not ones or not others:
         return False
     if len(ones) == len(others) == 1:
