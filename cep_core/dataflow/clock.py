@@ -131,7 +131,7 @@ class Clock:
 
 
 def _charged(parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield tuples; add `SAMPLED` times the time until the next one to its first item's seconds."""
+    """Yield tuples; add `SAMPLED` times the time until the next to `seconds` of the first item."""
     for part in parts:
         began = perf_counter()
         yield part
@@ -173,7 +173,7 @@ class Lane:
     # -- what m-ops ask for ----------------------------------------------------------------
 
     def before(self, channel: Channel, port: Port) -> Port:
-        """Return the port to connect with a channel; at that of a monotone one rows wait."""
+        """Return the port to connect with a channel: one at which rows wait if it is monotone."""
         if channel.ordered:
             return port
         return LanePort(self, port)

@@ -47,7 +47,7 @@ def _of_pair(column: ex.Column) -> str:
 
 
 class Writer:
-    """Writes expressions as Python source; ``slots`` and ``columns`` write constants and columns.
+    """Writes expressions as Python source; ``slots`` and ``columns`` return that of their leaves.
 
     A ``binary`` expression reads a pair of rows.
     """

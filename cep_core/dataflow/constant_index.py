@@ -189,7 +189,7 @@ def _bare(side: Expression) -> Iterator[int]:
 
 
 def _kind(value: Any) -> Hashable | None:
-    """Return the type and sign of a number below 2 ** 53: tests are monotone in such; else None."""
+    """Return a key of the numbers among which tests are monotone; None for any other value."""
     if type(value) not in (int, float) or not -_EXACT < value < _EXACT:
         return None
     return ("number", type(value), (value > 0) - (value < 0))

@@ -172,7 +172,7 @@ class MOp(ABC):
         return 0
 
     def kept(self) -> Iterable[Any]:
-        """Return the kept objects, as `saved` takes them and an m-op that journals records them."""
+        """Return the kept objects, which `saved` converts and the journal, if any, records."""
         return ()
 
     def saved(self, kept: Any, number: OperatorNumber) -> list[Any]:
@@ -221,14 +221,14 @@ class OrderedMOp(MOp):
         self._armed = False
 
     def _arm(self, now: int, window: int) -> None:
-        """Schedule an eviction half a window after `now`, unless one is or no window ends."""
+        """Schedule an eviction half a window after `now`, unless there is one or no window."""
         if not self._armed and window < END:
             self._armed = True
             self._lane.evict_at(now + max(1, window // 2), self)
 
 
 def count_by_slot(counts: Counter[Any]) -> Counter[int]:
-    """Return the sum of the `counts`, given by memberships, for each slot."""
+    """Return for each slot the sum of the `counts` of the memberships that have it."""
     by_slot = Counter[int]()
     for mask, count in counts.items():
         for slot in slots_of(mask):

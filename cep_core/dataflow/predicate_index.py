@@ -27,7 +27,7 @@ _Bucket: TypeAlias = dict[EntryLayout, list[tuple[Any, ...]]]
 
 
 class EntryPlace(NamedTuple):
-    """The position of a disjunct's entry: the key in the hash table of columns, or in a range."""
+    """The position of an entry: ``key`` in the hash table of ``columns``, or in a ``range``."""
 
     part: EntryLayout
     entry: tuple[Any, ...]

@@ -146,7 +146,7 @@ class EntryLayout(NamedTuple):
 
 
 class PredicateShape:
-    """A predicate without its constants; one object for equal predicates (`Shapes`)."""
+    """A predicate without its constants; one object for equal predicates (`PredicateShapes`)."""
 
     def __init__(
         self, nodes: tuple[ex.Expression, ...], binary: bool, functions: ex.Functions

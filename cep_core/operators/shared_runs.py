@@ -1,8 +1,8 @@
-"""Runs that stand for sets of queries of one shape: how queries come and go, and their masks.
+"""Runs that each stand for a set of queries of one shape: the sets as masks, and their m-op.
 
-`operators.pattern.matching` says what a run is, `operators.pattern.stacks` what stands in its place
-for plain sequences.  Queries are bits of masks: a query's bit is the slot of its output; the masks
-know what each selects, its constants and its window.  All belongs to the thread of the engine.
+`operators.pattern.policies` defines a run, `operators.pattern.stacks` the rows that take its place
+for plain sequences.  A query is a bit of a mask: the slot of its output.  `QueryMasks` has what
+each query selects, its constants and its window.  Only the thread of the engine uses it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from cep_core.dataflow.mop import (
 from cep_core.dataflow.predicates import BoundPredicate, BoundShape
 from cep_core.events import Row
 
-_MASKED = 64  # slots of a membership that is a number
-_MOST_MASKS = 1_000  # memberships of an input that are remembered
+_MASKED = 64  # memberships of slots below it are masks
+_MOST_MASKS = 1_000  # memberships of an input whose masks are cached
 
 
 class QueryMasks:
@@ -40,13 +40,13 @@ class QueryMasks:
 
     def __init__(self, inputs: int) -> None:
         self.constants = ConstantIndex()
-        self.windows: dict[int, int] = {}  # to queries
+        self.windows: dict[int, int] = {}  # the mask of the queries of each window
         self.longest = self.shortest = -1  # windows
-        self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # slot to queries
+        self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # by input and its slot
         self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
 
     def add(self, operator: Operator) -> None:
-        """Enter a query."""
+        """Add the query of an operator."""
         wanted, bit = operator.wanted, 1 << operator.slot
         for source, known in zip(wanted.inputs, self._reading, strict=True):
             known[source.slot] = known.get(source.slot, 0) | bit
@@ -57,7 +57,7 @@ class QueryMasks:
         self.longest, self.shortest = max(self.windows), min(self.windows)
 
     def remove(self, operator: Operator) -> None:
-        """Remove a query."""
+        """Remove the query of an operator."""
         bit = 1 << operator.slot
         for source, known in zip(operator.wanted.inputs, self._reading, strict=True):
             known[source.slot] &= ~bit
@@ -80,7 +80,7 @@ class QueryMasks:
             masks.clear()
 
     def reading(self, input: int, members: Members) -> int:
-        """Return the mask of the queries that select a row of an input."""
+        """Return the mask of the queries that select an input's row, given its membership."""
         masks = self._masks[input]
         mask = masks.get(members)
         if mask is None:
@@ -102,7 +102,7 @@ class QueryMasks:
         return mask & found
 
 
-@lru_cache(1_000)  # many slots are listed one by one
+@lru_cache(1_000)  # a large mask becomes a tuple of slots one by one
 def members_in(mask: int) -> Members:
     """Return the queries of a mask as the membership of a row."""
     return mask if mask < 1 << _MASKED else members_of(slots_of(mask))
@@ -111,8 +111,8 @@ def members_in(mask: int) -> Members:
 def shared_channels(wanted: Wanted) -> tuple[Hashable, ...]:
     """Return the key by which queries share runs: their inputs, or the channels of these.
 
-    Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
-    others.  With a wide input each of its rows would go to all these m-ops.
+    Queries whose selections are all narrow share only equal inputs: else each row would meet the
+    runs of all other queries.  With a wide input the rows would go to all these m-ops anyway.
     """
     if all(one.wanted.kind == "select" and _is_narrow(one) for one in wanted.inputs):
         return wanted.inputs
@@ -146,11 +146,11 @@ class SharedRuns(OrderedMOp):
 
     @abstractmethod
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
-        """Return the receiver of an input's rows."""
+        """Return the function that consumes the rows of an input."""
 
     @abstractmethod
     def _forget_query(self, slot: int) -> None:
-        """Keep nothing any more for a query that has gone."""
+        """Drop the state of a query that has been removed."""
 
     def add(self, wanted: Wanted) -> Operator:
         if not self._wires:
@@ -160,7 +160,7 @@ class SharedRuns(OrderedMOp):
         operator = super().add(wanted)
         self._owners[operator.slot] = operator
         self._queries.add(operator)
-        self._bound.kept.count_again()  # a snapshot may have runs of it
+        self._bound.kept.count_again()  # a snapshot may add runs of the query
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -170,11 +170,11 @@ class SharedRuns(OrderedMOp):
         self._forget_query(operator.slot)
 
     def _give_up(self, mask: int) -> None:
-        """Note that the queries of a mask have no match with a row, as they would have too many."""
+        """Count and log that the queries of a mask get no match at this time: they had too many."""
         self._bound.give_up(slots_of(mask))
 
     def _shared(self) -> str:
-        """Describe what several queries share, and what had too many matches."""
+        """Describe how many queries share the m-op, and how often a query had too many matches."""
         said = ""
         if len(self.operators) > 1:
             constants = counted(len(self._queries.constants.queries), "way", "ways")

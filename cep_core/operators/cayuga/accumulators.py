@@ -22,13 +22,13 @@ _UNITS = 10**DIGITS_AFTER  # of decimals in 1
 
 
 class Total:
-    """COUNT, SUM and AVG."""
+    """The accumulator of COUNT, SUM and AVG."""
 
     __slots__ = ("decimals", "floats", "infinities", "rows", "scaled", "units", "values")
 
     def __init__(self) -> None:
         self.rows = 0
-        self.values = 0  # that are neither null nor NaN
+        self.values = 0  # the number of values that are neither null nor NaN
         self.floats = 0
         self.decimals = 0
         self.scaled = 0  # the sum of what is no decimal, in units of 2**-1074
@@ -73,7 +73,7 @@ class Best:
         self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
 
     def enter(self, number: int, argument: Any, by: Any) -> None:
-        """Add a row, whose rank is ``by`` and whose result is the argument."""
+        """Add the row of a serial number: ``by`` ranks it, the argument is its result."""
         if by is None or by != by:
             return
         if argument is not None and argument != argument:
@@ -82,14 +82,14 @@ class Best:
         try:
             while kept and self.beats((by, argument), self.queue[kept - 1][1:]):
                 kept -= 1
-        except Exception:  # of a type of the user's; what cannot be compared is as null
+        except Exception:  # from a type of the user's: it cannot be compared, and counts as null
             return
         while len(self.queue) > kept:
             self.queue.pop()
         self.queue.append((number, by, argument))
 
     def leave(self, number: int, argument: Any) -> None:
-        """Remove the oldest row."""
+        """Remove the oldest row, given its number, if it is still in the queue."""
         if self.queue and self.queue[0][0] == number:
             self.queue.popleft()
 
@@ -113,7 +113,7 @@ def accumulator(function: str) -> WindowAccumulator:
 
 
 def result(function: str, counts_rows: bool, parts: Sequence[WindowAccumulator]) -> Any:
-    """Return a function's value over the rows of several accumulators together."""
+    """Return a function's value over several accumulators; COUNT may count rows, not values."""
     if isinstance(parts[0], Best):
         return _best([part for part in parts if isinstance(part, Best)])
     totals = [part for part in parts if isinstance(part, Total)]

@@ -1,6 +1,6 @@
-"""The AN-index: which states that have instances may be concerned by a right row.
+"""The AN-index: the active states, those with instances, that a right row may concern.
 
-One for each right stream and lane.  It hashes the static equalities of the states' filter
+Each right stream and lane has one.  It hashes the static equalities of the states' filter
 predicates and lists active states only (Hong 2009, section 4.5.3).  States of any depth may share
 it: a row that is made in an epoch never meets a right row of that epoch.
 """
@@ -43,7 +43,7 @@ class ActiveIndex:
         self.wire = Wire(Port(self, self.receive, self.concerned), lane)
         self.states: dict[Any, None] = {}
         self._right: Operator | None = None
-        # of active states, by columns: their value in a row, and the states by it
+        # by columns: the function to a row's value in them, and the active states by that value
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
 
     @property
@@ -54,7 +54,7 @@ class ActiveIndex:
 
     @property
     def label(self) -> str:
-        """The name for messages: that of the states."""
+        """The name for messages: the labels of up to three states."""
         return ", ".join(state.label for state in list(self.states)[:3])
 
     def place(self, filter: BoundPredicate) -> IndexPlace:
@@ -115,5 +115,5 @@ class ActiveIndex:
         return found
 
     def entries(self) -> int:
-        """Count the states that it lists."""
+        """Return the number of active states in the index."""
         return sum(len(states) for _, table in self._tables.values() for states in table.values())

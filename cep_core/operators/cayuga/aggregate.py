@@ -4,8 +4,8 @@ Both see a whole epoch before they emit anything.  Rows of one group that belong
 streams form a *fragment*, which is aggregated once.  A stream's result combines its fragments;
 streams with the same fragments get one row (rule c_α: shared fragment aggregation, Hong 2009,
 section 5.3.3).  All aggregates on a channel that begin at the same arrival are one m-op and
-consume its rows together (rule s_α).  Their rows do not identify their input rows, so only equal
-registrations share them.
+consume its rows together (rule s_α).  A result does not tell from which rows it is made, so only
+queries that see the same arrivals share it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAN = float("nan")  # one object: equal to itself as a key
 class Aggregation(NamedTuple):
     """The definition of an aggregate: ``inputs`` computes argument and `by` of each function.
 
-    ``window`` is None for an instant.
+    ``counts_rows`` says which functions count rows, not values; ``window`` is None for an instant.
     """
 
     group_by: tuple[int, ...]
@@ -52,11 +52,11 @@ class Fragment:
         self.accumulators: list[WindowAccumulator] = [accumulator(f) for f in definition.functions]
 
     def saved(self, kept: tuple[int, Row, Row], number: OperatorNumber) -> list[Any]:
-        """Return a row as it is in a snapshot."""
+        """Return a kept row as plain data: the row, and the numbers of its operators."""
         return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:
-        """Consume a row."""
+        """Add a row of a serial number, with the inputs of the functions."""
         self.rows.append((number, row, inputs))
         for place, held in enumerate(self.accumulators):
             held.enter(number, inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1])
@@ -72,19 +72,19 @@ Fragments: TypeAlias = dict[Members, Fragment]  # of a group
 
 
 class Share:
-    """One definition: its groups, and the channel of its results."""
+    """The groups of one definition, and the channel of its results."""
 
     def __init__(self, definition: Aggregation, channel: Channel, journal: Unwritten) -> None:
         self.definition = definition
         self.channel = channel
         self.slots: dict[int, Operator] = {}
-        # an instant's rows are gone when its epoch is
+        # rows of an instant are dropped at the end of its epoch: no log has them
         self._journal = journal if definition.window is not None else Unwritten()
-        self.groups: dict[Row, Fragments] = {}  # by their values
+        self.groups: dict[Row, Fragments] = {}  # by the values of the columns to group by
         self._number = 0
 
     def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Consume rows; return the groups of each, with the streams of this definition."""
+        """Consume the rows of own streams; return for each its group's values and these streams."""
         taken = []
         for row, members in rows:
             slots = [slot for slot in slots_of(members) if slot in self.slots]
@@ -127,7 +127,7 @@ class Share:
         return groups
 
     def results(self, now: int, key: Row, group: Fragments) -> Iterator[tuple[Row, set[int]]]:
-        """Yield a group's results with the streams that have them."""
+        """Yield a group's result rows, each with the slots of the streams that it belongs to."""
         definition = self.definition
         for slots, fragments in blocks(group):
             values = [
@@ -141,7 +141,7 @@ class Share:
 
 
 def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
-    """Return a partition of the streams (slots) of some fragments, and the fragments of each block.
+    """Return a partition of the slots of some fragments: each block, with its fragments.
 
     The streams of a block are in the same fragments, so they share their aggregates.
     """
@@ -163,7 +163,7 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
 
 
 class AggregateMOp(OrderedMOp):
-    """Aggregates of all definitions that share one key; each definition has a channel."""
+    """Aggregates over one channel that begin at one arrival; each definition has a channel."""
 
     journals = True
 

@@ -67,7 +67,7 @@ class WindowJoinMOp(MOp):
         self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
         self._kept: list[KeptGroups[KeptRow]]
         self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
-        self._window = -1  # the largest
+        self._window = -1  # the largest window of the joins
         self._next_eviction: int | None = None
         self._bound = MatchBound(self)
         self._rooms = [self._bound.kept, KeptBound()]
@@ -77,7 +77,7 @@ class WindowJoinMOp(MOp):
         operator = super().add(wanted)
         for side, source in enumerate(wanted.inputs):
             self._readers[side].setdefault(source.slot, {})[operator] = None
-            self._rooms[side].count_again()  # a snapshot may have rows of it
+            self._rooms[side].count_again()  # a snapshot may add rows of the operator
         self._window = max(self._window, wanted.window or 0)
         return operator
 
@@ -101,7 +101,7 @@ class WindowJoinMOp(MOp):
         return sum(len(kept.groups) for kept in self._kept)
 
     def indexes(self) -> str:
-        """Describe what had too many matches."""
+        """Describe how often a query had too many matches."""
         return str(self._bound)
 
     def kept(self) -> Iterator[KeptRow]:
@@ -137,7 +137,7 @@ class WindowJoinMOp(MOp):
         key = self._key(side, row)
         if self._keys and key is None:
             return
-        # All that an event makes is made before the next one arrives.
+        # The bound is for one arrival: all rows that an event makes come before the next one.
         time = self._clock.arrivals, self._clock.turn, now
         group = self._kept[1 - side].groups.get(key, [])
         met = self._met(side, row, members, group, now) if group else iter(())
@@ -160,7 +160,7 @@ class WindowJoinMOp(MOp):
             self._forget(side, over)
 
     def _sizes(self, side: int, now: int) -> Iterator[KeptSize]:
-        """Yield the rows of a side that a newcomer may still meet."""
+        """Yield the sizes of the rows of a side that a newcomer may still meet."""
         for row, members, _ in self._kept[side]:
             if now <= row[1] + self._window + self._lateness:
                 yield members, row[2], OWN
@@ -168,7 +168,7 @@ class WindowJoinMOp(MOp):
     def _met(
         self, side: int, row: Row, members: Members, group: Iterable[KeptRow], now: int
     ) -> Iterator[tuple[Row, Members]]:
-        """Yield the rows of a group that a row meets, with the operators in whose window it is.
+        """Yield the rows of a group that a row meets, with the operators in whose window they are.
 
         An event does not meet itself.
         """
@@ -205,7 +205,7 @@ class WindowJoinMOp(MOp):
             self._next_eviction = row[1] + self._window + self._lateness
 
     def _evict(self, now: int) -> None:
-        """Drop rows that no newcomer can meet; not sooner than it pays."""
+        """Drop rows that no newcomer can meet, once in half the time for which rows are kept."""
         if self._next_eviction is None or now <= self._next_eviction:
             return
         reach = self._window + self._lateness

@@ -1,7 +1,7 @@
-"""Outer join: pairs of rows within bounds of time, and rows that have no partner there.
+"""Outer join: pairs of rows within bounds of time, and rows without a partner within these.
 
 A left row a and a right row b are a pair iff lower <= b.t1 - a.t1 <= upper and the predicate holds.
-A row without one comes out alone, with nulls for the other side, in the epoch in which its last
+An unpaired row comes out alone, with nulls for the other side, in the epoch in which its last
 partner could come: a in a.t1 + max(upper, 0), b in b.t1 - min(lower, 0).  Its interval ends there.
 So a row is in pairs or alone, never both.
 
@@ -43,7 +43,7 @@ _ANSWERED = 2
 
 
 class OuterPairs(NamedTuple):
-    """The definition of an outer join: the condition of its pairs, and the sides that come alone.
+    """The definition of an outer join: the condition of its pairs, the sides that come out alone.
 
     ``paired`` says that pairs are emitted, ``follows`` that a right row begins after the left one
     has ended, ``moment`` that a row that comes alone begins at its deadline.
@@ -61,7 +61,8 @@ class OuterPairs(NamedTuple):
 class UnpairedRow(NamedTuple):
     """A row that may still get partners; ``answered`` says that it has had one.
 
-    ``members`` are the streams of a left row; ``number`` tells it from others of its group.
+    ``members`` are the streams of a left row; ``key`` is that of its group, in which ``number``
+    identifies it.
     """
 
     row: Row
@@ -86,7 +87,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self._reach = max(upper, 0), max(-lower, 0)
         # A row of which no partner comes later is kept only if it may come out alone.
         self._keeps = upper >= 0 or definition.alone[0], lower <= 0 or definition.alone[1]
-        # A right row that is kept concerns it whatever its values.
+        # If right rows are kept, each of them concerns the m-op, whatever its values.
         self.place = EACH_ROW if self._keeps[_RIGHT] else active.place(definition.filter)
         shape, self._constants = definition.filter
         self._holds, self._keys = shape.holds, shape.keys
@@ -119,7 +120,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             self.active.leave(self)
 
     def _forget(self, one: UnpairedRow, slots: Collection[int]) -> None:
-        """Keep a row for no query of some slots; a right row is of all."""
+        """Remove the queries of some slots from a left row; drop a right row, which is of all."""
         left = None if one.side else without_slots(one.members, slots)
         if left != one.members:
             self._drop(one)
@@ -188,7 +189,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self._bound.attempt(now, len(group), waiting)
         over = self._bound.over
         tried = not (over and self._definition.paired)
-        if over and tried:  # NOT FOLLOWED BY, of several streams
+        if over and tried:  # NOT FOLLOWED BY: only the streams over the bound lose their rows
             for one in list(group.values()):
                 self._forget(one, over)
             group = self._kept[_LEFT].get(key, {})
@@ -234,7 +235,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
         self._due[deadline][one.number] = one
 
     def _answer(self, one: UnpairedRow) -> None:
-        """Note that a row has a partner; without pairs it waits for nothing more."""
+        """Note that a row has had a partner; drop it if pairs are not emitted."""
         if not self._definition.paired:
             self._drop(one)
         elif not one.answered:

@@ -1,4 +1,4 @@
-"""Select (σ), project (π, ρ, α_g) and union: rows one by one.
+"""Select (σ), project (π, ρ, α_g) and union: m-ops that process each row by itself.
 
 Selections are predicates over a channel in one index.  Above a base stream it is the index of a
 publish/subscribe system, above a state Cayuga's FR-index (Hong 2009, sections 4.5.4 and 5.4.3).
@@ -19,8 +19,8 @@ from cep_core.dataflow.predicate_index import PredicateIndex, places_of
 from cep_core.dataflow.predicates import BoundColumns, BoundPredicate
 from cep_core.events import Row
 
-_MOST_COUNTED = 1024  # beyond so many streams definitions are not watched for becoming broad
-_LEAST_BROAD = 4
+_MOST_COUNTED = 1024  # with more streams in the input no further definition becomes broad
+_LEAST_BROAD = 4  # streams of a broad definition, at least
 
 
 class SelectMOp(MOp):
@@ -85,7 +85,7 @@ class SelectMOp(MOp):
             self._output.emit(row, members_of(found))
 
     def _find(self, row: Row, members: Members) -> list[Any]:
-        """Return the output slots (or channels) of the selections that hold."""
+        """Return the output slots, or unless shared the channels, of the selections that hold."""
         found: list[Any] = []
         for slot in slots_of(members):
             index = self._by_slot.get(slot)
@@ -109,7 +109,7 @@ class SelectMOp(MOp):
             return False
         streams = self._streams.setdefault(definition, {})
         if source in streams:
-            return False  # the same selection twice, unmerged
+            return False  # an equal selection, which the plan has not merged
         streams[source] = target
         if definition in self._broad.definitions:
             return True

@@ -74,7 +74,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._constants = filter.constants
         self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
-        self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
+        self._met: dict[Any, set[int] | None] = {}  # by group: ids of instances to delete, or all
         self._untried: dict[Any, set[int]] = {}  # by group: queries with too many instances
         self._bound = MatchBound(self, _FEW)
         self._multiplies = not first.inputs[0].simple  # an event may make many left rows
@@ -85,7 +85,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)
         self.active.attend(self, wanted.inputs[1])
-        self._bound.kept.count_again()  # a snapshot may have instances of it
+        self._bound.kept.count_again()  # a snapshot may add instances of the operator
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -140,7 +140,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
         bound = self._bound
-        if self._untried:  # a row that is not tried may be their next one: no later one is
+        if self._untried:  # that row may be the next one of the instances: no later row is
             for key in self._untried.keys() & kept.groups.keys():
                 self._forget(self._untried[key], key)
             self._untried.clear()
@@ -153,7 +153,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._attend()
 
     def _sizes(self, now: int) -> Iterator[KeptSize]:
-        """Yield the instances that may still be met."""
+        """Yield the sizes of the instances that a row may still meet."""
         for row, members in self._kept:
             last = self._last_of(row)
             if last is not None and last >= now:
@@ -270,7 +270,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._worthy: code.CompiledCondition | None = None
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
-        # (place in an instance, how long after it)
+        # (place of a time in an instance, ticks after it in which a row may meet the instance)
         self._bounds = _bounds_of(shape.disjuncts, self._constants)
         self._last_of = _last_of(self._bounds)
         if shape.joins and index.instance_index:
@@ -294,7 +294,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 def _bounds_of(
     disjuncts: Sequence[IndexedDisjunct], constants: Sequence[Any]
 ) -> list[tuple[int, int]]:
-    """Return (place, bound) of the places that every disjunct bounds: the longest of the bounds."""
+    """Return (place, largest bound in ticks) for the places that every disjunct bounds."""
     found: list[dict[int, int]] = []
     for disjunct in disjuncts:
         own: dict[int, int] = {}
@@ -309,7 +309,7 @@ def _bounds_of(
 
 
 def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
-    """Return a function to the time until which an instance may be met; None: it never is."""
+    """Return a function from an instance's row to the last time it may be met; None: never."""
     if not bounds:
         return lambda row: END
     if len(bounds) == 1 and bounds[0][0] == 0:
@@ -326,7 +326,7 @@ def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
 
 
 class RankedFilter(NamedTuple):
-    """The definition of a sequence; with a column it takes the right rows of its least value."""
+    """The definition of a sequence; of simultaneous right rows those least in a column match."""
 
     filter: BoundPredicate
     column: int | None
@@ -339,7 +339,8 @@ class SequenceMOp(StateMOp):
         filter, column = cast(RankedFilter, first.definition)
         super().__init__(first, number, filter, index)
         self._rank = None if column is None else VALUES + column
-        self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by its row, of the epoch
+        # by the id of an instance's row: the right rows of the epoch with the least rank so far
+        self._least: dict[int, tuple[Instance, int, list[Row]]] = {}
 
     def match(self, row: Row) -> None:
         found = self._meet(row)
@@ -361,15 +362,15 @@ class SequenceMOp(StateMOp):
         """Emit the pairs of the epoch with the right rows of the least rank."""
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
-            if (left := self._bound.left(members)) is not None:  # else one of less rank may lack
+            if (left := self._bound.left(members)) is not None:  # else a lesser rank may lack
                 for row in rows:
                     self._output.emit(paired(older, row), left)
 
 
 class Iteration(NamedTuple):
-    """The definition of μ: θ, the rebind predicate, the first and every later instance.
+    """The definition of μ: filter θ, rebind predicate, columns of the first and later instances.
 
-    Of the `longest` run the last column of an instance says that it has a right row.
+    With ``longest`` an instance's last column says whether the run has a right row.
     """
 
     filter: BoundPredicate
@@ -385,7 +386,7 @@ class IterateMOp(StateMOp):
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         self._definition = cast(Iteration, first.definition)
         super().__init__(first, number, self._definition.filter, index)
-        self._ended: dict[int, Instance | None] = {}  # met in the epoch; None: it was rebound
+        self._ended: dict[int, Instance | None] = {}  # met in the epoch, by id; None: rebound
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:
@@ -417,6 +418,6 @@ class IterateMOp(StateMOp):
         for instance in ended.values():
             if instance is not None and instance[0][-1]:
                 row, members = instance
-                left = self._bound.left(members)  # a row that is left out may go on with the run
+                left = self._bound.left(members)  # a row that was left out may extend the run
                 if left is not None:
                     self._output.emit((row[0], now, *row[2:-1]), left)

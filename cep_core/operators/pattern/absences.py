@@ -1,8 +1,8 @@
 """Absences of matches: the gaps in which no event may occur, and the rows of such events.
 
-An absence without a time of its own lasts from what comes before to what comes after.  One with a
-time is over before the next event begins, whatever happened; whether something did is tested when
-the match is complete, as for all others.
+An absence without a time of its own lasts from the event before it to the event after it.  One with
+a time has to be over before the next event begins.  The events in the gaps of all absences are
+tested when the match is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cep_core.operators.pattern.conditions import MatchShape
 from cep_core.operators.pattern.policies import Gap, Run
 from cep_core.operators.shared_runs import QueryMasks
 
-Bounds: TypeAlias = tuple[Any, ...]  # constants: the spans of parts, the times of absences
+Bounds: TypeAlias = tuple[Any, ...]  # of a query: spans of unordered parts, times of absences
 
 
 class AbsentEvents:
@@ -32,8 +32,8 @@ class AbsentEvents:
         self._keys = {c: key_function(keys[c]) if c in keys else None for c in shape.absent}
         # by component and partition, None for a component without partitions
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
-        self._tried = Counter[int]()  # rows in this epoch, by the queries that ask and select them
-        self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # uncounted
+        self._tried = Counter[int]()  # tested rows of this epoch, by the mask of their queries
+        self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not counted yet
         self._all_tried = 0  # an upper bound of the count of any query not given up
         self.given_up = 0  # the mask of the queries over the bound
 
@@ -44,14 +44,14 @@ class AbsentEvents:
                     yield component, row, mask
 
     def begin(self) -> None:
-        """Begin an epoch."""
+        """Reset the counts for another epoch."""
         if self._asked or self._tried:
             self._tried.clear()
             self._asked.clear()
             self._all_tried = self.given_up = 0
 
     def add(self, component: int, row: Row, mask: int) -> None:
-        """Keep a row, unless it belongs to no match of its partition."""
+        """Keep a row, unless a null or NaN excludes it from all partitions."""
         key_of = self._keys[component]
         key = None if key_of is None else key_of(row)
         if key_of is None or key is not None:
@@ -67,18 +67,18 @@ class AbsentEvents:
             self._rows[component] = {key: rows for key, rows in kept.items() if rows}
 
     def drop_old(self, watermark: int, runs: Iterable[Run], waiting: Iterable[Run]) -> None:
-        """Drop the rows that neither runs, nor waiting matches, nor later events look at."""
+        """Drop the rows that are in no gap of a run, of a waiting match or of a later match."""
         oldest = watermark - self._queries.longest
         if self._shape.timed:
             oldest = min([watermark, *[run.first_end for run in runs]])
-        elif self._shape.spanning:  # looked at when the window is over, from before its begin
+        elif self._shape.spanning:  # tested at the end of a window, from before its begin on
             oldest -= self._queries.longest
         oldest = min([oldest, *[run.first_end for run in waiting]]) - self._longest - 1
         self.keep(lambda row, mask: mask if row[1] > oldest else 0)
 
     @property
     def reach(self) -> int:
-        """Ticks for which a row is needed: the absence's time if all have one, or the window."""
+        """Ticks for which a row is needed: the longest time if all absences have one, or window."""
         return self._longest if self._shape.timed else self._queries.longest
 
     @property
@@ -87,7 +87,7 @@ class AbsentEvents:
         return max([one[at] for one in known for at in self._shape.silences], default=0)
 
     def bounds(self, mask: int) -> Sequence[tuple[int, Bounds]]:
-        """Return a mask of queries for each combination of times of absences, with these times."""
+        """Return the queries of a mask by their times of absences: (mask of queries, times)."""
         if not self._shape.silences:
             return ((mask, ()),) if mask else ()
         apart: dict[Bounds, int] = {}
@@ -98,7 +98,7 @@ class AbsentEvents:
         return [(part, times) for times, part in apart.items()]
 
     def over(self, run: Run, passes: Absences, row: Row, mask: int) -> int:
-        """Return those queries of a mask for which an event begins after all absences before it."""
+        """Return those queries of a mask for which all absences before an event are over."""
         found = 0
         for part, bounds in self.bounds(mask):
             last, _ = gaps_behind(run, passes, bounds, row)
@@ -141,7 +141,7 @@ class AbsentEvents:
         return found
 
     def _count(self) -> None:
-        """Count what each query has asked for: rows that it selects, within its own window."""
+        """Count the rows tested for each query: those that it selects, within its own window."""
         for mask, rows, end in self._asked:
             for row, queries in rows:
                 asking = mask & queries & ~self.given_up
@@ -158,9 +158,9 @@ class AbsentEvents:
 def gaps_behind(
     run: Run, passes: Absences, bounds: Bounds, row: Row | None
 ) -> tuple[int | None, tuple[Gap, ...]]:
-    """Return when what comes before an event is over, and the gaps of its absences.
+    """Return the end of the events and absences before an event, and the gaps of these absences.
 
-    ``row`` is that event, None at the end of the pattern.  Nothing comes before the first event.
+    ``row`` is that event, None at the end of the pattern.  Before the first event the end is None.
     """
     begin = last = run.end if run.taken else None
     gaps: tuple[Gap, ...] = ()

@@ -13,11 +13,11 @@ from cep_core.dataflow.code import ATOM_ERRORS
 from cep_core.events import VALUES, Row
 
 COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
-_NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; of others None
+_NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; None for other roles
 
 
 class RunAccumulator(NamedTuple):
-    """An aggregate of an attribute in a run's cell; of AVG it is the pair (sum, number)."""
+    """An aggregate of an attribute, by its place, in a run's cell; of AVG it is (sum, number)."""
 
     role: str
     place: int
@@ -26,7 +26,7 @@ class RunAccumulator(NamedTuple):
 def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulator]:
     """Return the accumulators that the parts of a run need, each once.
 
-    For a row by its number (`a[3].x`) that is the list of all rows.
+    A part that reads a row by its number (`a[3].x`) needs the list of all values.
     """
     found: dict[RunAccumulator, None] = {}
     for part in parts:
@@ -64,11 +64,11 @@ def nth(values: Sequence[Any] | None, place: int) -> Any:
 
 
 def _added(role: str, held: Any, value: Any) -> Any:
-    """Return an accumulator with a value more; but in lists nulls and NaN are passed over.
+    """Return an accumulator with one more value; all but lists ignore null and NaN.
 
-    A list of too many is null.
+    A list of more than `ITEMS` values is null.
 
-    Sums of integers are exact, those of floats in the order of the rows.
+    Sums of integers are exact; floats are added in the order of the rows.
     """
     if role == "LIST":
         return None if held is None or len(held) >= ITEMS else (*held, value)
@@ -88,10 +88,10 @@ def _added(role: str, held: Any, value: Any) -> Any:
 
 
 def _better(role: str, value: Any, held: Any) -> Any:
-    """Return the lesser or the larger value; what cannot be compared is passed over, as null."""
+    """Return the lesser or the larger value; one that cannot be compared is ignored, as null."""
     try:
         return value if (value < held if role == "MIN" else held < value) else held
-    except ATOM_ERRORS:  # of a tuple with nulls, or of a type of the user's
+    except ATOM_ERRORS:  # from a tuple with nulls, or from a type of the user's
         return held
 
 
@@ -104,7 +104,7 @@ def _sum(held: Any, value: Any) -> Any:
 
 
 def average(held: tuple[Any, int]) -> float | None:
-    """Return the average of an accumulator, null of no value."""
+    """Return the average of an accumulator, null without values."""
     try:
         return held[0] / held[1] if held[1] else None
     except OverflowError:

@@ -5,8 +5,8 @@ event that this takes; components without an event are null.  Those that read a 
 last event, its aggregates) are tested with each event of later components, and at the end.
 Between components of one unordered part a condition is tested when the last of them comes.
 
-What has been taken is a *cell* for each component: a row, or of a repeated one what
-`operators.pattern.accumulators` makes of its rows; None without any.
+The events that a run has taken are a *cell* for each component: a row; of a repeated component the
+tuple that `operators.pattern.accumulators` makes of its rows; None before the first row.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _NAMES = {"average": average, "nth": nth}
 class MatchShape:
     """A pattern without inputs, constants and window; one object for equal ones.
 
-    The first ``outputs`` parts are put out; ``spans`` is where the constants of unordered parts
-    begin.
+    The first ``outputs`` parts are put out.  The constants from number ``spans`` on are the bounds
+    of unordered parts and the times of absences, in ticks.
     """
 
     pattern: PatternMatch
@@ -73,7 +73,7 @@ class MatchShape:
         absences = [one for one in trees if isinstance(one, Absent)]
         self.absent = tuple(dict.fromkeys(absence.component for absence in absences))
         self.spanning = any(absence.spanning for absence in absences)
-        # the constants that are times of absences, and whether all of these have one
+        # the numbers of the constants that are times of absences; `timed`: all absences have one
         self.silences = tuple(
             [self.spans + absence.time for absence in absences if absence.time is not None]
         )
@@ -85,7 +85,7 @@ class MatchShape:
             accumulators_of(self.parts, place) for place in range(len(self.components))
         ]
         self.plain = is_plain(pattern)
-        # within an epoch more than one event may be taken
+        # a run may take more than one event of an epoch
         self.instant = pattern.rules.simultaneous or any(
             look.among for state in self.states for look in state.looks
         )
@@ -143,7 +143,7 @@ class MatchShape:
     # -- cells -----------------------------------------------------------------------------
 
     def taken(self, cells: Cells, component: int, row: Row) -> Cells:
-        """Return the cells with one row more."""
+        """Return the cells with one more row of a component."""
         cell = cells[component]
         made: Any = row
         if self.components[component].repeated:
@@ -154,7 +154,7 @@ class MatchShape:
     # -- when conditions are tested --------------------------------------------------------
 
     def _by_component(self, read: Sequence[Conjunct], begins: bool) -> list[PatternCondition]:
-        """Return the conditions on a row of each component."""
+        """Return by component the conditions on its first row (`begins`) or on later ones."""
         return [
             self._condition(self._tested(read, place, begins), place)
             for place in range(len(self.components))
@@ -165,11 +165,11 @@ class MatchShape:
         return self._condition([(None, one) for one in read], None)
 
     def _aside(self, one: Conjunct) -> int | None:
-        """Return the component of a condition that does not occur itself, None if all do."""
+        """Return the component of a condition that is absent or ends loops, None without any."""
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
     def _whole(self, one: Conjunct) -> bool:
-        """Return True if a condition reads the whole of the last run that it reads."""
+        """Return True if a condition reads the whole run of its last component, or no component."""
         if self._aside(one) is not None:
             return False
         latest = max(one.components, default=0)
@@ -181,7 +181,7 @@ class MatchShape:
     def _tested(
         self, read: Iterable[Conjunct], place: int, begins: bool
     ) -> list[tuple[str | None, Conjunct]]:
-        """Return the conditions that are tested with a row of a component, and when."""
+        """Return the conditions to test with a row of a component, with their `when` of `_test`."""
         found: list[tuple[str | None, Conjunct]] = []
         for one in read:
             aside = self._aside(one)
@@ -203,7 +203,7 @@ class MatchShape:
         return found
 
     def _came(self, other: int, place: int) -> str:
-        """Return the source of: another component of an unordered part has come already."""
+        """Return the source of a test that another component of an unordered part has come."""
         if not self.components[other].repeated:
             return f"m[{other}] is not None"
         own = f"(m[{place}][{COUNT}] if m[{place}] else 0)"
@@ -212,12 +212,12 @@ class MatchShape:
     def _condition(
         self, conditions: Sequence[tuple[str | None, Conjunct]], current: int | None
     ) -> PatternCondition:
-        """Return the tests of a conjunction, those first that read few constants."""
+        """Return the tests of a conjunction, those that read fewer constants first."""
         tests = [self._test(when, one, current) for when, one in conditions]
         return tuple(sorted(tests, key=lambda test: len(test.reads)))
 
     def writer(self, source: Callable[[Part], str]) -> Writer:
-        """Return a writer of conditions, given how parts are read."""
+        """Return a writer of conditions, given the function from a part to its source."""
         parts = self.parts
         made = Writer(self.functions, False, columns=lambda column: source(parts[column.index]))
         made.names |= _NAMES
@@ -226,7 +226,8 @@ class MatchShape:
     def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
         """Return the test of a conjunct, which never raises: an atom that fails is false.
 
-        Where the source `when` is false, it holds.  Component `current`, if any, gets the row x.
+        It holds where the source `when`, if any, is false.  The row x is tested for the component
+        `current`; None: there is no such row.
         """
 
         writer = self.writer(lambda part: self.source(part, current))
@@ -243,9 +244,9 @@ class MatchShape:
         return f"({self.source(part)} if m[{part.component}] is not None else None)"
 
     def source(self, part: Part, current: int | None = None, cells: str = "m[{}]") -> str:
-        """Return the source of a part, when the current component gets the row x.
+        """Return the source of a part; a row x is tested for the `current` component, if any.
 
-        ``cells`` is that of a component's cell.
+        ``cells`` is the source of a component's cell, with `{}` for the component.
         """
         component, role = part.component, part.role
         cell = cells.format(component)
@@ -298,7 +299,7 @@ class MatchShape:
 
 
 Matching: TypeAlias = BoundShape[MatchShape]
-"""The definition of a pattern but for its window."""
+"""The definition of a query's pattern: the shape and the constants, without the window."""
 
 
 def _place(part: Part) -> int:
@@ -307,6 +308,6 @@ def _place(part: Part) -> int:
 
 
 def _is_whole(part: Part) -> bool:
-    """Return True if a part is of a whole run."""
+    """Return True if a part has its value only when the whole run is known."""
     aggregate = part.role in RUN_AGGREGATES and not part.before
     return aggregate or part.role in _WHOLE or bool(part.offset)

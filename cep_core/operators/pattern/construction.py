@@ -24,18 +24,18 @@ END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., tuple[list[Any], int]]
 
 
-@lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
+@lru_cache(256)  # for other m-ops of the shape, and for each row for which a condition fails
 def search_of(
     shape: MatchShape, conjuncts: tuple[Conjunct, ...], alike: bool, careful: bool = False
 ) -> Search:
     """Compile the search for the sequences that satisfy some conditions.
 
-    In the function ``d`` is the row that completes, ``w`` the queries that select it, ``n`` how
-    many rows of the stack before it may stand before it, ``p`` the stacks, ``k`` the constants,
-    ``oldest`` the end of the window (excluded), ``left`` how many rows may be tried.  It returns
-    the sequences, and how many rows are left: below 0 they were too many, and sequences lack.  A
-    sequence is a row if all queries are ``alike``, otherwise the queries that select all its rows,
-    and these.  In a ``careful`` search a condition that fails is false.
+    In the function ``d`` is the row that completes sequences, ``w`` the mask of the queries that
+    select it, ``n`` the number of rows of the last stack that may precede it.  ``p`` has the
+    stacks, ``k`` the constants.  Rows have to end after ``oldest``; ``left`` rows may be tried.
+    It returns the sequences, and the number of rows left to try: below 0 sequences are missing.
+    If all queries are ``alike`` a sequence is its result row, otherwise (mask of the queries that
+    select all its rows, these rows).  In a ``careful`` search a condition that fails is false.
     """
     last = len(shape.components) - 1
     writer = shape.writer(partial(shape.source, cells="e{}"))
@@ -61,7 +61,7 @@ def search_of(
         lines += [f"    s{level} = p[{level}]"]
         lines += [f"    rows{level}, gone{level} = s{level}.rows, s{level}.gone"]
         lines += [f"    from{level} = first_after(rows{level}, oldest)"]
-    if last:  # rows are counted before they are tried, all that one row may follow at once
+    if last:  # rows are counted before they are tried: at once all that may precede a row
         lines += [f"    until{last - 1} = n if n > from{last - 1} else from{last - 1}"]
         lines += [f"    left -= until{last - 1} - from{last - 1}"]
         lines += ["    if left < 0:", "        return [], left"]

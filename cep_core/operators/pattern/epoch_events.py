@@ -1,4 +1,4 @@
-"""The events of an epoch: what each is to the inputs of a pattern that have read it."""
+"""The events of an epoch, each with its row at every input of a pattern that reads it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypeAlias
 from cep_core.events import Row
 from cep_core.operators.pattern.policies import RunPlace, place_of
 
-Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
+Happened: TypeAlias = dict[int, tuple[Row, int]]  # an event by input: row, mask of its queries
 
 
 def selecting(event: Happened, inputs: frozenset[int] | None) -> int:
-    """Return the queries that select an event for some inputs, or for any (None)."""
+    """Return the mask of the queries that select an event at some inputs, or at any (None)."""
     found = 0
     for input, (_, queries) in event.items():
         if inputs is None or input in inputs:
@@ -20,7 +20,7 @@ def selecting(event: Happened, inputs: frozenset[int] | None) -> int:
 
 
 def events_of(rows: list[tuple[int, Row, int]]) -> list[Happened]:
-    """Return the events of an epoch in order: what each is to the inputs that have read it."""
+    """Return the events of an epoch in order, given (input, row, mask of queries) of its rows."""
     if len(rows) == 1:
         return [{input: (row, mask) for input, row, mask in rows}]
     events: dict[tuple[RunPlace, int], Happened] = {}

@@ -8,7 +8,8 @@ Queries whose patterns differ in constants and windows share an m-op: a run has 
 and is split where an event disables a move for some of them only.  The slots of a row name the
 selections of its channel that hold.
 
-With partitions, where all components agree in some attributes, a row meets the runs of its own.
+With partitions, where all components agree in some attributes, a row meets the runs of its
+partition only.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class PatternMatchMOp(SharedRuns):
         )
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
         met = [c for c in range(len(self._inputs)) if c not in shape.absent]
-        self._keys = {self._inputs[c]: keys[c] for c in met} if keys else None  # of inputs
+        self._keys = {self._inputs[c]: keys[c] for c in met} if keys else None  # by input
         self._runs: dict[Any, dict[int, list[Run]]] = {}  # by partition and state
         self._looks = [
             [(self._inputs[one.component], one) for one in state.looks] for state in self._states
@@ -76,9 +77,9 @@ class PatternMatchMOp(SharedRuns):
             shape, self._queries, self._absences, lambda time: self._lane.flush_at(time, self)
         )
         self._rows: list[tuple[int, Row, int]] = []
-        self._over = 0  # the queries with too many runs in this epoch,
-        self._next_count = RUNS + 1  # and when they are counted again
-        self._read: dict[str, Row] = {}  # from a snapshot, each once: NaN is itself only
+        self._over = 0  # the queries with too many runs in this epoch
+        self._next_count = RUNS + 1  # the number of new runs at which they are counted again
+        self._read: dict[str, Row] = {}  # one object for equal loaded rows: NaN equals only itself
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ class PatternMatchMOp(SharedRuns):
         return len(self._runs) if self._keys else 0
 
     def indexes(self) -> str:
-        """Describe how matches are found, and what they share."""
+        """Describe how matches are found, and how many queries share the m-op."""
         states = counted(len(self._states), "state", "states")
         said = f"runs of an automaton of {states}"
         if self._keys:
@@ -162,7 +163,7 @@ class PatternMatchMOp(SharedRuns):
     # -- rows ------------------------------------------------------------------------------
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
-        """Return the receiver of an input's rows."""
+        """Return the function that consumes the rows of an input."""
         queries, keep = self._queries, self._absences.add
         absent = [component for component in self._shape.absent if self._inputs[component] == input]
         others = any(inputs is None or input in inputs for inputs in self._meeting)
@@ -213,14 +214,14 @@ class PatternMatchMOp(SharedRuns):
             self._drop(lambda run: run.mask & ~over, over)
 
     def _sizes(self, now: int) -> Iterator[KeptSize]:
-        """Yield what is kept, for the queries in whose window it is."""
+        """Yield the sizes of runs, for queries in whose window they are, and of waiting matches."""
         for run in self.runs():
             yield self._queries.within(run.mask, now - run.first_end), run.taken[0][1][2], run.size
         for run in self._waiting:
             yield run.mask, run.taken[0][1][2], run.size
 
     def _count(self, made: dict[Hashable, Run]) -> None:
-        """Go on without the queries of which an epoch makes too many runs."""
+        """Remove from the runs `made` in an epoch the queries that have too many of them."""
         self._over |= with_too_many(Counter([run.mask for run in made.values()]), RUNS)
         self._next_count = len(made) + RUNS + 1
         for key, run in list(made.items()) if self._over else ():
@@ -240,7 +241,7 @@ class PatternMatchMOp(SharedRuns):
             self._drop_runs(lambda run: run.mask & ~over, over)
 
     def _advance(self, now: int, events: list[Happened]) -> dict[Hashable, Run]:
-        """Go on from all runs with the events of an epoch; return the new ones, each once."""
+        """Extend all runs by the events of an epoch; return the runs made, by `Run.identity`."""
         made: dict[Hashable, Run] = {}
         if not events:
             return made
@@ -270,7 +271,7 @@ class PatternMatchMOp(SharedRuns):
         return made
 
     def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
-        """Yield an event for each partition that its rows belong to."""
+        """Yield (partition, the rows of an event in it) for each partition of its rows."""
         assert self._keys is not None
         found: dict[Any, Happened] = {}
         for input, one in event.items():
@@ -283,7 +284,7 @@ class PatternMatchMOp(SharedRuns):
     def _meetings(
         self, now: int, apart: Mapping[Any, list[Happened]]
     ) -> list[tuple[Any, int, list[Happened]]]:
-        """Return which events the runs of each partition and state meet."""
+        """Return (partition, state, events that its runs meet) wherever there are some."""
         meetings: list[tuple[Any, int, list[Happened]]] = []
         tried = 0
         for key, events in apart.items():
@@ -311,7 +312,7 @@ class PatternMatchMOp(SharedRuns):
         now: int,
         meetings: Iterable[tuple[Iterable[Run], frozenset[int] | None, Iterable[Happened]]],
     ) -> int:
-        """Go on without the queries whose runs would meet too many events; return these.
+        """Exclude from the epoch the queries whose runs would meet too many events; return these.
 
         A query has the runs in its own window and the events that it selects: what is kept or
         happens for others is no work of it.
@@ -331,7 +332,7 @@ class PatternMatchMOp(SharedRuns):
     def _meet(
         self, now: int, key: Any, state: int, met: list[Happened], made: dict[Hashable, Run]
     ) -> None:
-        """Go on from the runs of a partition and a state with the events that they meet."""
+        """Extend the runs of a partition and a state by the events that they meet."""
         oldest = now - self._queries.longest
         kept: list[Run] = []
         for run in self._runs[key][state]:
@@ -347,7 +348,7 @@ class PatternMatchMOp(SharedRuns):
         self._keep_runs(key, state, kept)
 
     def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
-        """Keep runs of a state as those of a partition."""
+        """Set the runs of a partition and a state."""
         if runs:
             self._runs[key][state] = runs
             return
@@ -363,7 +364,7 @@ class PatternMatchMOp(SharedRuns):
         return frozenset([self._inputs[component] for component in components])
 
     def _start(self, event: Happened, made: dict[Hashable, Run]) -> None:
-        """Begin with an event."""
+        """Begin runs with an event."""
         if self._beginning.isdisjoint(event):
             return
         mask = 0
@@ -391,7 +392,10 @@ class PatternMatchMOp(SharedRuns):
         made: dict[Hashable, Run],
         ended: dict[int, int] | None = None,
     ) -> None:
-        """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
+        """Extend a run by an event in all ways; enter in ``ended`` the moves that it ends.
+
+        The keys are bits of moves, as in `Run.dead`, the values masks of queries.
+        """
         if self._over:
             run = run.only(run.mask & ~self._over)
         state = self._states[run.state]
@@ -424,7 +428,7 @@ class PatternMatchMOp(SharedRuns):
                 _ends(ended, state.partition, everyone)
 
     def _stopped(self, run: Run, event: Happened) -> dict[int, int]:
-        """Return for which queries an event is what ends loops, by component."""
+        """Return the queries for which an event is of a component that ends loops, by component."""
         stopped: dict[int, int] = {}
         for component in self._shape.stops:
             found = event.get(self._inputs[component])
@@ -444,9 +448,9 @@ class PatternMatchMOp(SharedRuns):
         made: dict[Hashable, Run],
         ended: dict[int, int] | None,
     ) -> None:
-        """Make the moves of a run whose looks find an event that they take."""
+        """Make the moves of a run that take an event; ``taking`` has the queries of each look."""
         state = self._states[run.state]
-        could: dict[int, int] = {}  # by move, without regard to marks and paces
+        could: dict[int, int] = {}  # queries by move, without regard to marks and paces
         for number, move in enumerate(state.moves):
             mask = taking.get(move.look, 0)
             if mask and not run.dead >> len(state.moves) >> number & 1:
@@ -482,7 +486,7 @@ class PatternMatchMOp(SharedRuns):
             self._count(made)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
-        """Return the queries for which a row is taken, without regard to marks."""
+        """Return the queries for which a look can take a row, without regard to marks."""
         mask = run.mask & wanting
         if not mask:
             return 0
@@ -508,7 +512,7 @@ class PatternMatchMOp(SharedRuns):
         return self._queries.constants.holding(condition, run.cells, row, mask)
 
     def _passing(self, run: Run, look: Any, event: Happened, mask: int) -> int:
-        """Return the queries whose tests an event passes that could be taken."""
+        """Return those queries of a mask whose tests of a look's component an event passes."""
         component, shape = look.component, self._shape
         tests = shape.first_tests if run.cells[component] is None else shape.more_tests
         row, _ = event[self._inputs[component]]
@@ -535,7 +539,7 @@ class PatternMatchMOp(SharedRuns):
         return Run(taken, cells, state, mask, 0, gaps, floor, opened, first_end, row[1], key)
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
-        """Return the rest of a run after moves have ended, for all or some of its queries."""
+        """Return the runs that are left of a run after moves have ended for some of its queries."""
         parts = {run.dead: run.mask}
         for moves, ending in ended.items():
             divided: dict[int, int] = {}
@@ -566,14 +570,14 @@ class PatternMatchMOp(SharedRuns):
             return
         parts = [run]
         if state.longest and (grown := run.mask & self._waiting.longer.get(run.same, 0)):
-            dead = run.dead | state.grown  # by an event of its own time
+            dead = run.dead | state.grown  # an event of the same epoch has made it longer
             parts = [run._replace(mask=grown, dead=dead), run.only(run.mask & ~grown)]
         runs = self._runs.setdefault(key, {}).setdefault(run.state, [])
         runs += [part for part in parts if part.mask]
         self._arm(run.end, self._queries.longest)
 
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
-        """Drop runs and waiting matches of some queries, but for those for which they are left."""
+        """Keep runs and waiting matches for the queries `left` returns: all but some of `mask`."""
         self._drop_runs(left, mask)
         self._waiting.drop(left)
 
@@ -585,7 +589,7 @@ class PatternMatchMOp(SharedRuns):
                     self._keep_runs(key, state, kept)
 
     def evict(self, watermark: int) -> None:
-        """Drop what no event from the watermark on meets."""
+        """Drop the runs, and the rows of absences, that no event from the watermark on can meet."""
         super().evict(watermark)
         oldest = watermark - self._queries.longest
         self._drop_runs(lambda run: run.mask if run.first_end > oldest else 0, -1)
@@ -628,7 +632,7 @@ class PatternMatchMOp(SharedRuns):
             policies.forget()
 
     def _replace(self, made: Iterable[Run]) -> None:
-        """Drop the runs that have come as far as new ones by earlier events."""
+        """Drop the runs that have taken the same steps as runs `made` now, by earlier events."""
         newer: dict[Hashable, int] = {}
         key = self._policies.key
         for run in made:
@@ -636,7 +640,7 @@ class PatternMatchMOp(SharedRuns):
             newer[reached] = newer.get(reached, 0) | run.mask
         self._drop_runs(lambda run: run.mask & ~newer.get((key(run), run.steps), 0), -1)
 
-    # -- what may be absent ----------------------------------------------------------------
+    # -- partitions ------------------------------------------------------------------------
 
     def _key(self, component: int, row: Row) -> Any:
         """Return the partition of the runs that an event begins."""
@@ -645,7 +649,7 @@ class PatternMatchMOp(SharedRuns):
     # -- queries ---------------------------------------------------------------------------
 
     def _spanning(self, span: int, distance: int) -> int:
-        """Return the queries of which the bound of an unordered part is longer than a distance."""
+        """Return the queries whose bound of an unordered part exceeds a distance, in ticks."""
         place, found = self._shape.spans + span, 0
         for constants, queries in self._queries.constants.queries.items():
             if distance < constants[place]:
@@ -653,7 +657,7 @@ class PatternMatchMOp(SharedRuns):
         return found
 
     def _is_alike(self, run: Run, event: Happened) -> bool:
-        """Return True if an event is of the partition of the last one that was taken."""
+        """Return True if an event is in the `[k]` partition of the last event that was taken."""
         component, last = run.taken[-1]
         known = self._shape.pattern.rules.partition[self._inputs[component]]
         if known is None:
@@ -673,7 +677,7 @@ def matching_for(wanted: Wanted, number: int) -> MOp:
 
 
 def sharing_key(wanted: Wanted) -> Hashable:
-    """Return the key of patterns that one m-op computes."""
+    """Return a key that patterns have in common if one m-op computes them."""
     shape = cast(Matching, wanted.definition).shape
     return (shape, shared_channels(wanted), wanted.lane, wanted.since)
 

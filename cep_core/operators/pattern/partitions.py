@@ -1,8 +1,8 @@
 """Partitions of a pattern: the attributes in which the events of each match agree.
 
 An *equivalence test* asks for equal values of one attribute of every component (Wu, Diao and Rizvi
-2006, section 2.2.1), whether it is written [id] or as a chain of equalities.  It says to which
-partition an event belongs; the conditions that it answers are then tested no more.
+2006, section 2.2.1), whether it is written [id] or as a chain of equalities.  Its value is the
+partition of an event.  The conditions that the partitions answer are not tested again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # the columns of components, al
 
 
 class Partitions(NamedTuple):
-    """The columns by which events are in partitions, and the conditions that these answer.
+    """The columns of each component whose values are the partition, and the answered conditions.
 
     Events of a component without columns meet the matches of all partitions.
     """
@@ -40,9 +40,10 @@ def partitions_of(
     plain: bool,
     instant: bool,
 ) -> Partitions:
-    """Return the partitions of a pattern; components that are ``absent`` or stop do not occur.
+    """Return the partitions of a pattern; no match has an event of ``absent`` or of ``stops``.
 
-    An ``instant`` pattern takes several events of one epoch, whatever their partition.
+    A ``plain`` pattern is a sequence without marks.  In an ``instant`` one a run may take several
+    events of one epoch, whatever their partition.
     """
     equalities, aside = (
         [conjunct for conjunct in conjuncts if _is_equality(conjunct)],
@@ -59,7 +60,7 @@ def partitions_of(
         keys = _tested(among, occurring, plain)
     sizes = {len(columns) for columns in keys.values()}
     if len(occurring) < 2 and not any(one.repeated for one in pattern.components):
-        return NO_PARTITIONS  # nothing follows, so nothing need be of one partition
+        return NO_PARTITIONS  # a match has one event, which has to agree with no other
     if not keys or len(sizes) != 1:
         return NO_PARTITIONS
     places: dict[tuple[int, int | None], int] = {
@@ -93,7 +94,7 @@ def partitions_of(
 
 
 def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int]) -> bool:
-    """Return True if a row of an input belongs to one partition, whatever takes or stops it."""
+    """Return True if components of one input have the same columns: a row has one partition."""
     columns: dict[int, tuple[int, ...]] = {}
     return all(
         columns.setdefault(pattern.components[component].input, keys[component]) == keys[component]
@@ -102,9 +103,9 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
 
 
 def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
-    """Return True if partitions say that two components are equal.
+    """Return True if an equality of two components compares one and the same place of the key.
 
-    They do not say so of the first event of a repeated component, which may be a match alone.
+    One within a repeated component is not answered: its first event may be a match alone.
     """
     return None not in places and len(set(places)) == 1 and len(conjunct.components) == 2
 
@@ -112,10 +113,10 @@ def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
 def _tested(
     equalities: Iterable[Conjunct], occurring: Sequence[int], plain: bool
 ) -> dict[int, tuple[int, ...]]:
-    """Return the columns of the equivalence tests over all components.
+    """Return by component the columns of the equivalence tests over all components.
 
-    Where events between matter, each component has to be equal to an earlier one: an event that
-    later ones would refuse ends a step with next or nearest.
+    Unless the pattern is ``plain`` each component has to be equal to an earlier one: an event that
+    only later components would refuse ends a step with the mark next or nearest.
     """
     first, *others = occurring
     ways = [way for equality in equalities for way in (equality.parts, equality.parts[::-1])]

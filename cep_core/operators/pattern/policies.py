@@ -2,9 +2,9 @@
 
 A run is a partial match of a pattern, for some of the queries that the m-op serves.
 
-What is discarded begins with certain events.  All of them have been seen when a match is reported,
-so it is enough to drop the runs and the waiting matches that begin with them.  *First only* and
-*restart* concern later events as well: they say until when a query takes no first event.
+The matches that a match discards begin with certain events.  All of them have arrived when it is
+reported, so it is enough to drop the runs and the waiting matches that begin with them.  *First
+only* and *restart* concern later events as well: up to a time a query is *closed* to first events.
 
 Each policy acts within a partition (`[k]`), that of the first event; a pattern without one has one
 partition, ``()``.
@@ -26,9 +26,10 @@ RunPlace: TypeAlias = tuple[int, int, int]  # when a row ended and began, and it
 
 
 class Gap(NamedTuple):
-    """A time in which no event of a component may be; None: where the pattern begins or ends.
+    """The time after ``after`` and before ``before`` in which no event of a component may be.
 
-    Where the pattern begins the ends of events count: those up to ``since``, if that is known.
+    Without ``after`` the gap begins with the pattern: it has the events that end after ``since``,
+    or without that within the window.  Without ``before`` it ends with the pattern.
     """
 
     component: int
@@ -40,10 +41,10 @@ class Gap(NamedTuple):
 class Run(NamedTuple):
     """The events of a run, and the state of the automaton.
 
-    ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended, and
-    above these bits those of them that UNTIL has ended: they block no other; the next bit says
-    that the run has got longer, where the longest is wanted.
-    ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
+    ``mask`` has the slots of the queries.  ``dead`` has a bit for each move of the state that has
+    ended.  The bits above these are of the moves that UNTIL has ended, which block no other; the
+    next bit says that a run of the longest has got longer.  ``gaps`` are those of its absences.
+    ``floor`` is the end of the events before the latest unordered part, ``opened`` the end of the
     first event in it.  Windows count from ``first_end``, when the first event ends.
     """
 
@@ -71,7 +72,7 @@ class Run(NamedTuple):
 
     @property
     def flat(self) -> Row:
-        """The run as a row."""
+        """The run as a row of a snapshot, without its state and its queries."""
         gaps = tuple([tuple(gap) for gap in self.gaps])
         return (self.dead, self.floor, self.opened, gaps, *self.taken)
 
@@ -82,15 +83,15 @@ class Run(NamedTuple):
 
     @property
     def identity(self) -> Hashable:
-        """The identity within an epoch, without the queries."""
+        """The key that equal runs of an epoch have in common, whatever their queries."""
         return (self.state, self.same, self.gaps, self.floor)
 
     def only(self, mask: int) -> Run:
-        """Return the run for some queries."""
+        """Return the run with another mask of queries."""
         return self if mask == self.mask else self._replace(mask=mask)
 
     def without(self, forgotten: frozenset[int]) -> Run:
-        """Return the run without the events of some components; it still comes after them."""
+        """Return the run without the events of some components; later events still follow them."""
         cells = [None if at in forgotten else cell for at, cell in enumerate(self.cells)]
         return self._replace(
             taken=tuple([one for one in self.taken if one[0] not in forgotten]),
@@ -100,7 +101,7 @@ class Run(NamedTuple):
 
     @property
     def names(self) -> tuple[int, ...]:
-        """The components of the events, in order."""
+        """The components of the events, in the order of `places`."""
         by_place = sorted(self.taken, key=lambda one: (place_of(one[1]), one[0]))
         return tuple([component for component, _ in by_place])
 
@@ -116,12 +117,12 @@ class Run(NamedTuple):
 
 
 def place_of(row: Row) -> RunPlace:
-    """Return where a row stands in the order of events."""
+    """Return the key of a row in the order of events: its end, its begin, its arrival."""
     return (row[1], row[0], row[2])
 
 
 def add_run(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
-    """Add a run to others; return whether it is new, for some query."""
+    """Add a run to others, under a key; return True if it is new for some query."""
     known = runs.get(key)
     if known is None:
         runs[key] = run
@@ -133,7 +134,10 @@ def add_run(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
 
 
 class DiscardedRuns(NamedTuple):
-    """An order to discard the runs of a partition that begin between two events."""
+    """The discarded runs: those of a partition that begin from ``low`` up to ``high``.
+
+    A run that begins at ``high`` is discarded if this is ``inclusive``.
+    """
 
     mask: int  # for these queries
     key: Any
@@ -148,9 +152,9 @@ class DiscardedRuns(NamedTuple):
 
 
 class Policies:
-    """The policy of one m-op: what its queries have discarded, and until when they are closed.
+    """The policy of one m-op: the runs that its queries discard, and until when they are closed.
 
-    ``key_of`` returns the partition of a row, by the component that it is taken as.
+    ``key_of`` has for each component the function from a row to its partition.
     """
 
     def __init__(
@@ -160,14 +164,14 @@ class Policies:
         self.any = policy != "none"
         self._target = target
         self._key_of = key_of
-        # By partition and slot: no first event that begins up to that time.  They are kept for
+        # By partition and slot the time up to which no first event may begin.  Times are kept for
         # ever: an event may have begun long before it ends, and a partition may come again.
         self.closed: dict[Any, dict[int, int]] = {}
         self._discarded: list[DiscardedRuns] = []
 
     @property
     def discards(self) -> int:
-        """The queries for which something has been discarded in this epoch."""
+        """The mask of the queries that have discarded runs in this epoch."""
         mask = 0
         for one in self._discarded:
             mask |= one.mask
@@ -179,16 +183,14 @@ class Policies:
         return self._key_of[component](row)
 
     def open(self, mask: int, component: int, row: Row) -> int:
-        """Return those queries of a mask for which a row may be the first of a match, as a
-        component.
-        """
+        """Return those queries of a mask for which a row of a component may begin a match."""
         for slot, until in self.closed.get(self._key_of[component](row), {}).items():
             if row[0] <= until:
                 mask &= ~(1 << slot)
         return mask
 
     def close(self, key: Any, mask: int, until: int) -> None:
-        """Take no event of a partition that begins up to a time as the first of a match."""
+        """Close queries to first events of a partition that begin up to a time."""
         self.closed.setdefault(key, {}).update(dict.fromkeys(slots_of(mask), until))
 
     def forget_query(self, slot: int) -> None:
@@ -213,7 +215,7 @@ class Policies:
         return mask
 
     def keep(self, run: Run, mask: int, end: int) -> None:
-        """Discard what a match that is kept discards."""
+        """Record what a kept match, which ends at `end`, discards for the queries of a mask."""
         first, *_, last = (run.begin, *run.places)
         key = self.key(run)
         targets = [place_of(row) for component, row in run.taken if component == self._target]
@@ -235,5 +237,5 @@ class Policies:
                 return
 
     def forget(self) -> None:
-        """Forget what was discarded: runs have been dropped."""
+        """Forget the discarded runs, after all of them have been dropped."""
         self._discarded.clear()

@@ -3,9 +3,9 @@
 Each component has a stack of the rows that may be part of a sequence, in order of time.  A row
 stores its RIP, the height of the stack before it (Wu, Diao and Rizvi 2006, section 4.1).  With an
 equivalence test there are such stacks for each value of its attribute; a row is dropped when the
-stack before it is empty in its partition (PAIS, section 4.2.1).  It is also dropped when that stack
-begins no sequence that is young enough (windows in SS, section 4.3): each row stores the latest
-begin of a sequence that ends with it.
+stack before it is empty in its partition (PAIS, section 4.2.1).  It is also dropped when all
+sequences on that stack began too early (windows in SS, section 4.3).  Each row stores the latest
+begin of a sequence that ends with it; a sequence begins when its first row ends.
 
 Queries of one shape share the stacks: a row has the mask of those that select it, and a sequence
 belongs to the queries of all its rows.
@@ -44,7 +44,8 @@ class Stack:
     """Rows of a component in order of time, each with its RIP and the queries that select it.
 
     A RIP counts the rows that were ever pushed on the stack before it; ``gone`` of them have been
-    pruned.  ``starts`` has for each row the latest begin of a sequence that ends with it or below.
+    pruned.  ``starts`` has for each row the latest begin of a sequence that ends with it or with a
+    row below it.
     """
 
     __slots__ = ("gone", "masks", "rips", "rows", "starts")
@@ -57,7 +58,7 @@ class Stack:
         self.gone = 0
 
     def push(self, row: Row, rip: int, start: int, mask: int) -> None:
-        """Push a row."""
+        """Push a row; `start` is the latest begin of a sequence that ends with it."""
         starts = self.starts
         self.rows.append(row)
         self.rips.append(rip)
@@ -65,14 +66,14 @@ class Stack:
         starts.append(start if not starts or starts[-1] < start else starts[-1])
 
     def before(self, row: Row) -> int:
-        """Count the rows that end before a row begins."""
+        """Return the number of rows that end before a row begins."""
         rows = self.rows
         if not rows or rows[-1][1] < row[0]:
             return len(rows)
         return bisect_left(rows, row[0], key=END_OF)
 
     def prune(self, oldest: int) -> None:
-        """Drop the rows without a beginning after a time."""
+        """Drop the rows on which no sequence ends that began after a time."""
         dead = bisect_right(self.starts, oldest)
         if dead:
             del self.rows[:dead], self.rips[:dead], self.starts[:dead], self.masks[:dead]
@@ -109,7 +110,7 @@ class ActiveStacks(SharedRuns):
         self._choose()
 
     def _choose(self) -> None:
-        """Choose what the search tests: constants only if all queries have the same."""
+        """Set the search; it tests conditions on constants only if all queries have the same."""
         alike = self._queries.are_alike
         if alike is not self._alike:
             self._alike, self._search = alike, self._search_of(alike)
@@ -127,7 +128,7 @@ class ActiveStacks(SharedRuns):
         self._drop(mask)
 
     def _drop(self, mask: int) -> None:
-        """Drop the rows of some queries."""
+        """Remove the queries of a mask from all rows."""
         kept = list(self._kept())
         self._partitions.clear()
         for component, row, queries in kept:
@@ -141,7 +142,7 @@ class ActiveStacks(SharedRuns):
         return len(self._partitions) if self._shape.partitions.keys else 0
 
     def indexes(self) -> str:
-        """Describe how sequences are found, and what they share."""
+        """Describe how sequences are found, and how many queries share the m-op."""
         said = "active instance stacks"
         if keys := self._shape.partitions.keys:
             tests = counted(len(keys[0]), "equivalence test", "equivalence tests")
@@ -149,7 +150,7 @@ class ActiveStacks(SharedRuns):
         return said + self._shared()
 
     def _kept(self) -> Iterator[tuple[int, Row, int]]:
-        """Yield the rows that are kept: component, row, queries; lower ones first, by time."""
+        """Yield (component, row, mask of its queries), by component, then by stack and time."""
         for component in range(self._last):
             for stacks in self._partitions.values():
                 stack = stacks[component]
@@ -178,7 +179,7 @@ class ActiveStacks(SharedRuns):
     # -- rows ------------------------------------------------------------------------------
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
-        """Return the receiver of an input's rows."""
+        """Return the function that consumes the rows of an input."""
         components = [place for place, one in enumerate(self._inputs) if one == input]
         reading, since = self._queries.reading, self._since
 
@@ -191,7 +192,10 @@ class ActiveStacks(SharedRuns):
         return receive
 
     def push_row(self, component: int, row: Row, mask: int, new: bool) -> None:
-        """Push a row on its stack; one that completes sequences waits for the end of the epoch."""
+        """Push a row on its stack; one that completes sequences waits for the end of the epoch.
+
+        A row that is not ``new`` was on a stack before.
+        """
         key_of, key = self._keys[component], None
         if key_of is not None:
             key = key_of(row)
@@ -240,7 +244,7 @@ class ActiveStacks(SharedRuns):
         if found is not None:
             self._deliver(found)
             return
-        every = 0  # together they are too many: each query has the sequences that it has alone
+        every = 0  # too many rows for all queries together: each is searched by itself
         for _, _, mask in rows:
             every |= mask
         for slot in slots_of(every):

@@ -1,4 +1,4 @@
-"""Matches that wait: absences at their ends, and runs that have to be the longest.
+"""Matches that wait: for absences at their ends, or because a run has to be the longest.
 
 A match waits until one of its ways to end is certain; a match that may get longer waits until its
 run takes no more, or its window is over.
@@ -18,14 +18,14 @@ from cep_core.operators.shared_runs import QueryMasks
 
 
 class EndWay(NamedTuple):
-    """The absences at the end of a match, and when they are certain."""
+    """A way to end: the gaps of the last absences, and the ``deadline`` that makes them certain."""
 
     deadline: int
     gaps: tuple[Gap, ...]
 
 
 class WaitingMatch(NamedTuple):
-    """A match that is one if one of the `ways` to end holds; without ways it may get longer."""
+    """A match that becomes certain by one of the `ways` to end; without ways it may get longer."""
 
     run: Run
     ways: tuple[EndWay, ...]
@@ -41,14 +41,14 @@ class WaitingMatches:
         absences: AbsentEvents,
         expect: Callable[[int], None],
     ) -> None:
-        """``expect`` asks for a report at a deadline."""
+        """``expect`` asks for a call of `certain` at a deadline."""
         self._shape, self._queries, self._absences = shape, queries, absences
         self._expect = expect
         self.by_deadline: dict[int, list[WaitingMatch]] = {}
-        # of this epoch: runs that have got longer, and those that get no longer
+        # of this epoch: runs that have got longer, and those that can get no longer
         self.grown: list[Run] = []
         self.complete: list[Run] = []
-        self.longer: dict[Hashable, int] = {}  # the former, by events: for which queries
+        self.longer: dict[Hashable, int] = {}  # by the events of a `grown` run: its queries
 
     def __iter__(self) -> Iterator[Run]:
         for found in self.by_deadline.values():
@@ -56,7 +56,7 @@ class WaitingMatches:
                 yield one.run
 
     def wait(self, deadline: int, match: WaitingMatch) -> None:
-        """Wait for a deadline."""
+        """Add a match that waits for a deadline."""
         known = self.by_deadline.get(deadline)
         if known is not None:
             known.append(match)
@@ -72,7 +72,7 @@ class WaitingMatches:
             ]
 
     def drop_growing(self, over: int) -> None:
-        """Drop what may get longer, of queries whose runs were dropped: it is not the longest."""
+        """Drop matches that may get longer of the queries `over`, whose runs were dropped."""
         for runs in (self.grown, self.complete):
             runs[:] = [run.only(left) for run in runs if (left := run.mask & ~over)]
         for waiting in self.by_deadline.values():
@@ -83,7 +83,7 @@ class WaitingMatches:
             ]
 
     def certain(self, now: int, made: Iterable[Run]) -> dict[Hashable, Run]:
-        """Return the matches that are certain in an epoch that has made some runs, each once."""
+        """Return the matches certain in an epoch, by `Run.same`; `made` are the runs made in it."""
         whole: dict[Hashable, Run] = {}
         later: dict[Hashable, WaitingMatch] = {}
         waiting = self.by_deadline.pop(now, [])
@@ -117,7 +117,7 @@ class WaitingMatches:
         return whole
 
     def _way(self, run: Run, way: Absences, bounds: Bounds, window: int) -> EndWay | None:
-        """Return a way to end in a window; None if that is over before."""
+        """Return a way to end within a window; None if the window is over before its absences."""
         over, gaps = gaps_behind(run, way, bounds, None)
         last = run.end if over is None else over
         if all(one.time is not None for one in way):
@@ -126,7 +126,7 @@ class WaitingMatches:
         return EndWay(deadline, gaps) if last < deadline else None
 
     def _decide(self, match: WaitingMatch, now: int, whole: dict[Hashable, Run]) -> None:
-        """Add a match for the queries for which a way is certain; for the others it waits."""
+        """Add a match to `whole` for the queries with a certain way; for the others it waits."""
         run, ways = match
         left = run.mask
         for way in ways:
@@ -170,7 +170,7 @@ class WaitingMatches:
             yield run.only(run.mask & ~longer.get(run.same, 0))
 
     def _wait_no_more(self, run: Run) -> None:
-        """Forget a match that waits for the end of its window."""
+        """Remove the queries of a run from its match that waits for the end of the window."""
         for window in self._queries.windows:
             known = self.by_deadline.get(run.first_end + window - 1, [])
             for place, (other, ways) in enumerate(known):
