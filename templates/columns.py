@@ -350,7 +350,7 @@ def _checks_of(texts: Sequence[str]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Interned:
-    """The keys of a batch's distinct texts, with a mask of the known ones."""
+    """The keys of a batch's distinct texts, with a mask of those that were stored before."""
 
     keys: Keys
     known: npt.NDArray[np.bool_]

@@ -58,7 +58,7 @@ class StoredState:
         self.reload()
 
     def reload(self) -> None:
-        """Drop what is in memory after a rollback; the next use reads it again."""
+        """Drop the state in memory after a rollback; the next use reads it from the storage."""
         self._values = InternedValues(self.storage)
         self.__dict__.pop("newest", None)
         self._drop_rows()

@@ -165,7 +165,7 @@ class Pass:
     def _part(
         self, ours: Columns, slices: Column, rows: Column, driven: Driven
     ) -> Iterator[Columns]:
-        """Yield R_vj of some rows of the batch with the kept rows of their slices."""
+        """Yield R_vj of rows of the batch, each with the kept `rows` in its slice (begin, end)."""
         at, found = spread(*slices.T)
         joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):

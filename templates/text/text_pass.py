@@ -29,7 +29,7 @@ FOUND = 2_000_000
 class TextPass:
     """The comparisons of texts in one pass.
 
-    `cut` is called with a document and those of its value joins that were not looked for.
+    `cut` is called with a document and value joins (packed pairs) that were not all looked for.
     """
 
     half: Pass

@@ -36,7 +36,7 @@ class BatchSize:
         return max(min(self.fewest, self.most), min(self.most, round(self.seconds / self.each)))
 
     def learn(self, documents: int, seconds: float) -> None:
-        """Learn from the time of a batch; a small one predicts nothing about large ones."""
+        """Update `each` from the time of a batch; a small one predicts nothing about large ones."""
         if documents < min(self.fewest, self.most) or seconds <= 0:
             return
         each = seconds / documents

@@ -191,7 +191,7 @@ class EngineCatalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         known = self._state.subscriptions
         if paused and (one := known.get(name)) is not None and one.number in known.backfills:
-            # The matches of its past come before its pause; documents do not wait for them.
+            # Its history is complete before the pause begins; pushes do not wait for that.
             self.backfills.complete(one.number, time.monotonic() + PATIENCE)
         transactions = self._transactions
         with transactions.between_batches(), transactions.committed(), transactions.paused():

@@ -118,7 +118,7 @@ class Engine:
                 self.transactions.close()
 
     def connect(self) -> Store:
-        """Return the store on a new connection, for tables beside the engine's; close it before."""
+        """Return the store on a new connection for other tables; close it before the engine."""
         return self.transactions.connect()
 
     @property

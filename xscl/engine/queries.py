@@ -306,7 +306,7 @@ class EngineQueries:
         """Explain why a query matches documents, or why not; see `Engine.why`.
 
         `visible` returns the reader's name of a stream, None for a stream that he does not see.
-        What a subscription has found decides: a match of any version is explained by that one.
+        A match that some version of a subscription has found is explained by that version.
         """
         with self._transactions.lock:
             questions = self._questions(query, documents, read, visible)

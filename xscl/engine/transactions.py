@@ -87,7 +87,7 @@ class Transactions:
                     yield state
                     state.registry.save()
                     state.pushed = None
-                state.pushed = replace(state.processor.pushed)  # another object
+                state.pushed = replace(state.processor.pushed)  # a new object marks a commit
             except BaseException as error:
                 del state  # the traceback refers to this frame
                 self._recover(error)

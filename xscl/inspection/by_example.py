@@ -23,9 +23,9 @@ MOST = 40
 """Maximum number of shared values, the best first."""
 
 NEAR, FEWEST_WORDS = 0.6, 3
-"""The least Jaccard coefficient of texts that are nearly the same, and their least words."""
+"""The Jaccard coefficient above which texts are nearly the same, and the least number of words."""
 LONGEST_COMPARED = 1_000
-"""Characters of texts that are compared so."""
+"""Characters at the beginning of a text that are compared for that."""
 
 Leaf = tuple[str, ...]
 """The path of a leaf: names from the root, as a query writes them."""
@@ -33,9 +33,9 @@ Leaf = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SharedValue:
-    """Leaves of two documents with the same value, in any capitals unless it `is_exact`.
+    """Leaves of two documents with the same value; the case may differ unless it `is_exact`.
 
-    Two that are `nearly` the same share most of their words; `value` is that on the left.
+    Values that are `nearly` the same share most of their words; `value` is the left one.
     """
 
     left: Leaf
@@ -59,7 +59,7 @@ class ExampleSide:
 
 
 def shared(left: DocumentTree, right: DocumentTree) -> list[SharedValue]:
-    """Return the values that both documents have, same names and long values first."""
+    """Return the values that both documents have, those of equal names and long ones first."""
     by_text: dict[str, list[tuple[Leaf, str]]] = {}
     for path, value in leaves(right):
         by_text.setdefault(value.lower(), []).append((path, value))
@@ -210,7 +210,7 @@ _LEFT_OUT = frozenset(
         *("published", "updated", "seen_at", "comments", "rights", "image", "duration"),
     ]
 )
-"""Leaves of items that say nothing about further items, or in other words than others."""
+"""Leaves of items that are not offered: they say nothing about further items, or repeat others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +278,9 @@ def _below(block: Block, leaf: Leaf) -> str | None:
 
 
 def _with(text: str, query: Query, component: int, condition: str) -> str:
-    """Return a query with a condition at the node of one block, in its form if that is possible.
+    """Return a query with one more condition at a block; the rest of its text stays if possible.
 
-    Of a symmetric join both blocks get it, as its sides are one block.
+    Both blocks of a symmetric join get the condition, as they are equal.
     """
     (added,) = parse_block(f"S//x[{condition}]").steps[-1].conditions
     blocks = _exchangeable(query, _blocks(query)[component])

@@ -49,9 +49,9 @@ def diagnose(
 ) -> Diagnosis:
     """Return why a query has no match among the kept documents.
 
-    The `question` has no documents yet; its `attempt` raises TooLong.  With a subscription only
-    what that one sees can match.  `updates` lets new versions match, `begin` is the earliest time
-    of documents.  `match` explains a match that it has.
+    The `question` has no documents yet; its `attempt` raises TooLong.  If it has a subscription,
+    only documents that this one sees can match.  `updates` lets new versions match, `begin` is the
+    earliest time of documents, in ticks.  `match` explains a match of the subscription.
     """
     return _Diagnosis(store, question, updates, begin).made(match)
 
@@ -182,7 +182,7 @@ class Closeness:
 
     def __init__(self, query: CompiledQuery) -> None:
         self._query = query
-        self._between: dict[int, list[tuple[int, Comparison]]] = {}  # of two blocks, by the later
+        self._between: dict[int, list[tuple[int, Comparison]]] = {}  # by the later block
         self._known: dict[tuple[int, int, Operand], _Values] = {}
         self._choices: dict[tuple[int, int], Choices] = {}
         expression = distinct_names(parse(query.source).expression)
@@ -216,7 +216,7 @@ class Closeness:
     def _extended(
         self, before: _Combination, place: int, known: KnownDocument
     ) -> _Combination | None:
-        """Return a combination with one document more, None if it is there already."""
+        """Return a combination with one more document; None if a version of it is in it already."""
         if any(one.stored.base == known.stored.base for one in before.chosen.values()):
             return None
         chosen = {**before.chosen, place: known}

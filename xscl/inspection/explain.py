@@ -62,9 +62,9 @@ def explain(
 ) -> str:
     """Return the explanation of a subscription by its name, or of the text of a query.
 
-    `seen` says which subscriptions, by name, whoever asks may know of: the others are not counted,
-    and what is kept and planned for all is left out.  `reason_here` says why the engine evaluates a
-    row of R_T; None: there are no executors.
+    `seen` returns True for the names of subscriptions that the reader may know of; None: all.
+    Other subscriptions are not counted, and plan and state, which all share, are left out.
+    `reason_here` returns why the engine evaluates a row of R_T; None: there are no executors.
     """
     registered = subscription_named(store, subscriptions, query)
     refusal = None if registered is None else subscriptions.refusal(registered)
@@ -217,7 +217,7 @@ def _time(
 ) -> Iterator[str]:
     """Yield the edge rule, the window and the evaluator of each operator, the inner ones first.
 
-    `places` are those of the joins, None without executors.
+    `places` are the evaluators of the joins, None without executors.
     """
     root = compiled.normal.form
     evaluated = places or [JoinEvaluator() for _ in compiled.joins]
@@ -378,7 +378,7 @@ def places_of(
     qids: Sequence[int],
     reason_here: ReasonHere,
 ) -> list[JoinEvaluator]:
-    """Return the evaluator of each join, given the numbers of their rows of R_T."""
+    """Return the evaluator of each join, given the qids of their rows of R_T."""
     if len(joins) != len(qids):  # its query is refused
         return [JoinEvaluator() for _ in joins]
     return [
@@ -390,7 +390,7 @@ def places_of(
 
 
 def _lead(registry: Registry, join: CompiledJoin, qid: int) -> str:
-    """Return the designated equality of a row in the variables of a join."""
+    """Return the designated equality of a row, written with the variables of a join."""
     row = registry.row(qid)
     graph = registry.members[row.template].template.graph
     ends = graph.value_joins[registry.lead(qid)]
@@ -442,7 +442,7 @@ def known_template(registry: Registry, join: CompiledJoin) -> int | None:
 
 
 class PlanUsers(NamedTuple):
-    """The number of subscriptions that share a node, the first names, and what the node keeps."""
+    """The number of subscriptions that share a node, some names, and its state's size in words."""
 
     total: int
     names: list[str]
@@ -457,7 +457,7 @@ def plan_users(
     node: PlanNode,
     most: int,
 ) -> PlanUsers:
-    """Return who shares a node, with at most some names.
+    """Return the users of a node of the plan, with at most `most` names, alphabetically.
 
     It looks at all subscriptions: some 100 ms for 100,000 of them.
     """
@@ -468,7 +468,7 @@ def plan_users(
 
 
 def _user_test(dataflow: Dataflow, node: PlanNode) -> Callable[[Subscription], bool]:
-    """Return the test if a subscription uses a node."""
+    """Return a function that returns True for the subscriptions that use a node."""
     subscribed = dataflow.subscribed
     if node.kind == STREAM:
         return lambda one: node.name in one.reads
@@ -507,7 +507,7 @@ EvaluatedAt: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "res
 
 
 class SplitCondition(NamedTuple):
-    """A condition, where it is evaluated, and what would be faster."""
+    """A condition, where and how it is evaluated, and a hint at a faster one."""
 
     text: str
     where: EvaluatedAt
@@ -554,7 +554,7 @@ def expressions(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def condition_lines(block: Block) -> Iterator[str]:
-    """Yield the split of a block, for `explain`; nothing for one without conditions."""
+    """Yield a line for each condition of a block (`placed`), for `explain`, under a heading."""
     conditions = list(placed(block))
     if conditions:
         yield f"conditions of {block.stream}"
@@ -581,7 +581,10 @@ def _expressions(query: str) -> tuple[str, ...]:
 
 
 def unmet_lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
-    """Yield a line for each expression, for `explain`."""
+    """Yield a line, for `explain`, for each expression that was not evaluated in some documents.
+
+    Lines follow for the expressions that compared a number with a text.
+    """
     for one in unmet(dataflow, subscription):
         yield (
             f"not evaluated in {counted(one.documents, 'document')}, the latest: {one.latest}:"

@@ -69,8 +69,8 @@ class SeenName:
 class ExaminedBlock:
     """A block of a query, with the numbers of documents that were examined and that match it.
 
-    `kept` is the number of documents of its stream.  `needed` is False for what may be absent from
-    a match.  If no document matches, `failing` is the part of the block that none passes, and
+    `kept` is the number of documents of its stream.  `needed` is False for a block that a match may
+    lack.  If no document matches, `failing` is the part of the block that none passes, and
     `nearest` are the names nearest to the missing one.
     """
 
@@ -105,7 +105,7 @@ class Diagnosis:
 
     @property
     def lacks_documents(self) -> bool:
-        """True if the stream of a block has none."""
+        """True if the stream of a block has no documents."""
         return any(not block.kept for block in self.blocks)
 
     def lines(self, waiting: int = 0) -> Iterator[str]:

@@ -109,8 +109,9 @@ def rebuilt(
     """Return the relations with the rows of joins that are evaluated elsewhere; None without any.
 
     `store` sees the commit of the last push, `pushed`; `documents_seen` returns the first one that
-    is seen by each row of R_T, and `most` is the bound of results.  The joins are restricted to the
-    rows `qids`, the witnesses to the documents `docs`.  Raises SqlError for too many documents.
+    is seen by a subscription of each row of R_T, and `most` is the bound of results.  The joins are
+    restricted to the rows `qids`, the witnesses to the documents `docs`.  Raises SqlError for too
+    many documents.
     """
     storage = JoinStorage(store)
     elsewhere = [qid for qid in designated_rows(store) if qids is None or qid in qids]
@@ -139,7 +140,7 @@ def rebuilt(
             )
     processor = Processor(kept, registry, most=most)
     parts = [replace(pushed, answers=_without(pushed.answers, qids))]
-    newer = [qid for qid in qids if firsts[qid] > last.max(initial=0)]  # than the last push
+    newer = [qid for qid in qids if firsts[qid] > last.max(initial=0)]  # after the last push
     for some in witnesses(store, pairs, np.setdiff1d(docs, last), last):
         if some.times["doc"][0].as_py() in last:
             processor.join(reach.installed(some))
@@ -168,7 +169,7 @@ def rebuilt(
 
 
 def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
-    """Return the kept documents from a time and a number on that pairs are about."""
+    """Return the kept documents, from a time and a number on, of the streams of pairs."""
     streams = {stream_of(pair.first) for pair in pairs}
     return documents_of_past(
         store,
@@ -182,7 +183,7 @@ def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> N
 
 
 def _united(theirs: pa.Table, ours: Sequence[pa.Table]) -> pa.Table:
-    """Return bindings, each of a document and a pair once: `ours` replace theirs."""
+    """Return both bindings, without those of `theirs` whose document and pair `ours` have, too."""
     rebuilt = pa.concat_tables([theirs.slice(0, 0), *ours])
     codes = [
         pack(*(t[n].to_numpy().astype(np.int64) for n in ("doc", "pair")))
@@ -214,8 +215,8 @@ def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, lis
 
 # It has those of a pair of variables from the first document on that a subscription sees that uses
 # the pair, and as long as a later document may be joined with them.  (It deletes them then, or
-# soon.)  A subscription that was removed does not count, although what it left is still there if
-# another one uses its pairs.
+# soon.)  A subscription that was removed does not count, although its witnesses stay if another one
+# uses its pairs.
 
 
 def documents_seen(
@@ -234,7 +235,7 @@ class Reach:
     """The reach of the witnesses of pairs of variables; columns are by number of pair.
 
     Each of the `spans` of a pair is a first document and a retention in ticks, and a witness stays
-    as long as it is in one of them.  It has a value from the document `valued` on.
+    as long as it is in one of them.  A witness has a value from the document `valued` on.
     """
 
     spans: Sequence[tuple[Numbers, Numbers]]
@@ -273,7 +274,7 @@ class Reach:
         return self.spans[0][0]
 
     def installed(self, made: Witnesses) -> Witnesses:
-        """Return the witnesses that stage 1 had when their documents came."""
+        """Return the witnesses and values whose pairs were registered when the documents came."""
         rows = made.bindings
         docs, pairs = (rows[name].to_numpy() for name in ("doc", "pair"))
         there, has_value = docs >= self.since[pairs], docs >= self.valued[pairs]

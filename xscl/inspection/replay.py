@@ -44,8 +44,9 @@ TRIED = "try"
 class TrialScope:
     """A trial: a query, and the part of the past that it reads.
 
-    The documents of `streams` with `begin` <= timestamp <= `end` and with `first` at least that
-    given; new versions if `updates`.  `texts` are those of documents (by number) that are not kept.
+    It reads the documents of `streams` with `begin` <= timestamp <= `end`, in ticks, whose `first`
+    is at least the given one; with `updates` also new versions.  `texts` are those of documents (by
+    number) that are not kept.
     With `own_time` history counts as if it had arrived in its own time.
     """
 
@@ -160,8 +161,8 @@ def kept_documents(
 ) -> KeptDocuments:
     """Return the documents of streams that have a text, with numbers from `first` to before `end`.
 
-    What they were made of came from document `since` on.  Before `end`, the documents that each
-    batch has published must be there, or none of them.
+    All their sources have numbers from `since` on.  `end` must not lie between documents that one
+    batch has published.
     """
     rows = places_of_kept(store, streams, since=since, first=first, end=end)
     docs, ranks, ts, clocks = (
@@ -173,11 +174,11 @@ def kept_documents(
 
 
 def _places(docs: RowNumbers, ranks: RowNumbers, ts: RowNumbers, clocks: RowNumbers) -> RowNumbers:
-    """Return the numbers of the documents with which documents arrived.
+    """Return for each document the number of the document with which it arrived, perhaps itself.
 
-    One that an operator over time has published has a rank below all documents.  It was published
-    when the clock had passed its time, so it may come before the first document that brings the
-    clock there: until then no operator has missed it.
+    A document that an operator over time has published has a rank below all documents.  It was
+    published when the clock had passed its time, so it may come before the first document that
+    brings the clock there: until then no operator has missed it.
     """
     places: RowNumbers = ranks // LEVELS
     timed = ranks < LEVELS
@@ -201,7 +202,7 @@ def witnesses(store: Store, pairs: Iterable[Pair], *documents: RowNumbers) -> It
     They replace the kept ones for the same pairs.  No batch has documents of several arguments.
     """
     automaton, pairs = Automaton(), list(pairs)
-    automaton.install(pairs)  # one may be named twice
+    automaton.install(pairs)  # a pair may be there twice
     numbers = [pair.number for pair in pairs]
     derived = [p.number for p in pairs if is_derived(p.second)]
     every = np.concatenate(documents)

@@ -80,9 +80,9 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class CachedReading(Generic[T]):
-    """A vocabulary, or what follows from it, as of a number of arrivals.
+    """A vocabulary, or a value computed from it, as of the number `arrived` of documents.
 
-    `cost` is the seconds of CPU that it took.
+    `read_at` is a time of `time.monotonic`, `cost` the seconds of CPU that the reading took.
     """
 
     found: T
@@ -94,8 +94,8 @@ class CachedReading(Generic[T]):
 class Vocabularies:
     """The vocabularies of streams, reused while nothing arrives.
 
-    An editor asks at each key.  What takes long to read is reused for some seconds even so.  Any
-    thread may ask.
+    An editor asks at each key.  A vocabulary that was slow to read is reused for some seconds even
+    while documents arrive.  Any thread may ask.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ def steps_of(tree: DocumentTree) -> list[tuple[str, ...]]:
 
 
 def leaf_value(item: Item) -> str:
-    """Return the value of an attribute or of an element without children, else no text."""
+    """Return the value of an attribute or of an element without children; "" for other nodes."""
     if isinstance(item, etree._Element) and len(item) > 0:
         return ""
     return " ".join(string_value(item).split())
@@ -227,7 +227,7 @@ def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[SeenName, ...]:
 
 
 def is_seen(step: Step, name: str, seen: Collection[str]) -> bool:
-    """Return True if a step's name was seen; names of other namespaces count for any prefix.
+    """Return True if a step's name was seen; one seen as `*:x` counts as `x` with any prefix.
 
     `name` is that of the step as a query writes it.
     """
@@ -259,8 +259,8 @@ def _bare(name: str) -> str:
 # -- Names in a query that were never seen ---------------------------------------------------
 
 # They are no errors, as a document with them may come.  Most are misspelt, so each has the nearest
-# names that were seen.  A comparison of numbers that were seen to be written differently is
-# reported like a name, and one of times whose values were seen to be no dates.
+# names that were seen.  A comparison is reported like a name if its values were seen to be
+# numbers in different notations, or no dates where times are compared.
 MOST = 20
 """Maximum number of names that are reported."""
 
@@ -347,8 +347,8 @@ class QueryNames:
     def doubtful(self) -> Iterator[QueryWarning]:
         """Yield warnings about comparisons that the values seen so far make doubtful.
 
-        They compare as times what are no dates, or as texts what are numbers, written in different
-        ways: that is right for keys, and wrong for amounts, as `40` and `40.00` are different.
+        Such a comparison compares as times values that are no dates, or as texts numbers in
+        different notations: right for keys, and wrong for amounts, as `40` and `40.00` differ.
         """
         for compared in self._comparisons:
             for call in walk(compared):
@@ -406,7 +406,7 @@ class QueryNames:
         return chains
 
     def _paths_seen(self, operand: syntax.Operand) -> list[SeenPath]:
-        """Return the paths, of those that were seen, of a variable's nodes, or of a path at one."""
+        """Return the seen paths to the nodes of an operand; none unless it is one path."""
         match operand:
             case syntax.VariablePath(name, syntax.Path(steps, None)):
                 below = steps
@@ -436,9 +436,9 @@ def _leads(steps: Sequence[syntax.Step], path: Sequence[str]) -> bool:
 
 
 def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | None:
-    """Return two values of which one side would write the other's number in another way.
+    """Return a value of either side, numbers in different notations, best of the same number.
 
-    None unless all values are numbers.
+    None if there are none, or if some value is no number.
     """
     if any(number_of(text) is None for text in (*ones, *others)):
         return None
@@ -447,7 +447,7 @@ def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | N
 
 
 def _differ(one: str, other: str) -> bool:
-    """Return True if two numbers are written in different styles, not both in the shortest."""
+    """Return True if two numbers are written in different styles; False if both are shortest."""
     if all(text == text_of(number_of(text)) for text in (one, other)):
         return False
     if _style(one) != _style(other):

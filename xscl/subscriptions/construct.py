@@ -76,7 +76,7 @@ def _serialised(item: Item) -> bytes:
         made = etree.tostring(item, encoding="UTF-8", with_tail=False, xml_declaration=False)
         if b"xmlns" not in made:
             return made
-    result = etree.Element("result")  # which declares prefixes anew
+    result = etree.Element("result")  # within it the item declares its prefixes
     _append(result, item)
     made = etree.tostring(result, encoding="UTF-8", xml_declaration=False)
     return made.removeprefix(b"<result>").removesuffix(b"</result>")

@@ -482,7 +482,7 @@ class Subscriptions:
             self._publishers.setdefault(subscription.publish, []).append(subscription)
 
     def expect_free(self, name: str, others: Container[str] = ()) -> None:
-        """Raise if a name is in use, here or among `others` that are about to be registered."""
+        """Raise if a name is invalid, or in use, here or among `others` about to be registered."""
         is_plain_name = name.isprintable() or is_plain(name)  # nearly all names are the former
         is_fit = is_plain_name and len(name) <= LONGEST_NAME + PREFIX
         if not name or name != name.strip() or not is_fit:

@@ -134,7 +134,7 @@ class Examination:
         return settled(both, both.ts)
 
     def _in_time(self, *sides: QuerySide) -> None:
-        """Add the edges of what came too late; what was found did not, as it was found."""
+        """Add an edge for each side that came too late; none can if the match was found."""
         if not self._question.found:
             self._edges.extend(belated(self._latest, *sides))
 
@@ -162,7 +162,7 @@ class Examination:
         return settled(left, left.ts + form.waits[0])
 
     def _answering(self, form: nf.AbsenceForm, left: QuerySide) -> QuerySide:
-        """Add the edges of an answer, and return the right side."""
+        """Add the edges by which the right side answers the left one; return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
             assert known is not None
@@ -210,7 +210,8 @@ def _reasons(reasons: Iterable[Edge]) -> str:
 def why(*questions: WhyQuestion) -> Why:
     """Explain why a query matches the documents of its blocks, or why not.
 
-    Of several questions about the same documents, the first counts whose answer has a reason.
+    Several questions are about the same documents.  The next one counts if the subscription lacks
+    the match although all conditions of the answer before hold.
     """
     question, edges = questions[0], Examination(questions[0]).edges()
     for other in questions[1:]:
@@ -240,7 +241,7 @@ def _hold(edges: Sequence[Edge]) -> bool:
 class QuerySide:
     """One side of an operator: its interval, M(n) and the rank of its newest document.
 
-    `lateness` is the largest of its streams, `conjuncts` are those of all predicates in it.
+    `lateness` is the largest one of its streams, `conjuncts` are those of all its predicates.
     """
 
     name: str
@@ -377,7 +378,7 @@ def is_over_time(form: nf.NormalForm) -> bool:
 
 
 def temporal_choice(question: WhyQuestion) -> Edge:
-    """Return the edge that the temporal operators yield the match, or their other result."""
+    """Return the edge that the temporal operators yield the match; `nearest` has another result."""
     wanted = tuple(part.stored.id for part in question.parts)
     text = f"the query finds {', '.join(wanted)} among all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)
@@ -406,7 +407,7 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
 
 
 def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
-    """Return the first and the last time that can matter; of instants, all."""
+    """Return the first and last time of deciding documents, in ticks; all with a calendar."""
     if question.query.calendars:
         return -INFINITE, INFINITE
     times = [one.stored.ts for one in known]
@@ -416,12 +417,12 @@ def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int,
 
 
 def _has_longest(form: nf.NormalForm) -> bool:
-    """Return True if the end of a run decides, which a document after it makes."""
+    """Return True for a LONGEST FOLD, whose run only a document after it ends."""
     return any(isinstance(one, nf.FoldForm) and one.longest for one in nf.forms(form))
 
 
 def _earliest(form: nf.NormalForm) -> int:
-    """Return the longest time before a match in which its documents may have had a partner."""
+    """Return the longest time before a match, in ticks, in which it may have had an answer."""
     absent = [one.relation for one in nf.forms(form) if isinstance(one, nf.AbsenceForm)]
     return sum(one.keep(0) for one in absent if one.looks_back)
 
@@ -434,9 +435,9 @@ def _deadlines(form: nf.NormalForm) -> int:
 def _instead(
     question: WhyQuestion, wanted: tuple[str, ...], found: set[tuple[str, ...]]
 ) -> tuple[str | None, bool]:
-    """Return the documents that answered or consumed the left ones, and False.
+    """Return in words the documents that answered or consumed the left ones, and False.
 
-    If an absence is not decided yet, return what it waits for, and True.
+    If an absence is not decided yet, return in words when it will be, and True.
     """
     form = question.query.normal.form
     if question.query.calendars:
@@ -462,7 +463,7 @@ def _instead(
 
 
 def _pending(question: WhyQuestion) -> str | None:
-    """Return the time at which a match is certain, if that is not over, and what it needs."""
+    """Return in words the time at which a match is certain; None if that time has passed."""
     if _has_longest(question.query.normal.form):
         return "it is decided when time passes the document that ends the run"
     deadline = _period(

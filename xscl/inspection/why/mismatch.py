@@ -33,7 +33,7 @@ _ROOTS = 5  # names of roots that are listed
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The part of a block that no document passes, and the nearest names that stand there."""
+    """The part of a block that no document passes, and the names there nearest to a missing one."""
 
     text: str
     nearest: tuple[SeenName, ...] = ()
@@ -56,7 +56,7 @@ class _Reading:
         self._trees = trees
 
     def along(self, done: tuple[Step, ...], steps: Sequence[Step]) -> Mismatch:
-        """Return the failing part of some steps below matching ones."""
+        """Return the part of `steps` that fails below the steps `done`, which match."""
         for step in steps:
             bare = replace(step, conditions=())
             if not self._found((*done, bare)):
@@ -90,7 +90,7 @@ class _Reading:
         return Mismatch(f"there is no {_path((step,))}; {are} {names}{elsewhere}", near)
 
     def _other_namespace(self, done: tuple[Step, ...], step: Step) -> str:
-        """Return the namespace in which the name of a step stands there, and how to write it."""
+        """Return a remark on the namespace that documents have a step's name in; "" without one."""
         name = step.test.local
         uris = Counter(
             qualified_name(item).namespace or ""
@@ -130,7 +130,7 @@ class _Reading:
             yield found
 
     def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> Mismatch:
-        """Return the failing condition of the last of some steps, or their combination."""
+        """Return the condition that the last step fails; if each holds somewhere, all together."""
         *before, last = steps
         for condition in conditions:
             if not self._found((*before, replace(last, conditions=(condition,)))):

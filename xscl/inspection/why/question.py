@@ -31,9 +31,9 @@ from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 TextReader: TypeAlias = "Callable[[str], bytes]"
-"""Gives the text of a document that the engine has taken in and does not keep any more."""
+"""Returns, by name, the text of a document that the engine does not keep any more."""
 Visible: TypeAlias = "Callable[[str], str | None]"
-"""Gives the reader's name of a stream, None for a stream that he does not see."""
+"""Returns the reader's name of a stream, None for a stream that he does not see."""
 DocumentRow: TypeAlias = dict[str, Any]
 """The columns of a document, with its streams and its text."""
 
@@ -50,15 +50,16 @@ class KnownDocument:
 
 @dataclass(frozen=True, slots=True)
 class WhyQuestion:
-    """A query, the subscription that it is (if it is one), and a document for each block.
+    """A query, its subscription (None if it is not registered), and a document for each block.
 
     `lateness` is that of each stream that the query reads; `attempt` returns the matches of a
     trial, and absences are certain up to `watermark`, which the wall clock does not advance if some
     streams are `not_live`.  `names` are the given names of the `documents`.
 
-    `found` says whether the subscription has the match, None of what is no subscription: then the
-    conditions alone decide.  If all of them hold and it has not, `lost` returns the reason.  In
-    their `own_time` documents of history are not late: see `xscl.inspection.replay`.
+    `found` says whether the subscription has the match; None without a subscription: then the
+    conditions alone decide.  If all conditions hold and the subscription lacks the match, `lost`
+    returns the reason.  With `own_time` documents of history are not late: see
+    `xscl.inspection.replay`.
     """
 
     query: CompiledQuery
@@ -91,7 +92,7 @@ class WhyQuestion:
 
     @property
     def counts_in_own_time(self) -> bool:
-        """True if the subscription began with matches of history, of which these may be one."""
+        """True if the documents may be a match of history with which the subscription began."""
         began = self.subscription is not None and self.subscription.backfilled >= 0
         return began and all(part.stored.history for part in self.parts)
 
@@ -103,7 +104,8 @@ class WhyQuestion:
     ) -> WhyQuestion:
         """Return the same question about other documents.
 
-        `found` says that the subscription has a match of them; without one it is not used.
+        `found` says that the subscription has a match of them; without a subscription it is
+        ignored.
         """
         placed = self._ordered(documents)
         asked = replace(self, names=tuple(names), documents=placed)
@@ -113,7 +115,7 @@ class WhyQuestion:
     def _ordered(
         self, documents: Iterable[KnownDocument | None]
     ) -> tuple[KnownDocument | None, ...]:
-        """Return documents in the order of a match, in which a symmetric join has each pair."""
+        """Return documents in the order of a match: by time and number within a symmetric join."""
         found = list(documents)
         for form in forms(self.query.normal.form):
             if isinstance(form, JoinForm) and form.relation.operator is SYMMETRIC_JOIN:
@@ -156,11 +158,11 @@ def question_of(
     read: TextReader | None,
     visible: Visible,
 ) -> WhyQuestion:
-    """Return the question if its query matches the documents of these names.
+    """Return the same question about the documents with some names.
 
-    They are found by `find_document`, with the stream of the block for which each stands.  They may
-    be those that a match of the subscription has.  Raises DocumentError for an unknown document, or
-    one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
+    `find_document` finds each, with the stream of the block that its name stands for.  Names stand
+    for all blocks, or for those of a match.  Raises DocumentError for an unknown document, or one
+    whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
     query, subscription = question.query, question.subscription
     if len(names) == 1 and not needed_blocks(query):
@@ -185,7 +187,7 @@ def question_of(
 def _kept(
     store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[DocumentRow]
 ) -> tuple[str | None, ...] | None:
-    """Return the document of each block in the match of some documents that is kept, if any."""
+    """Return the name of each block's document in a kept match of documents; None without one."""
     names = {row["doc"]: str(row["id"]) for row in rows}
     match = match_among(
         store,
@@ -248,7 +250,7 @@ def _of_a_side(store: Store, query: CompiledQuery, name: str, visible: Visible) 
 
 
 def _chosen(query: CompiledQuery, number: int) -> list[int]:
-    """Return the blocks that a number of documents stand for: all, or those of a match only."""
+    """Return the blocks that `number` names stand for: all, or only those of a match."""
     asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
     parts = [place for place in query.components if place in asked]
     needed = needed_blocks(query)
@@ -287,7 +289,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 
 def needed_blocks(query: CompiledQuery) -> set[int]:
-    """Return the blocks that each match has a document of: no absences, no side before ELSE."""
+    """Return the blocks that each match has a document of: no side that may be absent."""
     absent = [form for form in forms(query.normal.form) if isinstance(form, AbsenceForm)]
     read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
     sides = [one.right for one in absent if one.alone[0]]
@@ -296,7 +298,7 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
 
 
 def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
-    """Return True if a block that has to have a document has none: one side of an outer join."""
+    """Return True if a needed block has no document; of an outer join one side suffices."""
     match form:
         case Scan():
             return found[form.component] is None
@@ -311,7 +313,7 @@ def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
 
 
 def paired_blocks(form: NormalForm) -> set[int]:
-    """Return the blocks of a match without absences where both sides may be alone: of both."""
+    """Return the blocks of a match; where a side may be alone, those of each such side."""
     match form:
         case Scan():
             return {form.component}

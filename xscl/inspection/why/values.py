@@ -33,11 +33,11 @@ from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_
 from xscl.shredding.nodes import DocumentTree, Item
 
 CHOICES = 100
-"""Choices of nodes for which an operand over several variables is computed."""
+"""Maximum number of choices of nodes for which an operand over several variables is computed."""
 PlacedNode: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""
 NodeChoice: TypeAlias = Mapping[PlacedNode, int]
-"""The numbers of nodes of the documents."""
+"""For each placed node of the patterns, the number of the chosen node in its document."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Choices:
         chosen: NodeChoice | None = None,
         names: Sequence[str] = (),
     ) -> Iterator[NodeChoice]:
-        """Yield the choices of nodes for the variables of conjuncts, and for `names`, that satisfy
-        them.
+        """Yield the choices of nodes, for the variables of conjuncts and for `names`, that satisfy
+        all conjuncts.
 
-        Each continues `chosen`, whose nodes stay.
+        Each choice extends `chosen`, whose nodes stay.
         """
         order, tests = self._order(conjuncts, chosen or {}, names)
         yield from self._complete(dict(chosen or {}), order, tests, 0)
@@ -105,7 +105,7 @@ class Choices:
     def _order(
         self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
     ) -> tuple[list[PlacedNode], list[list[TestedConjunct]]]:
-        """Return the nodes to choose, in order, and the conjuncts to test after so many of them."""
+        """Return the nodes to choose, in order, and the conjuncts to test after each of them."""
         order: list[PlacedNode] = []
         tests: dict[int, list[TestedConjunct]] = {}
         for conjunct in conjuncts:
@@ -167,8 +167,8 @@ class Choices:
         )
 
     def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
-        """Yield an edge for each conjunct: does it hold for some nodes, and which values come
-        nearest?
+        """Yield an edge for each conjunct, with the values that come nearest; it holds if some
+        choice of nodes satisfies the conjunct.
         """
         for conjunct in conjuncts:
             near = closest_values(conjunct.predicate, self._texts)
@@ -188,7 +188,7 @@ class Choices:
     def _texts(self, operand: syntax.Operand) -> Sequence[str]:
         """Return the values of an operand over the nodes of its variables.
 
-        Of several variables some choices count.
+        Of several variables at most `CHOICES` combinations of nodes count.
         """
         names = variables(operand)
         texts = texts_of(rewritten(operand, here))
@@ -217,7 +217,7 @@ def _parts(predicate: syntax.Predicate) -> Iterator[syntax.Predicate]:
 
 
 def _plain(leaf: Any) -> Any:
-    """Return a name of FOLD without its decorator, but for values of the last row."""
+    """Return a name of FOLD for an input as a plain variable; one for the last row stays."""
     if isinstance(leaf, syntax.DecoratedName) and leaf.input:
         return syntax.VariablePath(leaf.name)
     return leaf
@@ -262,7 +262,7 @@ def closest_values(
 
 
 def nearest_to(texts: Sequence[str], value: str | float) -> str:
-    """Return the value closest to a constant."""
+    """Return, as text, the value closest to a constant."""
     if not texts:
         return "there is nothing to compare"
     if isinstance(value, str):
@@ -284,7 +284,7 @@ def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def _pairs(lefts: Sequence[str], rights: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of different values of two sides, within the bound."""
+    """Yield pairs of a value of each side, each pair once, at most `PAIRS`."""
     ones, others = list(dict.fromkeys(lefts)), list(dict.fromkeys(rights))
     few = math.isqrt(PAIRS)
     most = max(few, PAIRS // len(others)), max(few, PAIRS // len(ones))
@@ -321,7 +321,7 @@ def _but(left: str, right: str) -> str:
 
 
 def _untyped(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
-    """Return the pair of values without a type that is closest to an order."""
+    """Return, as text, the pair of untyped values that comes closest to satisfying an order."""
     ones, others = ([text for text in side if _is_number(text)] for side in (lefts, rights))
     if ones and others:
         return _numbers(operator, ones, others)
