@@ -350,7 +350,7 @@ def relations_of(
         bound: dict[str, Column] = {}
         for one, name in atom.binds:
             values = relation[one]
-            if bound.setdefault(name, values) is not values:  # twice in this atom
+            if bound.setdefault(name, values) is not values:  # the atom has the variable twice
                 here = here & (bound[name] == values)
         made.append(chosen(bound, here))
     return made

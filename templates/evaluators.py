@@ -101,7 +101,7 @@ def _evaluate(
         for one, name in atom.binds:
             if name not in known:
                 values = relation[one][which]
-                if bound.setdefault(name, values) is not values:  # twice in this atom
+                if bound.setdefault(name, values) is not values:  # the atom has the variable twice
                     agree &= bound[name] == values
         if query.timed and atom is query.atoms[0]:
             agree &= in_time(chosen(registered, rows), bound)
@@ -180,7 +180,7 @@ class _PlannedQueries:
         # written serves; the optimizer's search takes half of the time of planning.  The setting
         # is global in DuckDB: another reason for a database of their own.
         self._connection.execute("SET disabled_optimizers = 'join_order'")
-        self._connection.execute("SET enable_external_access = false")  # fixes `temp_directory`
+        self._connection.execute("SET enable_external_access = false")  # locks `temp_directory`
         self._lent: dict[str, _Holder] = {}
         # The least recently used plan is the first.
         self._statements: dict[JoinGraph, tuple[str, duckdb.Statement]] = {}

@@ -86,7 +86,8 @@ class ValuePart(Protocol):
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
         """Return the value joins that are made first, one for each row of R_T.
 
-        `weights` has for each pair of variables of the batch the number of kept links with its values.
+        `weights` has for each pair of variables of the batch the number of kept links of its
+        values.
         """
 
     def is_here(self, keys: Column) -> Column:

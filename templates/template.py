@@ -346,7 +346,7 @@ class TemplateRows:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
-        """Add `by` (1 or -1) for each row; `counted` has for each place the rows of each pair."""
+        """Add `by` times the rows of each pair to `columns`; `counted` has them for each place."""
         for column, counts in zip(self.columns, counted, strict=True):
             for pair, rows in counts.items():
                 add(column, pair, by * rows)

@@ -144,7 +144,7 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
         if node.parent is None and node.side not in reached:
             wanted.add(number)
     kept = wanted | _forks(graph, wanted)
-    numbers: dict[int, int] = {}  # those that the kept nodes get, parents before children
+    numbers: dict[int, int] = {}  # of kept nodes: the old ones with the ones in the minor
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
         if number in kept:

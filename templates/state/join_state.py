@@ -328,7 +328,7 @@ class JoinState:
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
-        """Return the places of all rows of documents, which are distinct."""
+        """Return the indexes of all rows of documents, which are distinct."""
         _, slots = self._by_doc.rows(docs)
         return _within(self._documents["end"], slots)[1]
 
@@ -429,7 +429,7 @@ class JoinState:
         self._index(0, 0)
 
     def _index(self, link: int, slot: int) -> None:
-        """Index the links and documents from some number on."""
+        """Index the links from `link` on, and the documents from `slot` on."""
         valued = link + np.flatnonzero(self._links["valued"][link:])
         self._by_value.add(self._links["key"][valued], valued.astype(np.int32))
         slots = np.arange(slot, self._documents.size)

@@ -149,7 +149,7 @@ class Pass:
         which, rows = self._slices(keys[asked], near[asked], driven.edges)
         rows = rows[np.argsort(which, kind="stable")]
         until = np.cumsum(np.bincount(which, minlength=len(asked)))
-        slices = np.zeros((len(batch["key"]), 2), np.int64)  # of `rows`, for each of the batch
+        slices = np.zeros((len(batch["key"]), 2), np.int64)  # ranges of `rows`, by row of the batch
         slices[drives] = np.stack((np.append(0, until[:-1]), until), axis=1)[places]
         expected = slices[:, 1] - slices[:, 0]
         order = np.argsort(batch["doc"], kind="stable")

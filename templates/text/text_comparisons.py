@@ -48,8 +48,8 @@ class TextOperator:
     bound: float = 0.0
 
     def role(self, *, left: bool) -> TextRole:
-        """Return the role of the texts of a side: `words`, or `whole` and `part` for one in
-        another.
+        """Return the role of the texts of a side: `words`, or `whole` or `part` where one text is
+        tested to be in another.
         """
         if self.sign:
             return "words"

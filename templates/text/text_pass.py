@@ -40,7 +40,7 @@ class TextPass:
 
     @property
     def _side(self) -> int:
-        """The side of the batch."""
+        """The side of the batch in this pass, `LEFT` or `RIGHT`."""
         return LEFT if self.half.back else RIGHT
 
     def joins(self, batch: Columns) -> Iterator[Columns]:

@@ -79,7 +79,7 @@ class DocumentLog:
         self._markups = MarkupCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
-        self._arrived_from: list[int] = []  # the first number of each
+        self._arrived_from: list[int] = []  # the first document of each
         self._ids = DocumentIds(store)
 
     # -- Arriving --------------------------------------------------------------------------

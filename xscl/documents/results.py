@@ -81,7 +81,7 @@ class Subscription:
         return self.template > 0 and self.publish is None
 
     def is_backfilled(self, position: int) -> bool:
-        """Return True if a result at a position is one of those that it began with."""
+        """Return True if a result at a position is of the history with which it began."""
         return position <= self.backfilled and position not in self.live
 
     @property

@@ -132,7 +132,7 @@ class Backfills:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of the engine while no backfill runs: for changes between two of them."""
+        """Hold the lock of the engine while no backfill runs: for changes between two backfills."""
         with self._running, self._transactions.lock:
             yield
 

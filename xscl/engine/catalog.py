@@ -40,7 +40,7 @@ class RegistrationOptions:
 
     @property
     def from_past(self) -> bool:
-        """True if they begin with what is kept."""
+        """True if the subscriptions begin with a history."""
         return self.history or self.since is not None
 
 
@@ -314,9 +314,9 @@ class EngineCatalog:
         that publishes, whose history is complete on return.
         """
         if wanted.language != XSCL:
-            with self._transactions.committed() as state:  # refused before it waits for others
+            with self._transactions.committed() as state:  # a wrong query is refused at once
                 self._published_from(state, pairs, wanted)
-            self.backfills.await_running()  # documents do not wait for it
+            self.backfills.await_running()  # pushes go on meanwhile
         with self._transactions.between_batches(), self._exclusive(wanted):
             begun = self._begin(pairs, wanted, acknowledged=True, numbered=numbered)
             if not all(one.acknowledged for one in begun):

@@ -151,7 +151,7 @@ class Eviction:
             horizon.looked = -INFINITE
 
     def numbers(self) -> dict[str, int]:
-        """Return the columns of `progress` that say what is kept, with their values."""
+        """Return the horizons and counts of eviction, by columns of `progress`."""
         return {
             "texts_from": self._texts.first,
             "matches_from": self._matches.first,
@@ -208,7 +208,7 @@ class Eviction:
             keep_newest(self._store, most, tolerated=most + most // PART)
 
     def erase(self, prefix: str) -> None:
-        """Delete all documents of streams with a prefix, and what is known of them.
+        """Delete all documents of streams with a prefix, with their texts and other rows.
 
         No subscription may read them any more.
         """

@@ -114,7 +114,7 @@ class NumberedDocuments(NamedTuple):
         return NumberedDocuments(self.numbers[mask], self.docs[mask], self.ts[mask])
 
     def documents(self, numbers: Column) -> Column:
-        """Return the engine's numbers of documents by those on executors; -1 for unknown ones."""
+        """Return the engine's numbers for numbers on executors; -1 for unknown ones."""
         if not len(self.numbers):
             return np.full(len(numbers), -1)
         at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
@@ -139,7 +139,7 @@ class Numbering:
         self._known = NumberedDocuments(*map(np.concatenate, zip(known, accepted, strict=True)))
 
     def documents(self, numbers: Column) -> Column:
-        """Return the engine's numbers of documents by those on executors; -1 for unknown ones."""
+        """Return the engine's numbers for numbers on executors; -1 for unknown ones."""
         return np.where(numbers < FIRST, numbers, self._known.documents(numbers))
 
     def results(
@@ -156,7 +156,7 @@ class Numbering:
         the documents' own clocks leave.
         """
         elsewhere = state.registry.elsewhere.rows
-        if len(newcomers.numbers):  # known ones from it on were not committed
+        if len(newcomers.numbers):  # later ones were not committed
             self._known = self._known.chosen(self._known.numbers < newcomers.numbers[0])
 
         def documents(numbers: Column) -> Column:
@@ -199,7 +199,7 @@ def _in_order(found: pa.Table) -> pa.Table:
 
 
 def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: Column) -> Column:
-    """Return a mask of the partners that are earlier versions of the arrivals at some places."""
+    """Return a mask of the partners that are earlier versions of the arrivals at indexes `at`."""
     bases = arrivals.bases[at]
     again = bases != arrivals.docs[at]
     stored = state.documents.stored(set(partners[again].tolist()))

@@ -295,7 +295,7 @@ class Engine:
         rename: str | None = None,
         paused: bool | None = None,
     ) -> Subscription:
-        """Change a subscription, all or nothing, and return it; None leaves something as it is.
+        """Change a subscription, all or nothing, and return it; an option that is None stays.
 
         Another query is its next version.  It sees the documents that arrive from now on; if only
         SELECT changes, the state stays, and it joins them with earlier ones.  The matches of

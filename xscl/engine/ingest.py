@@ -50,7 +50,7 @@ class PushSize:
         if not documents:
             return
         fitting = max(1, AIM * documents // max(1, results))
-        grown = max(self.size, min(GROWTH * documents, MOST))  # few documents say little of many
+        grown = max(self.size, min(GROWTH * documents, MOST))  # few documents predict little
         self.size = min(fitting, grown)
 
 
@@ -101,7 +101,7 @@ class _Push:
     results: list[pa.Table] = field(default_factory=list)
     accepted: int = 0
     rejected: int = 0
-    behind: list[int] = field(default_factory=list)  # documents before the clock
+    behind: list[int] = field(default_factory=list)  # documents older than the clock
 
     def beats(self, start: int, end: int) -> list[Beat]:
         """Return the beats at the documents from `start` to before `end`, with places from 0.

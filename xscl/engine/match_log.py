@@ -110,7 +110,7 @@ class MatchLog:
         self._store = transactions.connect()
         self._lock = threading.RLock()
         self._trees = TreeCache()
-        self._ahead: dict[int, TimedText] = {}  # texts that are read next
+        self._ahead: dict[int, TimedText] = {}  # texts that were read in advance
         self._titles: dict[int, str] = {}  # users' names for feeds, by document
 
     def close(self) -> None:
@@ -294,7 +294,7 @@ class MatchLog:
     def _subscribers(
         self, rows: pa.Table, mine: Callable[[Subscription], bool] | None = None
     ) -> dict[int, Sequence[Subscription]]:
-        """Return the subscriptions, of all or of `mine`, that read the streams of results."""
+        """Return by qid the subscriptions, all or only `mine`, that receive some results."""
         if not rows.num_rows:
             return {}
         known = self._transactions.state.subscriptions
@@ -371,7 +371,7 @@ class MatchLog:
             return tree
 
     def _feed_title(self, doc: int, near: Near) -> str:
-        with self._lock, suppress(StoreClosed):  # what is cached can be read after the end
+        with self._lock, suppress(StoreClosed):  # cached titles stay readable
             titles = self._titles  # another thread may begin a page
             if doc not in titles:
                 titles = self._titles = given_titles(self._store, {doc, *near(doc, TITLES)})

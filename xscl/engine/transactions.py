@@ -41,9 +41,9 @@ class Transactions:
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
         self.executors: Executors | None = None
-        self.ending = threading.Event()  # the process ends: what reads the past raises Stopping
+        self.ending = threading.Event()  # set at the end: readers of the past raise Stopping
         try:
-            with self.paused():  # until all is frozen: to traverse it takes a tenth of the start
+            with self.paused():  # collections before `freeze` would take a tenth of the start
                 self._load()
                 self.freeze(loaded=True)
         except BaseException:

@@ -198,7 +198,8 @@ class TrialResult(NamedTuple):
 
     `late` documents came too late for its query, whose streams have a `lateness` in ticks.
     `close` frees the private engine that the matches are read from; it is called at the latest when
-    the last match is freed.  The collector of cycles would come late: an engine has threads of DuckDB.
+    the last match is freed.  The collector of cycles would come late: an engine has threads of
+    DuckDB.
     """
 
     matches: Matches

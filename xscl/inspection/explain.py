@@ -545,7 +545,7 @@ def _hint(residual: Residual) -> str:
 
 
 def expressions(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield what may fail to be evaluated: residual conditions, and functions of values."""
+    """Yield the expressions that may be unevaluated: residual conditions, functions of values."""
     for node in walk(tuple(blocks)):
         if isinstance(node, Residual):
             yield node.text

@@ -406,7 +406,7 @@ class QueryNames:
         return chains
 
     def _paths_seen(self, operand: syntax.Operand) -> list[SeenPath]:
-        """Return the seen paths to the nodes of an operand; none unless it is one path."""
+        """Return the seen paths to the nodes of an operand; empty unless it is one path."""
         match operand:
             case syntax.VariablePath(name, syntax.Path(steps, None)):
                 below = steps

@@ -113,7 +113,7 @@ def constructed(constructor: Element, room: Room) -> etree._Element:
 
 
 def _fixed_size(constructor: Element, room: Room) -> int:
-    """Return the bytes of a constructor's element, without what functions make."""
+    """Return the bytes of a constructor's element, without those of texts of functions."""
     size = 2 * len(constructor.name) + 5
     for name, parts in constructor.attributes:
         size += len(name) + 4 + sum(_size(part, room, as_text=True) for part in parts)

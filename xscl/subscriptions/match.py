@@ -422,7 +422,7 @@ class Match:
         return items
 
     def _nodes(self, trees: Sequence[DocumentTree | None]) -> list[list[list[int]]]:
-        """Return the bindings of the nodes of each document's pattern."""
+        """Return the numbers of bound nodes, by document and by node of its pattern."""
         if self._numbers is None:
             fixed: list[dict[str, frozenset[int]]] = [{} for _ in trees]
             for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
@@ -628,7 +628,7 @@ _ADDRESSES = ("item_url", "link")
 
 def source_of(part: MatchDocument) -> DocumentSource:
     """Extract title, link and publisher of a document, as far as it has them."""
-    from feeds.formats.display import safe_link  # a push does without
+    from feeds.formats.display import safe_link  # a push does not need it
 
     title, address, channel, feed_title = "", None, "", part.feed_title
     for item in part.tree.items:

@@ -295,7 +295,7 @@ class Matches(MatchSequence):
 
     @property
     def streams(self) -> list[int]:
-        """The numbers of the streams of these results."""
+        """The qids of these results that have subscribers."""
         return list(self._subscribers)
 
     @property

@@ -53,7 +53,7 @@ class RetiredVersions:
         self._store = store
         self.by_name: dict[str, list[Subscription]] = {}
         self.by_qid: dict[int, list[Subscription]] = {}
-        self._swept = 0  # deleted results that `add` has seen, up to a position
+        self._swept = 0  # `RESULTS_UP_TO` when `add` last dropped versions
         for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(stored_subscription)
 
@@ -92,7 +92,7 @@ class RetiredVersions:
         return dropped
 
     def rename(self, name: str, new: str) -> None:
-        """Move the versions of a name to another one, and what refers to them by it."""
+        """Rename the versions of a name, also in the rows that refer to them by name."""
         self._change(name, name=new)
         rename_retired(self._store, name, new)
 
@@ -186,7 +186,7 @@ class Subscriptions:
         """Return a subscription; an unknown name raises with the nearest known ones."""
         found = self._by_name.get(name)
         if found is None:
-            names = list(self._by_name)  # a copy at once: any thread may ask while it changes
+            names = list(self._by_name)  # copied in one step: other threads may change it
             hint = near_miss(name, names, quoted=True) or "'xscl subscriptions' lists them"
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
@@ -241,7 +241,7 @@ class Subscriptions:
     def _lineage(self, name: str, replaces: Subscription | None) -> tuple[str, int]:
         """Return the key and the version of a new subscription."""
         if replaces is None and not self._keys and not self.retired.by_name:
-            return name, 1  # at once: a registration of many asks for each
+            return name, 1  # a shortcut for registrations of many queries
         key = self.key_of(name, replaces)
         if replaces is None:
             self._vacate(name)
@@ -259,7 +259,7 @@ class Subscriptions:
             self._move(earlier[0].key, name, free)
 
     def _move(self, key: str, name: str, new: str) -> None:
-        """Move what is kept under the name of a key to another name."""
+        """Rename the earlier versions of a subscription, and its name under its key."""
         self.retired.rename(name, new)
         self._keys.pop(key, None)
         if key != new:
@@ -449,7 +449,7 @@ class Subscriptions:
         self._drop_results(subscription.qid)
         delete_rows(self._store, "subscription", number=subscription.number)
         self._drop_backfill(subscription.number)
-        if subscription.number == self._next - 1:  # nobody has its number again
+        if subscription.number == self._next - 1:  # it is not reused after a restart
             self._store.set_meta(subscriptions=self._next - 1)
         return subscription
 
@@ -550,7 +550,7 @@ class Subscriptions:
         return levels
 
     def refuse_orphans(self, name: str) -> None:
-        """Raise if others read what only this subscription publishes."""
+        """Raise StreamInUse if others read a stream that only this subscription publishes."""
         subscription = self[name]
         stream = subscription.publish
         if stream is None or len(self.publishers(stream)) > 1:

@@ -144,7 +144,7 @@ class Choices:
         choice.pop(order[done], None)
 
     def _below(self, choice: NodeChoice, place: PlacedNode) -> list[int]:
-        """Return the nodes for a place that lie below what was chosen for its parent."""
+        """Return the nodes for a place that lie below the node that was chosen for its parent."""
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]
         upper = DOCUMENT if node.parent is None else {choice[component, node.parent]}
