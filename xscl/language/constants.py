@@ -255,7 +255,7 @@ class Filler:
         return (lambda constants: node) if fill is None else fill
 
     def _of(self, node: object) -> Fill | None:
-        """Return the function of a part of a tree; None for one without a mark."""
+        """Return the function from constants to a part of a tree; None if it has no mark."""
         kind: Any = type(node)
         if isinstance(node, str | float):
             return self._constant(node)

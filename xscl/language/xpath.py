@@ -248,7 +248,7 @@ _CODE = re.compile(r"\[err:\w+\] ")
 
 
 def _reason(text: str, error: ElementPathError) -> tuple[str, int]:
-    """Return the message of an error without its place, and the place."""
+    """Return the message of an error without its place, and the place as an offset."""
     message = str(error)
     place = _PLACE.search(message)
     said = _CODE.sub("", message[place.end() :] if place else message)

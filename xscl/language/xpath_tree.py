@@ -209,7 +209,7 @@ def uses_position(tree: XPath) -> bool:
 
 
 def rewritten(tree: XPath) -> str | None:
-    """Return a condition without unions and sequences, as alternatives; None if it has none."""
+    """Return a condition with `or` in place of its union or sequences; None if it has none."""
     match tree.symbol, tree.parts:
         case "(", (inner,):
             return rewritten(inner)

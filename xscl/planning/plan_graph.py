@@ -119,9 +119,9 @@ def _name(operator: Operator) -> str:
 
 @dataclass(eq=False, repr=False)
 class CostShares:
-    """Shares of subscriptions in the seconds `spent`, by node name.
+    """Shares of subscriptions in the time of the plan.
 
-    `passed` counts what the nodes emitted: of streams it is documents.
+    `spent` has seconds, `passed` counts of emitted rows (of streams: documents), by node name.
     """
 
     _subscribed: PlannedSubscriptions

@@ -112,7 +112,7 @@ PublishedMatches: TypeAlias = "tuple[Subscription, list[Composite]]"
 class PublishQueue:
     """The subscriptions that publish, and their matches; `run` publishes those of a round at once.
 
-    `streams` are those that they publish on, by the keys of the subscriptions.
+    `streams` has, by the key of a subscription, the stream that it publishes on.
     """
 
     depth = 4

@@ -148,7 +148,7 @@ def _split(xml: bytes) -> list[str] | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Return True if XML allows all characters of a decoded text; it has no control characters."""
+    """Return True if XML allows all characters of a decoded text without control characters."""
     return "\ufffe" not in text and "\uffff" not in text
 
 

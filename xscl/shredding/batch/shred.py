@@ -367,7 +367,7 @@ class ShapeBatch:
             self._search(spot, nodes, every)
 
     def take(self, rows: Packed, owners: Sequence[int]) -> None:
-        """Add rows, which each of `owners` has."""
+        """Add rows that belong to each document in `owners`."""
         self.rows.append(rows)
         self.owners.append(owners)
 

@@ -323,7 +323,7 @@ def demanded(condition: syntax.Condition) -> Demand:
 
 
 def _is_partial(path: syntax.Path) -> bool:
-    """Return True if some nodes of a path may be missing, as XPath in a condition may fail."""
+    """Return True if nodes of a path may be missing: XPath in a condition may have no value."""
     conditional = any(step.conditions for step in path.steps)
     return conditional and any(isinstance(node, syntax.Residual) for node in walk(path))
 

@@ -266,7 +266,7 @@ class ConstantSet:
     def suitable(self, texts: Sequence[str]) -> Set[Constant]:
         """Return the constants of the conditions that may hold of some texts of a document.
 
-        A condition of another constant does not hold; those of the returned ones are tested.
+        A condition with any other constant does not hold; one with a returned one may hold or not.
         """
         return set().union(*map(self.finder(), texts))
 

@@ -366,8 +366,8 @@ _PLAIN: Mapping[str, tuple[Callable[[str], Any], Callable[[Any], Any]]] = Mappin
         **dict.fromkeys(("double", "float"), (number_of, float)),
     }
 )
-"""Types: the function from a text without white space around it, and that from a number or truth
-value; None of what is no value of the type."""
+"""By type, the function from a text without white space around it, and that from a number or truth
+value; both return None for what is no value of the type."""
 
 
 def cast(kind: str, value: Any) -> Any:
