@@ -27,8 +27,8 @@ _LIMIT = Decimal(10**DIGITS_BEFORE)
 _LOWEST = _LIMIT.copy_negate()
 _UNIT = Decimal(1).scaleb(-DIGITS_AFTER)
 _ZERO = Decimal(0).quantize(_UNIT)
-# A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 digits after
-# its point in 80, and is at least 10 ** -57 from every number that would be rounded otherwise.
+# A product of two decimals is exact in 76 digits.  A quotient below 10 ** 20 has 58 of 80 digits
+# after its point; it is midway between two decimals, or at least 10 ** -57 from every midway.
 CONTEXT = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=-9_999, Emax=9_999)
 """The context of exact arithmetic on decimals; the context of the thread is not used."""
 
@@ -124,7 +124,7 @@ class BoundedDecimal(Decimal):
     def __hash__(self) -> int:
         """Return the hash of the double that prints as this decimal, if there is one.
 
-        A whole number has that of an `int`, which is that of an equal double.
+        A whole number has the hash of an equal `int`, which is that of an equal double.
         """
         double = float(self)
         if not double.is_integer() and _exact(double) == self:

@@ -121,8 +121,8 @@ class Engine:
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Declare a stream of rows that an operator of the plan emits, so that queries can read it.
 
-        ``lateness`` is in ticks.  The caller uses the operator (`Plan.insert`) until `disown`.  An
-        engine with an adopted stream cannot make a snapshot.
+        ``lateness`` is in ticks.  The caller holds a use of the operator (`Plan.insert`) until
+        `disown`.  An engine with an adopted stream cannot make a snapshot.
         """
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")
@@ -177,7 +177,7 @@ class Engine:
         self._intake.consume(events)
 
     def advance(self, to: int) -> list[Match]:
-        """Raise the clock to a time in ticks, as an event would do; return the certain matches."""
+        """Raise the clock to a time in ticks, as an event does; return the matches certain now."""
         self._require_open()
         if type(to) is not int or to >= END:
             raise CepError(f"the clock is set to an int below 2**62, not to {shown(to)}")
@@ -255,7 +255,7 @@ class Engine:
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
         """Describe the plan of a query: operators, who shares them, indexes, rules of time.
 
-        ``seen`` returns True for the name of a query that the reader may know of; None: all are.
+        ``seen`` returns True for the name of a query that the reader may know of; None: of all.
         The text says nothing of the others.
         """
         query = self._queries.query(name)

@@ -27,7 +27,7 @@ from cronsim import CronSim, CronSimError
 from cep_core.errors import AlgebraError, Extent, near_miss
 from cep_core.events import CALENDAR
 
-MOST = 10_000  # instants in one rise of the clock; of more, those of as many minutes or seconds
+MOST = 10_000  # instants in one rise of the clock; of more, `passed` returns the last ones
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
@@ -60,7 +60,7 @@ class Calendar:
 
     @property
     def name(self) -> str:
-        """The name of the stream."""
+        """The name of its stream: AT and ZONE as a query has them."""
         zone = "" if self.zone == "UTC" else f" ZONE '{self.zone}'"
         return f"{CALENDAR}{self.expression}'{zone}"
 
@@ -104,7 +104,7 @@ class Calendar:
                 for second in found:
                     heappush(pending, second)
         except (OverflowError, ValueError):
-            pass  # the calendar of Python has ended
+            pass  # a time beyond the year 9999
         yield from (one for one in sorted(set(pending)) if one > last)
 
     def _local_before(self, second: int) -> datetime:
@@ -128,7 +128,7 @@ class Calendar:
         return (local.replace(tzinfo=self._place, fold=fold) - _EPOCH) // _SECOND
 
     def _end_of_gap(self, before: int, after: int) -> int:
-        """Return the second between two at which the offset changes."""
+        """Return the first second up to ``after`` whose offset is not that of ``before``."""
         seconds = range(before, after + 1)
         old = self._offset(before)
         return seconds[bisect_left(seconds, True, key=lambda one: self._offset(one) != old)]
@@ -154,7 +154,7 @@ class Calendar:
 
 
 def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calendar:
-    """Return the calendar of an expression and a zone; raises AlgebraError with the wrong part.
+    """Return the calendar of an expression and a zone; raises AlgebraError at the wrong part.
 
     ``text_at`` and ``zone_at`` are the places of both texts in the query, for the error's span.
     """
@@ -226,7 +226,7 @@ def calendar_of(name: str) -> Calendar:
 
 
 def _known_zone(zone: str, span: Extent) -> str:
-    """Return the name of a time zone; raises AlgebraError if there is none."""
+    """Return the name of a known zone, UTC for its other names; raises AlgebraError without one."""
     if zone.upper() in ("UTC", "ETC/UTC"):
         return "UTC"
     zones = available_timezones()

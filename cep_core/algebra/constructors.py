@@ -38,7 +38,7 @@ def project(
     span: Extent | None = None,
     nulls: Ordered[type] = (),
 ) -> nodes.Project:
-    """Return named expressions over a source; ``nulls``: their types if they are always null."""
+    """Return named expressions over a source; ``nulls``: the types of columns always null."""
     types = {2: source.schema.types}
     made = [ex.with_literals(column, types, functions) for _, column in columns]
     kinds = [ex.type_of(column, types, functions) for column in made]
@@ -164,7 +164,7 @@ def outer_join(
     paired: bool = True,
     moment: bool = False,
 ) -> nodes.OuterJoin:
-    """Return pairs of two streams (if ``paired``), and rows without one (`nodes.OuterJoin`)."""
+    """Return the pairs (if ``paired``) and the rows without a partner, see `nodes.OuterJoin`."""
     lower, upper = bounds
     if alone != (True, False) if lower is None else moment or not paired:
         raise AlgebraError("pairs without a lower bound, and they alone, may have left rows only")
@@ -180,7 +180,7 @@ def outer_join(
 
 
 def pair_types(left: nodes.Node, right: nodes.Node) -> dict[int, tuple[type, ...]]:
-    """Return the types of the columns that a predicate over two streams may read."""
+    """Return the types of the columns that a predicate over two streams may read, by side."""
     return {1: left.schema.types, 2: right.schema.types}
 
 
@@ -257,7 +257,7 @@ def _aggregate_type(
 
 
 def average_type(kind: type | None) -> type:
-    """Return the type of an average."""
+    """Return the type of an average of values of a type."""
     return BoundedDecimal if kind is BoundedDecimal else float
 
 
@@ -277,7 +277,7 @@ def require_aggregable(function: str, kind: type | None, span: Extent | None) ->
 def require(
     predicate: ex.Expression, types: ex.SideTypes, functions: ex.Functions
 ) -> ex.Expression:
-    """Return a condition whose literals have types; raise AlgebraError if it cannot be compiled."""
+    """Return a condition with typed literals (`with_literals`); raise AlgebraError for others."""
     predicate = ex.with_literals(predicate, types, functions)
     ex.require_condition(predicate, types, functions)
     return predicate

@@ -208,7 +208,7 @@ FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
-_LEVELS = 3  # that CASE, COALESCE and IS NULL count for: each is a function inside
+_LEVELS = 3  # levels for which CASE, COALESCE and IS NULL count: each becomes a function
 MOST_PARTS = 100_000  # of an expression; a part that occurs twice counts twice
 
 
@@ -305,7 +305,7 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:
-    """Return the expression with columns replaced; a column or another leaf keeps the old span.
+    """Return the expression with columns replaced; a leaf gets the span of the column.
 
     ``places`` has the replacements by (side, index); other columns stay.
     """
@@ -357,7 +357,7 @@ def _malformed(node: Expression) -> str | None:
 
 
 def with_literals(node: Expression, types: SideTypes, functions: Functions) -> Expression:
-    """Return an expression whose literals in decimal form have types by what is beside them.
+    """Return an expression in which each literal in decimal form is a decimal or a double.
 
     `0.10` is a decimal in arithmetic, unless it stands beside a double; in a comparison or among
     the values of CASE it is one beside a decimal.  Elsewhere it is a double.  Raises AlgebraError
@@ -405,7 +405,7 @@ class _Literals:
         """
         others = [self.settled(part) for part in parts if not _is_literal(part)]
         if len(others) == len(parts):
-            return others  # without types, which each comparison of two columns would compute
+            return others  # no literal needs their types; most comparisons have none
         kinds = [*map(self._kind, others)]
         wanted = not kinds or (float not in kinds and (exact or BoundedDecimal in kinds))
         settled = iter(others)

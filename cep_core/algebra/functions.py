@@ -63,7 +63,7 @@ class Function(NamedTuple):
     exact: bool = False
 
     def apply(self, *values: Any) -> Any:
-        """Call the function with untyped values; None if one has no form of its argument's type."""
+        """Call the function with untyped values; None if one has not its argument's type."""
         arguments = [_READERS[kind](one) for kind, one in zip(self.arguments, values, strict=False)]
         return None if None in arguments else self.call(*arguments)
 
@@ -96,7 +96,7 @@ def _string(value: object) -> str | None:
 
 
 def _whole(apply: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """Return a function to whole numbers that leaves infinities as they are."""
+    """Extend a function from numbers to whole numbers: infinities stay as they are."""
     return lambda value: value if math.isinf(value) else apply(value)
 
 
@@ -114,7 +114,7 @@ _COMPARED = 256
 
 @lru_cache(maxsize=4096)
 def _segments(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...]:
-    r"""Return the texts between the % of a pattern of LIKE, each with its number of characters.
+    r"""Return expressions of the texts between the % of a pattern of LIKE, with their lengths.
 
     `_` is one character; \ before %, _ or \ is the character itself.
     """

@@ -159,7 +159,7 @@ class OuterJoin:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component of a pattern: one row of an input, by number, or a run (``repeated``)."""
+    """A component of a pattern: one row of input number ``input``, or a run (``repeated``)."""
 
     input: int
     repeated: bool = False
@@ -212,7 +212,7 @@ class Rules:
 class PatternMatch:
     """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
 
-    ``tree`` has the components by their numbers, and ``parts`` are computed from what they matched.
+    ``tree`` has the components by their numbers, and ``parts`` are computed from their rows.
     The predicate reads part j as column j of side 2; the first parts are the columns of ``schema``.
     """
 

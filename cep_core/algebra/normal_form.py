@@ -61,7 +61,7 @@ def disjuncts(
                 found = [masks(part, positive) for part in parts]
                 if (word == "and") is not positive:
                     return least(chain.from_iterable(found), node)
-                # Long conjunctions of literals are one step.
+                # The literals of a conjunction, perhaps many, are combined in one step.
                 sole = reduce(or_, (one[0] for one in found if len(one) == 1), 0)
                 several = (one for one in found if len(one) != 1)
                 return reduce(

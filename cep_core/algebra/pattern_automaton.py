@@ -46,7 +46,7 @@ class _Way(NamedTuple):
     leaves: frozenset[int] = frozenset()
     until: tuple[tuple[int, bool], ...] = ()  # (component, the loop has begun)
     passes: Absences = ()
-    own: int | None = None  # number of the last passes, which EVERY does not forget
+    own: int | None = None  # how many of the last passes EVERY does not forget
 
 
 class Move(NamedTuple):
@@ -96,7 +96,7 @@ class PatternState(NamedTuple):
 def automaton_of(
     tree: pattern_tree.PatternTree, mark: pattern_tree.StepMark
 ) -> tuple[PatternState, ...]:
-    """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
+    """Return the states of a pattern, the start first; raises AlgebraError above `MOST_STATES`."""
     numbered = _numbered(tree, count())
     paces = {
         one.number: one.pace
@@ -106,7 +106,7 @@ def automaton_of(
     places: dict[pattern_tree.PatternTree, int] = {numbered: 0}
     states: list[PatternState] = []
     order = [numbered]
-    for left in order:  # which grows meanwhile
+    for left in order:  # the loop appends to it
         ways = _few(dict.fromkeys(islice(_ways(left), MOST_WAYS + 1)))
         for _, rest in ways:
             if rest not in places:
@@ -173,7 +173,7 @@ def _state(
 
 
 def _rather(way: _Way, other: _Way, paces: dict[int, pattern_tree.LoopPace]) -> bool:
-    """Return True if the pace of a loop prefers the other way to a way."""
+    """Return True if the pace of a loop prefers ``other`` to ``way``."""
     return any(paces[loop] in ("greedy", "longest") for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
     )
@@ -265,7 +265,7 @@ def _in_loop(way: _Way, loop: pattern_tree.Loop) -> _Way:
 
 
 def _chained(*parts: pattern_tree.PatternTree) -> pattern_tree.PatternTree:
-    """Return patterns one after the other, without those that are over."""
+    """Return a chain of patterns, without those that are over (`_over`)."""
     made: list[pattern_tree.PatternTree] = []
     for part in parts:
         made += part.parts if isinstance(part, pattern_tree.Chain) else [part]
@@ -274,7 +274,7 @@ def _chained(*parts: pattern_tree.PatternTree) -> pattern_tree.PatternTree:
 
 
 def _over(tree: pattern_tree.PatternTree) -> bool:
-    """Return True if a tree takes nothing more and asks for nothing."""
+    """Return True if a tree neither takes nor needs any more events."""
     match tree:
         case pattern_tree.Loop(most=0) | pattern_tree.Unordered(components=()):
             return True

@@ -36,8 +36,9 @@ class Loop:
     """A pattern, ``least`` to ``most`` times; ``mark`` is that of all but the first time.
 
     An event of the component ``until`` ends it.  ``number`` tells loops of one pattern apart;
-    ``begun`` says that some events of it have been taken.  At the end of a pattern the pace
-    ``longest`` waits until it takes no more; of ``every`` only the last time is of the match.
+    ``begun`` says that some events of it have been taken.  At the end of a pattern a match with the
+    pace ``longest`` waits until the loop can take no more; with ``every`` only the last time is
+    part of the match.
     """
 
     inner: PatternTree
@@ -59,7 +60,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some patterns."""
+    """Alternatives: one of these patterns."""
 
     parts: tuple[PatternTree, ...]
 
@@ -109,7 +110,7 @@ def components_aside(tree: PatternTree) -> set[int]:
 
 
 def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
-    """Return a tree with other numbers of components; ``places`` has them by the present ones."""
+    """Return a tree with other numbers of components; ``places`` maps the present ones."""
     tree = with_operands(tree, "PatternTree", lambda part: renumbered(part, places))
     match tree:
         case Absent(component):
@@ -126,7 +127,7 @@ def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
 
 
 def components_in(tree: PatternTree) -> set[int]:
-    """Return the components of a tree, with those that are absent, without those that stop it."""
+    """Return the components of a tree, with absent ones, without those that end a step or loop."""
     found: set[int] = set()
     for one in trees_in(tree):
         match one:

@@ -113,7 +113,7 @@ class Words:
     def duration(self, node: ex.Expression) -> str:
         """Return a constant number of ticks in words."""
         if isinstance(node, ex.Arithmetic) and node.right == ex.Constant(1):
-            return f"<= {self.duration(node.left)}"  # less than one tick more
+            return f"<= {self.duration(node.left)}"  # below x + 1 tick is up to x
         value = node.value if isinstance(node, ex.Constant) else None
         if isinstance(node, ex.Parameter) and node.index < len(self._literals):
             value = self._literals[node.index]

@@ -151,7 +151,7 @@ def comparands(one: str, other: str) -> tuple[Any, Any] | None:
 
 
 def _instant(part: dict[str, str]) -> Instant:
-    """Return the instant of a match; raise ValueError if a part is out of range."""
+    """Return the instant of a text's parts, by name; raise ValueError if one is out of range."""
     hour, minute = int(part["hour"] or 0), int(part["minute"] or 0)
     second, fraction = int(part["second"] or 0), part.get("part", "").rstrip("0")
     midnight = hour == 24 and not (minute or second or fraction)
@@ -175,7 +175,7 @@ def _day(part: dict[str, str]) -> int:
 
 
 def _minutes(zone: str) -> int:
-    """Return the minutes east of Greenwich."""
+    """Return the minutes of a zone east of Greenwich; raise ValueError if it is none."""
     if zone in _ZONES:
         return _ZONES[zone]
     hours, minutes = int(zone[1:3]), int(zone[-2:])

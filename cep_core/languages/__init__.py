@@ -49,7 +49,7 @@ class EventLanguage(NamedTuple):
 
 
 def require_name(name: object, what: str) -> None:
-    """Raise CepError unless a value can name a stream in queries; ``what`` says what it names."""
+    """Raise CepError unless a value can name a stream in queries; ``what`` is its noun."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         form = "a word of letters, digits and _ that begins with no digit"
         raise CepError(f"{what} is {form}, not {shown(name)}")
@@ -63,7 +63,7 @@ def refuse_bare_windows(text: str, language: str) -> None:
     Ticks are right in a program that has chosen them, and a trap for people.
     """
     found = tokens(text, 1_000_000, LANGUAGES[language].lexis)
-    braces: list[str] = []  # that are open, by the words before them
+    braces: list[str] = []  # the words before the braces that are open
     two = last = found[-1]  # the last two tokens
     for one, after in pairwise(found):
         if one.text == "{":

@@ -66,7 +66,7 @@ class _Formula:
         return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
     def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
-        """Read expressions with a word or sign between them; the deepest one counts as nested."""
+        """Read expressions with a word or sign between them; the deepest one gives the depth."""
         reader = self._reader
         before = deepest = reader.depth
         items = [read()]

@@ -41,7 +41,7 @@ class StreamCatalog(Protocol):
 
 
 def known_schema(catalog: StreamCatalog, what: str, name: str, span: Extent) -> Schema:
-    """Return the schema of a stream; raises AlgebraError, with the noun ``what``, without one."""
+    """Return the schema of a stream; raises AlgebraError, with the noun ``what``, if none."""
     schema = catalog.schema(name)
     if schema is None:
         message = f"there is no {what} {name}"

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class TokenReader:
-    """A position in a sequence of tokens; the last token stands for what comes after."""
+    """A position in a sequence of tokens, of which the last one marks the end."""
 
     def __init__(
         self, text: str, tokens: Sequence[LanguageToken], keywords: Collection[str] = ()
@@ -55,7 +55,7 @@ class TokenReader:
         return token.text in signs and token.kind == "sign"
 
     def next(self) -> LanguageToken:
-        """Return the next token and go on."""
+        """Consume the next token and return it; the end remains next."""
         token = self.tokens[self.at]
         if token.kind != "end":
             self.at += 1
@@ -159,7 +159,7 @@ class TokenReader:
     # -- what languages write alike --------------------------------------------------------
 
     def listed(self, read: Callable[[], T]) -> list[T]:
-        """Read at least one item, and others after commas; raise QueryError if they are many."""
+        """Read at least one item, and others after commas; raise QueryError above `MOST_ITEMS`."""
         items = [read()]
         while self.take_sign(","):
             self.require_few(len(items) + 1)
@@ -169,7 +169,7 @@ class TokenReader:
     def parts(self, last: str) -> list[TokenReader]:
         """Skip what commas separate up to a keyword or brace, which is not consumed.
 
-        Return readers of the parts, because names in them may mean what stands behind.
+        Return a reader of each part, to be read when the names behind the parts are known.
         """
         found: list[TokenReader] = []
         start, inside = self.at, 0  # parentheses
@@ -177,7 +177,7 @@ class TokenReader:
             token = self.tokens[self.at]
             inside += (token.text == "(") - (token.text == ")")
             after = self.tokens[self.at + 1] if token.kind == "name" else token
-            named = self.at == start and (after.text == "," or after.word == last)  # a name FROM
+            named = self.at == start and (after.text == "," or after.word == last)  # FROM as a name
             ends = token.kind == "end" or token.text in ("{", "}")
             ends = ends or (token.word == last and not named)
             separated = token.text == "," and not inside

@@ -36,7 +36,7 @@ _STRINGS = re.compile(_STRING)
 _QUOTES = re.compile(_QUOTED)
 _WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW|FOR)|@)\s*\Z", re.IGNORECASE)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
-_TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
+_TYPOGRAPHIC = "\u2018\u201c"  # opening quotes
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
 _MARKS = {"string": "\0s", "unit": "\0d"}  # of literals in a shape
@@ -124,7 +124,7 @@ def split(
     body = bare[: published.start()] if published else bare
     shape: list[str] = []
     values: list[Any] = []
-    end, before = 0, ""  # what was written before, without comments
+    end, before = 0, ""  # the text before a literal, without comments
     for found in lexis.literal.finditer(body):
         kind, between = cast(str, found.lastgroup), body[end : found.start()]
         shape.append(between)

@@ -49,7 +49,7 @@ class Plan:
         self.options = options
         self.sources: dict[str, Operator] = {}
         self.lanes: dict[int, Lane] = {}
-        self.mops: dict[MOp, Hashable | None] = {}  # with their key
+        self.mops: dict[MOp, Hashable | None] = {}  # with the key by which they are shared
         self.operators: dict[Operator, None] = {}
         self.shares_channels = any(rule.name == "share_channels" for rule in rules)
         self._rules = [rule for rule in rules if not rule.same]
@@ -77,7 +77,7 @@ class Plan:
         return operator
 
     def lane(self, lateness: int) -> Lane:
-        """Return the lane of a lateness."""
+        """Return the lane of a lateness in ticks, which is made if there is none."""
         if lateness not in self.lanes:
             parts = (self.clock, self.batch, self._late, self.journal)
             self.lanes[lateness] = Lane(lateness, *parts)
@@ -138,7 +138,7 @@ class Plan:
             self.release(source)
 
     def active(self, right: Operator, lane: Lane) -> ActiveIndex:
-        """Return the AN-index of a right stream."""
+        """Return the AN-index of a right stream in a lane, which is made if there is none."""
         key = (right, lane)
         if key not in self._active:
             self._active[key] = ActiveIndex(lane, self.options)

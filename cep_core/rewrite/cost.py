@@ -63,8 +63,8 @@ def united(one: Estimate, other: Estimate) -> Estimate:
 def followed(one: Estimate, other: Estimate) -> Estimate:
     """Return the estimate of E1;E2.
 
-    Each E1 is handled; each burst of E2 meets the instances that have gathered since the last; and
-    what comes of E2 without any E1 before it is handled for nothing.
+    Each E1 is handled; each burst of E2 meets the instances that have gathered since the last one;
+    bursts of E2 beyond those of E1 are handled without an instance.
     """
     waiting = other.time / one.time * one.burst_size
     in_vain = max(other.burst_rate - one.burst_rate, 0) * other.burst_size

@@ -94,7 +94,7 @@ def _conjuncts(pattern: PatternMatch) -> list[Conjunct]:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A part of a sequence: its node, its components in order, and where its values stand.
+    """A part of a sequence: its node, its components in order, and the columns of its values.
 
     ``names`` are those of the columns, by which `explain` shows them.
     """

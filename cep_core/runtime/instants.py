@@ -40,11 +40,11 @@ class CalendarInstants:
         return min(map(self._first, known), default=END)
 
     def add(self, name: str, now: int, reach: int) -> list[CalendarInstant]:
-        """Add a calendar when the clock is at ``now``; return those of the last ``reach`` ticks.
+        """Add a calendar at the time ``now``; return its instants of the last ``reach`` ticks.
 
         Raises AlgebraError if the name is none of a calendar.
         """
-        from cep_core.algebra.calendars import calendar_of  # most engines have none
+        from cep_core.algebra.calendars import calendar_of  # most engines have no calendar
 
         found = calendar_of(name)
         self._calendars[name] = found

@@ -33,7 +33,7 @@ class EventIntake:
         self._clock: Clock = plan.clock
         self._counts = counts
         self._rejected = rejected
-        self._instants = 0  # that have occurred in this push
+        self._instants = 0  # number of instants emitted in this push
 
     def consume(self, events: Iterable[Event]) -> None:
         """Consume events in order of arrival; each closes the epochs that it ends."""

@@ -84,7 +84,7 @@ class RegisteredQuery:
         None  # the queries whose steps `held` are; None: all are its own
     )
     root: Operator | None = None
-    names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
+    names: dict[Operator, str] = field(default_factory=dict)  # the published streams that it reads
     level: int = 0  # of published streams above one another
     bound_to: int | None = None  # see `wanted`
 
@@ -232,7 +232,7 @@ class RegisteredQueries:
     def sharers(
         self, query: RegisteredQuery, seen: Callable[[str], bool] | None = None
     ) -> Counter[Operator]:
-        """Count, for each operator of a query, the queries that share it; ``seen`` filters them."""
+        """Count, for each operator of a query, the queries (``seen`` by name) that share it."""
         own = set(query.held)
         others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
         return Counter(op for other in others for op in own.intersection(other.held))

@@ -52,7 +52,7 @@ class EngineStreams:
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
         self.rates: dict[str, float] = {}  # events in a second, where they were declared
-        self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
+        self.farthest = farthest(ticks_per_second)  # the largest distance of times from 0
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label

@@ -184,7 +184,7 @@ class _Parser:
     def _combined(
         self, left: Node, operator: LanguageToken, braces: list[TokenReader], right: Node
     ) -> Node:
-        """Return two streams under an operator, whose braces are read now."""
+        """Return an operator over two streams; the parts in its braces are read now."""
         scope, span = TwoStreams(left.schema, right.schema), operator.span
         match operator.word:
             case "UNION":
@@ -268,7 +268,7 @@ class _Parser:
         left, right, names = scope.first, scope.second, scope.aggregates or ()
         begun = [left.types[left.names.index(n)] if n in left.names else None for n in names]
         kinds: list[type | None] = [*begun]
-        for _ in expressions:  # what begins as null has the type of what it becomes, once known
+        for _ in expressions:  # a null at first gets the type of the later values, once known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
             settled = [with_literals(one, types, self.functions) for one in expressions]
             found = [type_of(one, types, self.functions) for one in settled]
@@ -325,7 +325,7 @@ def refused(
     hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream",
     message: str = "{} needs to know over which events",
 ) -> Own:
-    """Return the refusal of aggregates, for predicates and SELECT without WINDOW and AT INSTANT.
+    """Return a reader that refuses aggregates, for predicates and SELECT without a window.
 
     It raises AlgebraError at an aggregate, unless the user's functions have its name.
     """
@@ -419,7 +419,7 @@ class OneStream:
 class TwoStreams:
     """The names of NEXT and JOIN, and of FOLD with its ``aggregates``, None without.
 
-    An instance of FOLD has, behind the first row, the attributes of the last iteration and these.
+    An instance of FOLD has, behind the first row, attributes of the last iteration and aggregates.
     """
 
     first: Schema
@@ -432,7 +432,7 @@ class TwoStreams:
         if decorator == "" and self.aggregates is None:
             message = "$. names the last iteration of a FOLD; here there are $1. and $2."
             raise AlgebraError(message, span=span)
-        # without a decorator a name as it is wins over one that renaming has made
+        # without a decorator an exact name is preferred to one that has got the suffix _1
         exact = decorator is None and name in (*own[0], *own[1])
         first, second = _place(self.first, name, exact), _place(self.second, name, exact)
         if decorator is None and name in aggregates:
@@ -470,7 +470,7 @@ class GroupedColumns:
 
 
 def _place(schema: Schema, name: str, exact: bool = False) -> int | None:
-    """Return the position of a name.
+    """Return the position of a name in a schema, None without it.
 
     Where renaming has added "_1" because another name collides, the plain name still finds its
     attribute if there is no other: Example 9 of Cayuga selects MaxPrice, which is MaxPrice_1.

@@ -96,7 +96,7 @@ class _Query:
     open: list[Part] = field(default_factory=list)
 
     def read(self, items: Sequence[TokenReader], operands: OperandReader) -> AlgebraQuery:
-        """Read the clauses behind the pattern, then what SELECT lists."""
+        """Read the clauses behind the pattern, then the items of SELECT; return the query."""
         reader = self.reader
         simultaneous = reader.take_word("NONSTRICT")
         if reader.token.kind != "end" and not reader.is_word("WHERE", "WITHIN", "AFTER", "PUBLISH"):
@@ -206,7 +206,7 @@ class _Query:
             return node  # itself: `Variables` knows equalities by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
-        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by their numbers
+        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by the names of their items
 
         def closed(part: ex.Expression) -> ex.Expression:
             if not isinstance(part, ex.Column) or part.index >= 0:

@@ -194,7 +194,7 @@ class OperandReader(ComponentReader):
 
 
 def _flat(tree: Chain | Choice) -> tuple[PatternTree, ...]:
-    """Return the parts of a tree and, in place of those of its kind, their parts."""
+    """Return the parts of a tree; a part of the same kind is replaced by its own parts."""
     kind: type[Chain | Choice] = type(tree)
     parts = [part.parts if isinstance(part, kind) else (part,) for part in tree.parts]
     return tuple(chain.from_iterable(parts))

@@ -40,7 +40,7 @@ class Scopes:
     _kept: list[Part] = field(default_factory=list)
 
     def lowered(self, groups: Iterable[PatternGroup]) -> Node:
-        """Return the query as algebra."""
+        """Return the query as algebra; ``groups`` are in order, the inner ones first."""
         for group in groups:
             node = self._group(group)
             variables = list(self.variables.all)
@@ -168,7 +168,7 @@ class Scopes:
         return found.lowered(conjunction(filters), items)
 
     def _require_before(self, condition: ex.Expression, latest: Mapping[int, int]) -> None:
-        """Raise AlgebraError if what ends a match is compared with a component too late for it."""
+        """Raise AlgebraError if a component that ends a match is compared with a later one."""
         read = self._read_by(condition)
         for stop in read & latest.keys():
             later = [one for one in read if one != stop and one > latest[stop]]
@@ -216,7 +216,7 @@ def _window(
 
 
 def _occurring(tree: PatternTree) -> int | None:
-    """Return the component whose events a part certainly consists of."""
+    """Return the component if a part is at least one event of it and no other; else None."""
     match tree:
         case One(component):
             return component

@@ -21,7 +21,7 @@ from cep_core.languages.sase.scope import TAG, PatternVariable, index_of
 from cep_core.languages.tokens import LanguageToken
 
 KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
-TIMES = r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}"  # of a quantifier: numbers of the query's shape
+TIMES = r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}"  # a quantifier, whose numbers belong to the shape
 _MARKS: dict[str, StepMark] = {mark.upper(): mark for mark in get_args(StepMark)}
 _PACES = ("GREEDY", "RELUCTANT", "LONGEST")
 _SIMPLE = {"?": (0, 1), "*": (0, None), "+": (1, None)}
@@ -173,7 +173,7 @@ class ComponentReader:
         return Loop(tree, least, most, pace, inner)
 
     def _every(self, tree: PatternTree, start: LanguageToken) -> PatternTree:
-        """Return the loop of a part under EVERY, which ``start`` is."""
+        """Return the loop of a part behind EVERY, the token ``start``."""
         if empties(tree):
             raise AlgebraError("EVERY needs some event that has to occur", span=start.span)
         return Loop(tree, 1, pace="every")
@@ -249,7 +249,7 @@ class ComponentReader:
         return self.reader.is_word(word) and self._after().text == "("
 
     def _is_any(self) -> bool:
-        """Return True at ANY(A, B); in a group behind the mark, other tokens follow a type."""
+        """Return True at ANY(A, B); False at the mark any before a group, (A a, ..)."""
         reader = self.reader
         if not self._is_call("ANY"):
             return False
@@ -377,9 +377,9 @@ class ComponentReader:
         return self.reader.is_word("FOR") and self._after().kind == "literal"
 
     def _named(self, name: str, start: Extent, runs: bool = False) -> tuple[str, Extent, bool]:
-        """Read the name of a component, if it is there.
+        """Read the name of a component, if it is there; else return ``name`` and ``start``.
 
-        Return it with its place, and whether it is that of a run: `A{1} a[]` has one event.
+        Return it with its place, and True if [] makes it a run: `A{1} a[]` is a run of one event.
         """
         reader = self.reader
         if not reader.is_name() or self._is_clause_word() or self._is_for():
@@ -407,7 +407,7 @@ class ComponentReader:
         return number
 
     def _until(self, runs: bool) -> int | None:
-        """Read what ends a run; return its component."""
+        """Read UNTIL and the types that end a run; return their component, None without UNTIL."""
         reader = self.reader
         if not self._is_clause("UNTIL"):
             return None
@@ -421,7 +421,7 @@ class ComponentReader:
         return number
 
     def _types(self) -> tuple[list[algebra.Stream], str]:
-        """Read a type, or ANY of several; return their streams and the name without a variable."""
+        """Read a type, or ANY of several; return their streams and the default name."""
         reader = self.reader
         if not self._is_any():
             first = reader.token

@@ -24,7 +24,7 @@ WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
 
 @dataclass(slots=True)
 class PatternLowering:
-    """From variables and conditions to algebra."""
+    """A pattern with its variables, rules and tests, which becomes algebra."""
 
     variables: Variables
     functions: Functions
@@ -35,7 +35,7 @@ class PatternLowering:
     tests: Expression = TRUE  # conditions that end a match when they fail
 
     def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
-        """Return the query as algebra: a pattern, and above it the items of RETURN."""
+        """Return a pattern as algebra, under a projection to items; None: to all attributes."""
         columns = self._all() if items is None else items
         numbers = sorted(
             pattern_tree.components_in(self.tree) | pattern_tree.components_aside(self.tree)
@@ -80,7 +80,7 @@ class PatternLowering:
         return found if plain else self._projected(found, columns, self._places(outputs))
 
     def _is_selection(self) -> bool:
-        """Return True for one event of which attributes are read only, each a match of its own."""
+        """Return True for single events, each a match, of which only attributes are read."""
         rules = self.rules
         return (
             isinstance(self.tree, One)
@@ -209,7 +209,7 @@ def clauses(reader: TokenReader, variables: Variables) -> Rules:
 def require_partition(
     pattern: ReadPattern, partition: Collection[str], span: Extent, strategy: Extent | None = None
 ) -> None:
-    """Raise AlgebraError if a mark, or the strategy at a place, needs partitions and has none."""
+    """Raise AlgebraError if a mark, or a strategy (its span), needs a partition and has none."""
     marks = [
         tree.mark for tree in pattern_tree.trees_in(pattern.tree) if isinstance(tree, One | Loop)
     ]

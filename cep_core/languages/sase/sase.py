@@ -107,7 +107,7 @@ class _Query:
         return lowering.lowered(condition, items), publishes
 
     def _refuse_strategy(self) -> None:
-        """Raise QueryError at a strategy: it has been read where it may stand."""
+        """Raise QueryError if a strategy is next: behind WHERE it has been read already."""
         token = self.reader.token
         if token.word in _STRATEGIES:
             known = ", ".join(self.variables.shown())

@@ -48,7 +48,7 @@ class PatternVariable:
     repeated: bool
     span: Extent
     optional: bool = False
-    group: int | None = None  # of the group that is repeated, its first component
+    group: int | None = None  # the first component of its repeated group
     ends: int | None = None  # the component of the run that it ends
     computed: dict[str, ex.Expression] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ class PatternVariable:
     def part(
         self, role: Role, attribute: str | None = None, before: bool = False, offset: int = 0
     ) -> Part:
-        """Return an attribute in a role; without an attribute the rows of a run."""
+        """Return the part of an attribute in a role; without an attribute, of a row or a run."""
         place = None if attribute is None else self.names.index(attribute)
         return Part(self.position, role, place, before, offset)
 
@@ -121,7 +121,7 @@ class Variables:
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
     def column(self, part: Part, span: Extent | None = None) -> ex.Column:
-        """Return the column of a part."""
+        """Return the column of a part, which becomes a reference."""
         if part not in self.references:
             self.references.append(part)
         return ex.Column(2, self.references.index(part), span=span)
@@ -203,7 +203,7 @@ class Variables:
         return self.column(variable.part(role, name, offset=offset), span)
 
     def time(self, variable: PatternVariable, index: str | None, span: Extent) -> ex.Expression:
-        """Return when an event of a variable ends."""
+        """Return the column of the end of an event; ``index`` is the text in brackets."""
         if variable.negated:
             message = f"{variable.name} does not occur: it has no time"
             raise AlgebraError(message, span=span)
@@ -227,7 +227,7 @@ class Variables:
         span: Extent,
         functions: ex.Functions,
     ) -> ex.Expression:
-        """Return an aggregate of an attribute over a run, or of an expression over its rows."""
+        """Return an aggregate over a run: of an attribute (name), an expression or (None) rows."""
         before = index.startswith("..")
         if not variable.repeated or index not in ("", "..i-1"):
             whole = f"{variable.name}[]" if variable.repeated else "b[] of a component B+ b[]"
@@ -275,7 +275,7 @@ class Variables:
         having: Sequence[PatternVariable],
         span: Extent,
     ) -> list[ex.Expression]:
-        """Return conditions: a component agrees with the first one all of whose types have a name.
+        """Return conditions: a component agrees in an attribute with the first one sure to have it.
 
         That one and those before it, or all if there is none, agree with whatever is before them.
         """
@@ -324,7 +324,7 @@ class Variables:
         )
 
     def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
-        """Return a condition, or its opposite; atoms on attributes that an event lacks are true.
+        """Return a condition, or its opposite, that is true where an event lacks an attribute.
 
         So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
         """
@@ -355,7 +355,7 @@ class Variables:
     def unknown(
         self, name: str, variables: Iterable[PatternVariable], span: Extent
     ) -> AlgebraError:
-        """Return the error for an attribute that nobody has."""
+        """Return the error for an attribute that none of some variables has."""
         known = [attribute for variable in variables for attribute in variable.attributes]
         return unknown(name, known, span)
 
@@ -394,7 +394,7 @@ class Variables:
     def _role(
         self, variable: PatternVariable, index: str | None, name: str, span: Extent
     ) -> tuple[Role, int]:
-        """Return the role of the event that an index names, and its distance from that end."""
+        """Return the role of the event that an index names, and its distance from first or last."""
         if not variable.repeated:
             if index is None:
                 return "value", 0
@@ -435,9 +435,9 @@ class ValueReader:
     tests: dict[str, ex.Expression] = field(default_factory=dict)  # attributes in brackets
 
     def read(self, reader: TokenReader) -> ex.Expression | None:
-        """Read an attribute of a variable, an equivalence test, an aggregate or a time."""
+        """Read an attribute of a variable, an equivalence test, an aggregate, a time, or None."""
         token = reader.token
-        if token.kind == "verbatim":  # [i] and [last] are attributes, too
+        if token.kind == "verbatim":  # [i] and [last] may be attributes, too
             reader.next()
             name = token.text.strip("[] \t\n")
             if not name.isidentifier():
@@ -522,7 +522,7 @@ class ValueReader:
         return test
 
     def tested_by_all(self, condition: ex.Expression) -> tuple[str, ...]:
-        """Return the attributes in which all components agree that have to occur."""
+        """Return the attributes in which, by a condition, all components that occur agree."""
         asked = set(patterns.conjuncts_of(condition))
         return tuple(
             name
