@@ -137,7 +137,7 @@ class EngineStreams:
         """Emit the instants before a time; return how many they are.
 
         They arrive one after the other or, in an engine whose arrivals are numbered by its user,
-        all as the given one.
+        all with the number ``arrival``.
         """
         if time <= self.instants.next():
             return 0

@@ -52,7 +52,7 @@ def to_xml(node: Node, literals: Sequence[Any] = ()) -> str:
 
 
 def from_xml(text: str, functions: Functions = ex.FUNCTIONS) -> Node:
-    """Return the expression of a document; raises AlgebraError with what is wrong where."""
+    """Return the expression of a document; raises AlgebraError if it is no such automaton."""
     if len(text) > _LARGEST or "<!DOCTYPE" in text:
         raise AlgebraError("an automaton is a document without DOCTYPE of at most 10 MB")
     try:
@@ -206,7 +206,7 @@ def _constant(value: Any) -> Element:
 
 
 class _Reading:
-    """Makes the expression of an automaton: what leads to a state is made once."""
+    """Makes the expression of an automaton; that of a state is made once for all its edges."""
 
     def __init__(
         self, states: Sequence[Element], edges: Sequence[Element], functions: Functions
@@ -225,7 +225,7 @@ class _Reading:
         self._made: dict[str, Node | None] = {}  # None while it is being made
 
     def into(self, target: str) -> Node:
-        """Return the union of what the edges into a state carry."""
+        """Return the union of the expressions that the edges into a state carry."""
         if target in self._made:
             made = self._made[target]
             if made is None:
@@ -302,7 +302,7 @@ def _read(element: Element) -> ex.Expression:
 
 
 def _one_of(name: str, *known: Any) -> Callable[[str], Any]:
-    """Return a reader of an attribute that has one of some values."""
+    """Return a reader of the attribute ``name``, which has one of the ``known`` values."""
     by_text = {str(one): one for one in known}
 
     def read(text: str) -> Any:

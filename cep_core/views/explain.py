@@ -34,7 +34,7 @@ def in_words(
     """Return a query's operators as text, one a line, lower ones first, with the rules of time.
 
     ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
-    each operator; ``published`` the streams that operators are known by.  ``alone`` leaves out
+    each operator; ``published`` the names of published streams, by operator.  ``alone`` leaves out
     what tells of other queries: the m-ops with their numbers and indexes.
     """
     own = {operator: f"{operator.wanted.kind}#{n}" for n, (*_, operator) in enumerate(steps, 1)}

@@ -201,7 +201,7 @@ class _Query:
         return [self.variables.all[part.component] for part in read]
 
     def _closed(self, node: ex.Expression, read: Sequence[PatternVariable]) -> ex.Expression:
-        """Replace the open attributes of a condition: by those of each event, the last or all."""
+        """Replace open attributes in a condition on ``read`` by each event's, the last's or all."""
         if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
             return node  # itself: `Variables` knows equalities by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):

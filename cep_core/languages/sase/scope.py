@@ -28,7 +28,7 @@ _TIMES: dict[str, Role] = {"current": "current_end", "previous": "previous_end",
 _OFFSETS = re.compile(r"last-(\d{1,4})|(\d{1,4})")
 _INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
 INDEXES = (
-    r"\[\s*(?:last\s*-\s*\d+|\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # of a variable
+    r"\[\s*(?:last\s*-\s*\d+|\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # behind a variable
 )
 
 
@@ -324,7 +324,7 @@ class Variables:
         )
 
     def lenient(self, node: ex.Expression, positive: bool = True) -> ex.Expression:
-        """Return a condition, or its opposite, that is true where an event lacks an attribute.
+        """Return a condition if ``positive``, else its opposite, true where attributes are lacking.
 
         So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
         """
@@ -543,7 +543,7 @@ class _InAggregate:
     run: tuple[PatternVariable, str] | None = None
 
     def value(self, reader: TokenReader) -> str | ex.Expression | None:
-        """Read an attribute, None for the run itself, or an expression."""
+        """Read what an aggregate is of: an attribute (name), an expression, or (None) the run."""
         if reader.token.kind == "verbatim" or reader.is_sign(")", "*"):
             raise reader.expected("a run, such as b[],")
         found = formula(reader, self, self.read)
