@@ -24,7 +24,7 @@ from cep_core.events import Row
 Constants: TypeAlias = tuple[Any, ...]
 Holds: TypeAlias = Callable[[Any, Row, Sequence[Any]], bool]
 _EXACT = 2**53
-_FEW = 3  # up to so many queries are tested one by one
+_FEW = 3  # so many queries or fewer are tested one by one
 _MOST_SUMS = 1_000
 
 
@@ -49,7 +49,7 @@ class ConstantIndex:
         self.queries: dict[Constants, int] = {}
         self._of_query: dict[int, Constants] = {}
         self.only: Constants | None = None  # the constants if all queries have the same
-        self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # made when a test asks for them
+        self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # built when first asked for
 
     def add(self, constants: Constants, query: int) -> None:
         """Add a query, by the number of its bit."""

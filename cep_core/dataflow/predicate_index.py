@@ -50,7 +50,7 @@ class PredicateIndex(Generic[Target]):
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        # by columns, whose values are the key; entries that no column indexes are under ()
+        # by columns: the function to a row's key, and entries by key; () has those of no column
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, _Bucket]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
         self._several = 0  # the number of predicates with several disjuncts, found by each of them

@@ -225,7 +225,7 @@ class PredicateShapes:
     def __init__(self, functions: ex.Functions) -> None:
         self._functions = functions
         self._made: dict[Hashable, Any] = {}
-        self._seen: dict[Hashable, Any] = {}  # shapes with constants, by their expressions
+        self._seen: dict[Hashable, Any] = {}  # (shape, function to constants) by expressions
 
     def of(
         self, node: ex.Expression, binary: bool
@@ -249,7 +249,7 @@ class PredicateShapes:
         """Return the object that `make` builds for a shape, and the function to its constants."""
         key = (make, nodes, binary)
         if key not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:  # expressions with constants inside never end
+            if len(self._seen) >= _MOST_SEEN:  # there is no end of expressions with constants
                 self._seen.clear()
             found: list[ex.Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])

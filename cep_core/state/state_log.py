@@ -335,7 +335,7 @@ class StateLog:
     def _compared_with(self, before: dict[Any, DumpedRow], mop: MOp) -> dict[Any, DumpedRow]:
         """Return the rows that an m-op keeps; journal how they differ from those `before`."""
         found: dict[Any, DumpedRow] = {}
-        times: Counter[Any] = Counter()  # some m-ops keep a row twice
+        times: Counter[Any] = Counter()  # of equal rows: some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(_number):
             same = (row, *numbers, *rest)
             times[same] += 1

@@ -31,7 +31,7 @@ class Total:
         self.values = 0  # the number of values that are neither null nor NaN
         self.floats = 0
         self.decimals = 0
-        self.scaled = 0  # the sum of what is no decimal, in units of 2**-1074
+        self.scaled = 0  # the sum of integers and floats, in units of 2**-1074
         self.units = 0  # the sum of decimals, in units of 10**-18
         self.infinities = [0, 0]  # negative, positive
 
@@ -146,6 +146,6 @@ def _best(parts: list[Best]) -> Any:
             try:
                 if chosen is None or part.beats(candidate, chosen):
                     chosen = candidate
-            except Exception:  # as above
+            except Exception:  # as in `Best.enter`
                 continue
     return None if chosen is None else chosen[1]

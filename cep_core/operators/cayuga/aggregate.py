@@ -25,7 +25,7 @@ from cep_core.operators.cayuga.accumulators import (
     result,
 )
 
-_NAN = float("nan")  # one object: equal to itself as a key
+_NAN = float("nan")  # one object for all NaN: as a key it equals itself
 
 
 class Aggregation(NamedTuple):
@@ -68,7 +68,7 @@ class Fragment:
             held.leave(number, inputs[VALUES + 2 * place])
 
 
-Fragments: TypeAlias = dict[Members, Fragment]  # of a group
+Fragments: TypeAlias = dict[Members, Fragment]  # of a group, by their streams
 
 
 class Share:

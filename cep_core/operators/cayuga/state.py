@@ -64,7 +64,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def __init__(
         self, first: Wanted, number: int, filter: BoundPredicate, index: ActiveIndex
     ) -> None:
-        # More than 30 attributes would give it a dictionary of its own: 5 % of NEXT.
+        # With more than 30 attributes its dictionary would not share keys: 5 % of NEXT.
         super().__init__(first, number, ordered=True)
         right = first.inputs[1]
         self.depth = right.depth + 1
@@ -140,7 +140,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
         bound = self._bound
-        if self._untried:  # that row may be the next one of the instances: no later row is
+        if self._untried:  # the untried row may be their next one: later rows may not meet them
             for key in self._untried.keys() & kept.groups.keys():
                 self._forget(self._untried[key], key)
             self._untried.clear()
@@ -276,7 +276,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if shape.joins and index.instance_index:
             left, right = zip(*shape.joins, strict=True)
             self._left_key = key_function(left)
-            self._right_key = values_of(right)  # finds no null or NaN
+            self._right_key = values_of(right)  # no group has a key with null or NaN
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return

@@ -408,7 +408,7 @@ class PatternMatchMOp(SharedRuns):
             if look.forgets:
                 base = run.without(look.forgets)
                 if not base.taken:
-                    continue  # nothing is before it: it begins a match of its own
+                    continue  # nothing is left before the event: it begins another match
             if mask := self._takes(base, look, *found):
                 taking[number] = mask
         stopped = self._stopped(run, event) if self._shape.stops else {}

@@ -21,7 +21,7 @@ from cep_core.dataflow.clock import BEGINNING, END
 from cep_core.dataflow.mop import OWN
 from cep_core.events import Row
 
-Taken: TypeAlias = tuple[tuple[int, Row], ...]  # components with their rows, by their ends
+Taken: TypeAlias = tuple[tuple[int, Row], ...]  # (component, row) by the rows' ends
 RunPlace: TypeAlias = tuple[int, int, int]  # when a row ended and began, and its arrival
 
 
@@ -139,7 +139,7 @@ class DiscardedRuns(NamedTuple):
     A run that begins at ``high`` is discarded if this is ``inclusive``.
     """
 
-    mask: int  # for these queries
+    mask: int  # of the queries that discard
     key: Any
     low: RunPlace
     high: RunPlace
