@@ -328,7 +328,7 @@ class Processor:
     `budget` is how many bytes of the join state may be in memory; None: all of it.
     A join has at most `most` answers with an arriving document, or none (`result_bound`).
     `pushed` are the input and output of the last batch, to be read between two pushes, `documents`
-    its documents; `state` is the join state, of which the caller evicts what nothing needs.
+    its documents; `state` is the join state, whose `evict` the caller calls.
     """
 
     evaluation = BatchJoin

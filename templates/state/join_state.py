@@ -439,7 +439,7 @@ class JoinState:
 def _by_link(columns: Columns) -> tuple[Column, Column]:
     """Return rows in the order of their documents (`place`) and links, and the first of each link.
 
-    The latter are places in that order.
+    The second value has indexes in that order.
     """
     parts = [columns[name] for name in LINKED]
     sizes = [int(part.max()) + 1 for part in parts[:-1]]

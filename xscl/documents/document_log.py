@@ -127,7 +127,7 @@ class DocumentLog:
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
         """Accept documents of another log, with the numbers and rows that they have there.
 
-        They advance the clock if they are `in_order` of time.
+        The documents advance the clock if they are `in_order` of time.
         """
         if in_order:
             self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
@@ -161,7 +161,7 @@ class DocumentLog:
     def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
         """Return True if the document at a place is accepted under a number.
 
-        `versions` are the documents with its id, to which it is added; None if there are no others.
+        `versions` are the documents with its id, to which it is added; None if its id is unique.
         """
         streams, digest = batch.given.streams[at], batch.hashes[at]
         if versions is not None and versions.has(streams, digest):

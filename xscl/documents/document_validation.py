@@ -57,7 +57,7 @@ def expect_valid(documents: Iterable[Document]) -> None:
 def separate_invalid(
     documents: Sequence[Document], poison: Collection[int] = ()
 ) -> tuple[DocumentColumns, dict[int, Reason]]:
-    """Return documents as columns, and the faults of invalid ones by their places.
+    """Return documents as columns, and the faults of invalid ones by their indexes.
 
     Documents at the indexes in `poison` have crashed a process that read them.  An empty document
     replaces each invalid one.  No document is parsed.

@@ -152,8 +152,8 @@ class Numbering:
         """Return results of executors (`FOUND`) that arrivals complete, and cuts.
 
         Executors also evaluate documents that are not accepted, and rows of R_T that were removed
-        meanwhile.  The clock that they know is the one before the batch, so they find at least what
-        the documents' own clocks leave.
+        meanwhile.  They know only the clock before the batch, so they may find more than the
+        documents' own clocks allow; these results are dropped.
         """
         elsewhere = state.registry.elsewhere.rows
         if len(newcomers.numbers):  # later ones were not committed

@@ -177,9 +177,9 @@ class Matches(MatchSequence):
     """The matches of some results, in order: a sequence that is expanded as it is read.
 
     `rows` have the columns position, qid, doc1, doc2, nodes; `subscribers` are those of a qid,
-    which bind the same outputs; `read` returns what numbers stand for, as far as it is kept:
-    composites, and the documents of these.  It is called once, on first use, in the thread that
-    reads.  A result that is one composite or one document has doc1 = doc2.
+    which bind the same outputs; `read` returns the composites with some numbers, and the documents
+    of these, as far as they are kept.  It is called once, on first use, in the thread that reads.
+    A result that is one composite or one document has doc1 = doc2.
     """
 
     _rows: pa.Table
