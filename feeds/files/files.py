@@ -73,7 +73,7 @@ class _Request:
     streams: StreamNames
     at: int
     native: bool
-    fault: Callable[[str], str | None] = lambda stream: None
+    fault: Callable[[str], str | None]
 
 
 def read(
@@ -140,11 +140,11 @@ def _content(name: str, body: bytes, request: _Request) -> Iterator[Document | R
         yield from _whole(name, body, request)
 
 
-def json_fault(body: bytes) -> RejectedFile | None:
-    """Return why a JSON object has no documents; None if it has some, or is none."""
+def json_fault(body: bytes, fault: Callable[[str], str | None]) -> RejectedFile | None:
+    """Return why a JSON object has no documents; None if it has some, or is none (see `read`)."""
     if not body.lstrip(_BLANK).startswith(b"{"):
         return None
-    found = next(_content("", body, _Request((), 0, native=False)), None)
+    found = next(_content("", body, _Request((), 0, False, fault)), None)
     return found if isinstance(found, RejectedFile) else None
 
 

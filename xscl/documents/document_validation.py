@@ -98,7 +98,7 @@ def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, An
 
 def _as_read(error: Reason, xml: bytes) -> Reason:
     """Return the error of a text; if it is JSON in place of XML, the error of a JSON file."""
-    if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
+    if error.reason_code == "xml_syntax" and (fault := json_fault(xml, stream_fault)) is not None:
         return error_of(fault)
     return error
 

@@ -37,6 +37,7 @@ from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
     RELATION_OF_RELATIONS,
+    kept_public,
     known_relations,
     names_of_template,
     no_output,
@@ -167,9 +168,7 @@ def _create_relations(
     known = known_relations(graphs)
     views = [*known, RELATION_OF_RELATIONS] if tells_of_all else relations_for(used, known)
     if tells_of_all:
-        public = _public(tables)
-        names = list(public), list(public.values())
-        connection.register("kept_public", pa.table(names, ("relation", "what")))
+        connection.register("kept_public", kept_public(_public(tables)))
     for number, graph in graphs.items():
         connection.register(f"out_{number}", tables.get(f"out_{number}", no_output(graph)))
     stored = {table for view in views for table in tables_of(view.query)}

@@ -424,8 +424,9 @@ def sql_error(message: str, graphs: Mapping[int, JoinGraph]) -> SqlError:
 
 def no_output(graph: JoinGraph) -> pa.Table:
     """Return the R_out of a template without results."""
-    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
-    return pa.schema([(name, pa.int64()) for name in names]).empty_table()
+    nodes = {f"node{i + 1}": pa.int32() for i in range(len(graph.nodes))}
+    ids = dict.fromkeys(("qid", "doc1", "doc2"), pa.int64())
+    return pa.schema({**ids, **nodes, "wl": pa.int64()}).empty_table()
 
 
 # -- A user's query ------------------------------------------------------------------------
@@ -436,10 +437,15 @@ _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _UNKNOWN = re.compile(r"Catalog Error: Table with name (\S+) does not exist!")
 _SOME = (
     "such as documents, subscriptions, watermarks, late, rejected, R_doc, R_bin;"
-    " 'SELECT view_name FROM duckdb_views()' lists them"
+    " 'SELECT * FROM relations' lists them with their columns"
 )
-_OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
+_OF_ALL = re.compile(r"\b(relations|(duckdb|pragma|pg|sqlite)_\w+|information_schema|show)\b")
 """Catalogs: they list relations that a query does not name."""
+
+
+def kept_public(names: Mapping[str, str]) -> pa.Table:
+    """Return what `relations` reads: the names of relations, and what they are."""
+    return pa.table({"relation": list(names), "what": list(names.values())})
 
 
 def answer(
@@ -463,7 +469,7 @@ def answer(
     known = known_relations({number: graphs[number] for number in sorted(chosen)})
     in_memory = {*LENT, *(f"out_{number}" for number in chosen)}
     read = relations_for(words, known)
-    shown = known if tells_of_all else read
+    shown = [*known, RELATION_OF_RELATIONS] if tells_of_all else read
     stored = (_STORED & tables_of(text)).union(*(tables_of(one.query) for one in read))
     empty = _STORED - stored if tells_of_all else ()
     tables = {name: instead[name] for name in stored & instead.keys()}
@@ -471,6 +477,9 @@ def answer(
     with closing(store.duck(*stored - tables.keys(), lent=tables)) as connection:
         for name in (words | {name for one in shown for name in one.over}) & in_memory:
             connection.register(name, lent(name))
+        if tells_of_all:
+            public = {one.name: one.what for one in shown if one.what}
+            connection.register("kept_public", kept_public(public))
         for one in shown:
             connection.execute(one.view)
         return connection.sql(query).to_arrow_table()

@@ -114,6 +114,11 @@ def test_what_tells_of_relations_tells_of_all(
     ask, read = asked
     found = ask("SELECT view_name AS name FROM duckdb_views() WHERE NOT internal")
     assert {*PUBLIC, "R_T_1", "R_out_1", "document", "binding"} <= set(found["name"].to_pylist())
+    described = ask("SELECT * FROM relations")
+    assert described.column_names == ["relation", "column", "type", "what"]
+    named = {"relations", *PUBLIC, "R_T_1", "R_out_1"}
+    assert set(described["relation"].to_pylist()) == named
+    assert None not in described["column"].to_pylist()
     assert not read
 
 
