@@ -128,6 +128,7 @@ class MOp(ABC):
         self.depth = 1 + max(map(_depth, first.inputs))
         self.operators: dict[Operator, None] = {}
         self.seconds = 0.0  # spent in batches and ends of epochs: a figure of the plan
+        self.left_out = Counter[int]()  # by slot: how often an operator was over a bound
 
     @property
     def kind(self) -> str:
@@ -152,6 +153,7 @@ class MOp(ABC):
         for wire, source in zip(self._wires, operator.wanted.inputs, strict=False):
             wire.disconnect(source)
         operator.channel.release(operator.slot)
+        self.left_out.pop(operator.slot, None)
         if not self.operators and self.lane is not None:
             self.lane.drop(self)
 
@@ -294,22 +296,21 @@ class MatchBound:
     def __init__(self, mop: MOp, few: int = 0) -> None:
         """Do not count the rows of a query in one `attempt` if they are at most `few`."""
         self._mop = mop
-        self._given_up = 0  # how often a query was over a bound
         self._time: Hashable = None
         self._tried, self._made = QueryCounts(few), QueryCounts()
         self.over: set[int] = set()  # slots of the queries over a bound at this time
         self.kept = KeptBound()
 
     def __str__(self) -> str:
-        if not self._given_up:
+        if not self._mop.left_out:
             return ""
-        times = counted(self._given_up, "time", "times")
+        times = counted(self._mop.left_out.total(), "time", "times")
         return f"had too many matches or runs, and left them out ({times})"
 
     def give_up(self, slots: Iterable[int]) -> None:
         """Count and log that the queries of some slots are over a bound."""
         for slot in slots:
-            self._given_up += 1
+            self._mop.left_out[slot] += 1
             what = f"{self._mop.label}, query {slot}"
             bounds = f"over {RUNS:,} runs or {WORK:,} steps at one time, or {KEPT:,} events kept"
             report(what, BeyondBounds(bounds))

@@ -1,11 +1,11 @@
 """The state log: the state of a plan as numbered entries; only changed ones are written.
 
-An entry is a dict with one key.  ``held`` has the operators that a query holds, ``lanes`` the time
-before which each lane has closed its epochs, ``kept`` a row that an m-op keeps, ``waiting`` a row
-that waits for its epoch.  A snapshot is the list of entries that an empty log would write.  The
-order of the entries' numbers is that in which rows came.  Entries name operators by numbers, which
-the ``held`` entries define: slots and m-ops depend on the history of registrations, the operators
-of the live queries do not.
+An entry is a dict.  ``held`` has the operators that a query holds, ``lanes`` the time before which
+each lane has closed its epochs, with how often operators were over a bound, ``kept`` a row that an
+m-op keeps, ``waiting`` a row that waits for its epoch.  A snapshot is the list of entries that an
+empty log would write.  The order of the entries' numbers is that in which rows came.  Entries name
+operators by numbers, which the ``held`` entries define: slots and m-ops depend on the history of
+registrations, the operators of the live queries do not.
 
 States, aggregates, window joins and lanes journal what changes, so their entries cost what a batch
 touches.  The rows of other m-ops are compared with those of the last comparison when their lane has
@@ -89,8 +89,18 @@ class StateWriter:
         return {"held": [holder, list(map(self._number, operators))]}
 
     def lanes(self) -> PlainData:
-        """Return the entry of the lanes: for each (lateness, time before which all is closed)."""
-        return {"lanes": [[lane.lateness, lane.closed] for lane in self._plan.lanes.values()]}
+        """Return the entry of the lanes, (lateness, time before which all is closed) each, and of
+        how often operators were over a bound, by number.
+        """
+        left_out = {
+            self._number(operator): mop.left_out[operator.slot]
+            for mop in self._plan.mops
+            if mop.left_out
+            for operator in mop.operators
+            if operator.slot in mop.left_out
+        }
+        lanes = [[lane.lateness, lane.closed] for lane in self._plan.lanes.values()]
+        return {"lanes": lanes, "left out": left_out}
 
     def kept(self, row: Row, rest: Sequence[Any]) -> PlainData:
         """Return the entry of a row that an m-op keeps; `rest` is what `dump` returns beside it."""
@@ -149,6 +159,7 @@ class StateReader:
                     self._read_held(holder, numbers)
                 case {"lanes": closed}:
                     self._read_lanes(closed)
+                    self._read_left_out(entry.get("left out", {}))  # 0.2 wrote none
                 case {"kept": [values, numbers, *side]}:
                     kept += self._kept(values, numbers, *side)
                 case {"waiting": data}:
@@ -176,6 +187,10 @@ class StateReader:
             if lateness in self._plan.lanes:
                 self._plan.lanes[lateness].pass_to(until)
 
+    def _read_left_out(self, times: Mapping[HeldReference, int]) -> None:
+        for mop, numbers in self._by_mop(times).items():
+            mop.left_out.update({o.slot: times[n] for n in numbers for o in self._named([n])})
+
     def _kept(
         self, values: Sequence[Any], numbers: Iterable[int], *side: int
     ) -> Iterator[LoadedRow]:
@@ -197,7 +212,7 @@ class StateReader:
             if not waits:
                 yield LoadedRow((lane, port, None), row, [target])
 
-    def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[HeldReference]]:
+    def _by_mop(self, numbers: Iterable[HeldReference]) -> dict[MOp, list[HeldReference]]:
         found: dict[MOp, list[HeldReference]] = {}
         for number in numbers:
             operator = self._operators[number]
