@@ -177,9 +177,8 @@ class LocalService(OpenedService):
         request = FeedRequest(url, every=every, headers=tuple(map(read_header, headers)), **options)
         with self.app.feeds() as feeds:
             feed, fixed = follow(self.engine, feeds, request)
-            if not keep:
-                try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
-        warnings = tuple(late_items(name) for name in fixed)
+            error = None if keep else try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
+        warnings = (*map(late_items, fixed), *filter(None, [error]))
         return self.feed(feed.key).model_copy(update={"warnings": warnings})
 
     @contextmanager

@@ -119,7 +119,9 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Reje
                     reason_code="future",
                 )
         except (MalformedDocument, DocumentError) as error:
-            warn_not_read(document.id, error.message, error.line, error.column)
+            is_placed = document.origin in document.id
+            name = document.id if is_placed else f"{document.id} in {document.origin}"
+            warn_not_read(name, error.message, error.line, error.column)
             wrong.append((document, error))
         else:
             fine.append(document)

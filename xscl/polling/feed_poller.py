@@ -166,14 +166,18 @@ class PolledFeed:
         return self.held_until is None or bool(self.holds)
 
 
-def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
-    """Ask a feed that was added, where nobody polls; raises FeedsError if that fails."""
+def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> str | None:
+    """Ask a feed that was added, where nobody polls; return an error that says nothing of the feed.
+
+    Raises FeedsError for one that does.
+    """
     answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
     try:
         lifecycle.refuse_failed(answer.feed)
     except FeedsError:
         feeds.remove(feed)
         raise
+    return answer.feed.error
 
 
 def poll_now(

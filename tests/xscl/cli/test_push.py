@@ -114,7 +114,7 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     assert done.stdout.startswith("echo  2026-01-03T00:00:00Z\n  books/b1 (book) | ")
     assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 match\n")
     assert f"not read: {Path.cwd()}/none.xml" in done.stderr
-    assert "not read: c9: " in done.stderr
+    assert "not read: c9 in all.jsonl: " in done.stderr
     assert "(line 1, column " in done.stderr
     again = answer("all.jsonl", "none.xml", "--stream", "blogs")
     assert (again["documents"], again["new"], again["not_read"]) == (2, 0, 2)

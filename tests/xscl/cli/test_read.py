@@ -92,7 +92,8 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
 
 
 def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) -> None:
-    answered("feeds", "add", server.url("/f"))
+    added = called("feeds", "add", server.url("/f"))
+    assert f"--allow-address {server.address} allows it" in added.stderr
     message = failed(1, "feeds", "poll")
     assert f"--allow-address {server.address} allows it" in message
     (feed,) = json_rows(answered("feeds", "list", "--json"))
