@@ -66,7 +66,7 @@ class EventIntake:
                 if not (
                     base is not None
                     and type(values) is tuple
-                    and tuple(map(type, values)) == base.plain
+                    and base.fits(values)
                     and type(t0) is int
                     and (t1 is t0 or type(t1) is int)
                     and earliest <= t0 <= t1 <= latest

@@ -6,12 +6,15 @@ Calendars are base streams, too, while queries read them; nobody pushes events t
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from sys import float_info
+from typing import Any
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of
 from cep_core.dataflow.clock import END, farthest
+from cep_core.dataflow.code import function_of
 from cep_core.dataflow.mop import Operator
 from cep_core.errors import CepError, near_miss
 from cep_core.events import (
@@ -43,7 +46,8 @@ class BaseStream:
     routes: Mapping[int, Sequence[Port]]  # the ports that read it, by slot of its channel
     slot: int
     members: Members = 0  # of a row of this stream only
-    plain: tuple[type, ...] | None = None  # the types of its values, if comparing types suffices
+    # whether its values have its types exactly, and so need no closer look
+    fits: Callable[[tuple[Any, ...]], bool] = lambda values: False
 
 
 class EngineStreams:
@@ -84,10 +88,9 @@ class EngineStreams:
                 " their attributes or latenesses differ"
             )
         operator = self._plan.source(name, len(schema), lateness, label)
-        plain = schema.types if set(schema.types) <= set(TYPES) else None
-        members = members_of([operator.slot])
+        fits, members = _fits(schema.types), members_of([operator.slot])
         heard = operator.channel.routes, operator.slot
-        stream = BaseStream(name, schema, lateness, label, operator, *heard, members, plain)
+        stream = BaseStream(name, schema, lateness, label, operator, *heard, members, fits)
         self.by_name[name] = stream
         if label:
             self._labels.setdefault(label, stream)
@@ -219,6 +222,17 @@ def names_of(event: Event) -> tuple[str, ...]:
         return ()
     known = all(isinstance(name, str) for name in names)
     return tuple(dict.fromkeys(names)) if known else tuple(names)
+
+
+@lru_cache(1_000)
+def _fits(types: tuple[type, ...]) -> Callable[[tuple[Any, ...]], bool]:
+    """Compile the test of values that need no closer look: a tuple of their types costs 5 times."""
+    tests = [f"len(v) == {len(types)}", *[f"type(v[{at}]) is t{at}" for at in range(len(types))]]
+    made: Callable[[tuple[Any, ...]], bool] = function_of(
+        f"def made(v):\n    return {' and '.join(tests if {*types} <= {*TYPES} else ['False'])}",
+        {f"t{at}": kind for at, kind in enumerate(types)},
+    )
+    return made
 
 
 def _schema(name: str, attributes: Mapping[str, type]) -> Schema:
