@@ -144,10 +144,8 @@ class RuntimeStack(ActiveStacks):
             found = [one for one in found if holding(self._conditions, one, (), everyone)]
         if found:
             values = self._shape.values
-            members = members_in(everyone)
-            for m in found:
-                made = (m[0][0], row[1], min([e[2] for e in m]), *values(m))
-                self._output.emit(made, members)
+            made = [(m[0][0], row[1], min([e[2] for e in m]), *values(m)) for m in found]
+            self._output.emit_all(made, members_in(everyone))
 
     def _walk(
         self,

@@ -33,14 +33,14 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "epochs": (Lane, "close"),
     "scan": (ActiveStacks, "push_row"),
     "construct": (ActiveStacks, "flush"),
-    "deliver": (Channel, "emit"),
+    "deliver": (Channel, "emit_all"),
     "sort matches": (Engine, "_matches"),
 }
 SCANNING: Mapping[str, tuple[Any, str]] = {
     "scan": (ActiveStacks, "push_row"),
     "construct": (ActiveStacks, "flush"),
     "runtime stack": (RuntimeStack, "advance"),
-    "delivery": (Channel, "emit"),
+    "delivery": (Channel, "emit_all"),
 }
 
 

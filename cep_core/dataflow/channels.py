@@ -16,6 +16,7 @@ from cep_core.events import VALUES, Row
 
 Members: TypeAlias = int | tuple[int, ...]
 Receive: TypeAlias = Callable[[Row, Members], None]
+ReceiveAll: TypeAlias = Callable[[Sequence[Row], Members], None]
 _MASKED = 64
 
 
@@ -59,20 +60,30 @@ class Port:
 
     ``mask`` has those of the slots that are below 64; ``seconds`` is the time that was spent in
     rows from a lane, a figure of the plan.  ``concerned`` says whether a row of the next epoch to
-    close is needed; None: each is.
+    close is needed; None: each is.  Rows that come together are received one by one, unless there
+    is a function for all.
     """
 
-    __slots__ = ("concerned", "mask", "mop", "receive", "seconds", "slots")
+    __slots__ = ("concerned", "mask", "mop", "receive", "receive_all", "seconds", "slots")
 
     def __init__(
-        self, mop: Any, receive: Receive, concerned: Callable[[Row], object] | None = None
+        self,
+        mop: Any,
+        receive: Receive,
+        concerned: Callable[[Row], object] | None = None,
+        receive_all: ReceiveAll | None = None,
     ) -> None:
         self.mop = mop
         self.receive = receive
         self.concerned = concerned
+        self.receive_all = receive_all or self._each
         self.slots: dict[int, None] = {}
         self.mask = 0
         self.seconds = 0.0
+
+    def _each(self, rows: Sequence[Row], members: Members) -> None:
+        for row in rows:
+            self.receive(row, members)
 
 
 class Channel:
@@ -144,6 +155,12 @@ class Channel:
         if self.ports:
             for port, part in self._shares(members):
                 port.receive(row, part)
+
+    def emit_all(self, rows: Sequence[Row], members: Members) -> None:
+        """Pass rows of the same streams to the ports that listen to these."""
+        self.rows += len(rows)
+        for port, part in self._shares(members):
+            port.receive_all(rows, part)
 
     def _shares(self, members: Members) -> Iterable[tuple[Port, Members]]:
         """Return the ports that listen to slots of a membership, each with its part of it."""

@@ -6,6 +6,7 @@ here, at the end, so that all work below stays shared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from cep_core.dataflow.channels import Channel, Members, Port, slots_of
@@ -30,7 +31,7 @@ class Fanout:
     label = "output"
 
     def __init__(self, clock: Clock, found: list[FoundRow]) -> None:
-        self.port = Port(self, self.receive)
+        self.port = Port(self, self.receive, receive_all=self.receive_all)
         self._clock = clock
         self._found = found
         self._readers: dict[int, list[QueryReader]] = {}
@@ -61,3 +62,9 @@ class Fanout:
             for number, since in self._readers[slot]:
                 if first >= since:
                     self._found.append((row[1], number, row))
+
+    def receive_all(self, rows: Sequence[Row], members: Members) -> None:
+        """Collect rows as `receive` does each."""
+        for slot in () if self._clock.replaying else slots_of(members):
+            for number, since in self._readers[slot]:
+                self._found += [(row[1], number, row) for row in rows if row[2] >= since]

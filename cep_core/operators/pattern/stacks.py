@@ -262,9 +262,7 @@ class ActiveStacks(SharedRuns):
         if found is None or len(found) > RUNS:
             self._give_up(mask)
         elif found:
-            members = members_in(mask)
-            for made in found:
-                self._output.emit(made, members)
+            self._output.emit_all(found, members_in(mask))
 
     def _found(
         self, rows: Iterable[Completed], constants: Any, window: int, alike: bool
