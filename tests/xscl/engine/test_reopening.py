@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from cep_core.dataflow import mop
+from cep_core.operators.pattern import matching
 from cep_core.plan import Operator
 from cep_core.state.state_log import StateWriter
 from feeds.documents import Document
@@ -177,6 +180,29 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
         assert compared(state(restarted)) == compared(state(steady))
         steady.close()
         restarted.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("SELECT * FROM S JOIN{$1.k = $2.k, 3 d} L", "cel"),
+        ("EVENT SEQ(S a, L+ b[]) WITHIN 1000 RETURN a.k AS k", "sase"),
+    ],
+)
+def test_what_was_left_out_is_told_after_a_restart(
+    path: Path, query: str, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mop, "RUNS", 4)
+    monkeypatch.setattr(matching, "RUNS", 4)
+    with prepared(path) as engine:
+        engine.subscribe("q", query, language=language)
+        for number in range(4):
+            engine.push([replace(d, id=f"{d.id}.{i}") for i in range(8) for d in documents(number)])
+        told = engine.explain("q")
+    assert "left them out" in told
+    for _ in range(2):
+        with Engine(path) as engine:
+            assert engine.explain("q") == told
 
 
 def test_a_component_that_fails_closes_the_store(
