@@ -238,7 +238,7 @@ class CompositeEvents:
         return documents
 
     def of(self, numbers: Iterable[int]) -> Mapping[int, Composite]:
-        """Return the composites of some numbers, by number; a document counts as one."""
+        """Return the composites of some numbers, by number; a document is one of one part."""
         found = {n: self._known[n] for n in numbers if n in self._known}
         missing = {n for n in numbers if n not in found}
         if not missing:

@@ -28,7 +28,7 @@ _NOTHING = Document("-", "", 0, b"")
 
 @lru_cache(4096)
 def stream_fault(name: str) -> str | None:
-    """Return why no stream can have a name, or None; the prefix of an owner may make it longer."""
+    """Return why no stream can have a name, or None; the prefix of an owner may come on top."""
     most = LONGEST_STREAM + PREFIX * name.startswith("_")
     if len(name) <= most and re.fullmatch(NAME, name):
         return None

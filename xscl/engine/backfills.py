@@ -116,7 +116,7 @@ class Backfills:
         self._running = threading.RLock()
         self._changed = threading.Condition()
         self._failures = Counter[int]()  # in `serve`, by subscription
-        self._arrived = -1  # the next document at its last failure of the disk
+        self._arrived = -1  # the next document's number when the disk last failed
         self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
 
     def end(self) -> None:
@@ -589,6 +589,6 @@ def _append(
 
 
 def _keys(found: pa.Table) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Return the documents and nodes of results."""
+    """Return (doc1, doc2, nodes) of each result."""
     columns = (found[name].to_pylist() for name in ("doc1", "doc2", "nodes"))
     return [(one, other, tuple(nodes)) for one, other, nodes in zip(*columns, strict=True)]

@@ -237,7 +237,7 @@ class MatchLog:
         read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
         before = before or (LAST, 0)
         low, high = after[0], before[0]
-        chunk = limit + 4  # matches of the first and last results may be outside
+        chunk = limit + 4  # the first and the last result may have matches outside
         while True:
             with self.snapshot():
                 rows = read(low, high, newest_first=newest_first, limit=chunk).sort_by("position")

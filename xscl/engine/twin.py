@@ -142,7 +142,7 @@ class Twin:
 
 
 def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int, Operator]) -> None:
-    """Add the operators that correspond to one another, and their inputs."""
+    """Add the operators `theirs` to `found`, under the numbers of `ours`; likewise their inputs."""
     for one, other in zip(ours, theirs, strict=True):
         if one.number:
             found[one.number] = other

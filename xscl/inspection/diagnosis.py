@@ -216,7 +216,10 @@ class Closeness:
     def _extended(
         self, before: _Combination, place: int, known: KnownDocument
     ) -> _Combination | None:
-        """Return a combination with one more document; None if a version of it is in it already."""
+        """Return a combination with a document for one more block, whose number is `place`.
+
+        None if the combination has a version of the document already.
+        """
         if any(one.stored.base == known.stored.base for one in before.chosen.values()):
             return None
         chosen = {**before.chosen, place: known}

@@ -554,7 +554,7 @@ def expressions(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def condition_lines(block: Block) -> Iterator[str]:
-    """Yield a line for each condition of a block (`placed`), for `explain`, under a heading."""
+    """Yield a heading, and a line for each condition of a block; nothing without conditions."""
     conditions = list(placed(block))
     if conditions:
         yield f"conditions of {block.stream}"

@@ -85,7 +85,7 @@ class _RowsInMemory:
         """Delete nothing."""
 
     def keep(self, relation: str, stays: Mask) -> pa.Table:
-        """Delete nothing."""
+        """Delete nothing; return a table without rows, as those that were deleted."""
         return pa.table({})
 
 
@@ -270,7 +270,7 @@ class Reach:
 
     @property
     def since(self) -> Numbers:
-        """The first document of each pair."""
+        """The first document that has witnesses of a pair, by number of the pair."""
         return self.spans[0][0]
 
     def installed(self, made: Witnesses) -> Witnesses:

@@ -331,7 +331,7 @@ class QueryNames:
                 yield from self._steps(stream_of[one.variable], one.path)
 
     def _steps(self, stream: str, node: object) -> Iterator[QueryWarning]:
-        """Yield the names of steps that are in no document of a stream, unless it has none."""
+        """Yield a warning for each step whose name no document has; none for an empty stream."""
         if not self._streams.get(stream):
             return
         seen = self._vocabulary(stream)
@@ -447,7 +447,7 @@ def _pair(ones: Collection[str], others: Collection[str]) -> tuple[str, str] | N
 
 
 def _differ(one: str, other: str) -> bool:
-    """Return True if two numbers are written in different styles; False if both are shortest."""
+    """Return True if the notations of two numbers differ; False if both are the shortest ones."""
     if all(text == text_of(number_of(text)) for text in (one, other)):
         return False
     if _style(one) != _style(other):

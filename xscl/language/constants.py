@@ -81,7 +81,7 @@ class TextShape(NamedTuple):
 
     @property
     def distinct(self) -> tuple[bool, ...]:
-        """For each different constant, whether it is a number."""
+        """For each different constant, in their order, True if it is a number."""
         return tuple(self.numbers[self.same.index(i)] for i in range(len(set(self.same))))
 
 

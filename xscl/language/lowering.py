@@ -265,7 +265,7 @@ def _operand_of(value: Any) -> DecimalOrDouble:
 
 
 def _total(function: Function) -> Callable[..., Any]:
-    """Return the call of a function with values of any type; NaN stands for a missing number."""
+    """Return a function as one of values of any type; NaN stands for a number that is missing."""
     apply = function.apply
     if function.arguments == (float,):  # of a double it is a double, else a decimal
         return lambda value: (
@@ -304,7 +304,10 @@ def modulo(dividend: DecimalOrDouble, divisor: DecimalOrDouble) -> DecimalOrDoub
 
 
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return the order of two values without a type; it counts comparisons with one number only."""
+    """Return a comparison of two untyped values by order, where `holds` compares numbers or texts.
+
+    If exactly one of them is a number it does not hold, and the given counter rises.
+    """
 
     def ordered(one: str | None, other: str | None, counted: OneSidedNumbers) -> bool:
         if one is None or other is None:

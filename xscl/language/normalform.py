@@ -466,7 +466,7 @@ def _without_variable(node: Any) -> Any:
 
 
 def _canonical(node: syntax.Predicate | syntax.Operand) -> str:
-    """Return the text of a predicate or operand, one for all orders of its parts that mean one."""
+    """Return the text of a predicate or operand, the same for all orders of equal meaning."""
     match node:
         case syntax.And(parts) | syntax.Or(parts):
             return f"{type(node).__name__}({sorted(map(_canonical, parts))})"

@@ -300,7 +300,10 @@ class _Translation:
         return _CONTROLS.get(piece[1:], piece[1] if piece[1:] in [*_LITERAL] else None)
 
     def _members(self, escape: str, others: Mapping[str, str]) -> str:
-        """Return the members of the class of an escape in RE2's syntax; `others` come first."""
+        """Return the class that an escape stands for, in RE2's syntax.
+
+        `others` has classes by letter; they come before those that are the same everywhere.
+        """
         sign = escape[1:2]
         if not sign:
             raise WrongExpression("a '\\' ends the expression", self._at)

@@ -165,7 +165,7 @@ class _Reading:
         return f"{_SHARED[part.operator]} {sides[0]}" if sides[0] and sides[0] == sides[1] else None
 
     def _property(self, operand: syntax.Operand) -> str:
-        """Return an operand with names of nodes for variables; "" without any, or with `$.x`."""
+        """Return an operand with names of nodes for variables; "" if it has none, or has `$.x`."""
         names = [leaf for leaf in leaves(operand) if isinstance(leaf, _NAMES)]
         of_last = any(isinstance(one, syntax.DecoratedName) and not one.input for one in names)
         if of_last or not names:

@@ -287,7 +287,7 @@ class _Conjunction:
         return True
 
     def _place(self, operand: Operand) -> int:
-        """Return the side (0, 1) of an operand over one variable, or one path on it; else -1.
+        """Return the side (0, 1) of an operand with one variable, or with one path on it; else -1.
 
         Stage 1 sees no times, so what reads the time of a document is no node.
         """

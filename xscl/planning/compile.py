@@ -136,7 +136,7 @@ class CompiledJoin:
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A query: the tree patterns of its components, and its join graphs, as `normal.joins`.
+    """A query: the tree patterns of its components, and a join graph for each of `normal.joins`.
 
     A match has documents of `components`, whose patterns are `covered`, and `values`: instants and
     aggregates, in their order.  `prefixes` are the namespaces that the query declares, by prefix.
@@ -215,7 +215,7 @@ def _filter(found: Pattern, outputs: Collection[str]) -> CompiledJoin:
 def _join(
     disjunct: Disjunct, outputs: Collection[str], source: str, known: Mapping[int, Pattern]
 ) -> CompiledJoin:
-    """Return the join of a disjunct; the patterns of the query's blocks are `known` by their ids.
+    """Return the join of a disjunct; `known` has the patterns of the query's blocks by `id`.
 
     A disjunct has blocks of its own where it adds conditions.
     """
@@ -240,7 +240,10 @@ def _graph(
     edges: Iterable[tuple[str, str, str]],
     outputs: Collection[str],
 ) -> CompiledJoin:
-    """Return the join graph of sides, with edges between variables."""
+    """Return the join graph of sides, with edges (variable, variable, operator) between them.
+
+    The minor keeps the nodes of the variables in `outputs`.
+    """
     places: list[GraphNode] = []
     nodes: list[Node] = []
     numbers: dict[str | None, int] = {}
@@ -356,7 +359,7 @@ class QueryPlan:
     definitions: tuple[tuple[str, ...], ...]
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
-        """Return the lateness of the results: the largest sum of a stream's and its delay."""
+        """Return the lateness of the results in ticks: the largest sum of lateness and delay."""
         return max(of_stream(stream) + time for stream, time in self.delays())
 
     def delays(self) -> tuple[tuple[str, int], ...]:

@@ -312,7 +312,7 @@ class Dataflow:
         return any(overdue(self._awaited.lanes.first(lane), lane.lateness) for lane in due)
 
     def take_late(self) -> list[tuple[int, int, int]]:
-        """Return and clear the late documents: (document, watermark, lateness).
+        """Return and clear the late documents: (document, watermark, lateness), in ticks.
 
         A row is as late as the newest of its documents; the lateness is that of
         the operators over time that missed it.

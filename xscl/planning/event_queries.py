@@ -92,7 +92,7 @@ def _local(name: str) -> str:
 
 
 def _copied(embedded: EmbeddedPath, query: CompiledQuery) -> str:
-    """Return the local name of the elements that are copied; "" if it is unknown, or of others."""
+    """Return the local name of the copied elements; "" if it is not known, or if none is copied."""
     steps = embedded.path.steps or [
         node.step
         for pattern in query.patterns
@@ -200,7 +200,7 @@ class Relational:
         return self._adopted.keys()
 
     def adopted(self) -> list[Operator]:
-        """Return the operators that convert document streams to event streams, by name."""
+        """Return the operators that convert document streams to event streams, sorted by stream."""
         return [self._adopted[name] for name in sorted(self._adopted)]
 
     def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
@@ -279,7 +279,7 @@ def _text(value: Any) -> str | None:
             return "true" if value else "false"
         case float() | BoundedDecimal():
             return text_of(value)
-        case tuple():  # those of a run, such as EQL's ALL
+        case tuple():  # several values of a run, such as EQL's ALL
             return f"[{', '.join(map(_as_json, value))}]"
         case _:
             return str(value)

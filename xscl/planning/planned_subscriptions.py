@@ -26,7 +26,7 @@ _STREAMS = "streams"
 
 
 def _holder(subscription: Subscription) -> str:
-    """Return the holder of a subscription's operators in the state log."""
+    """Return the name under which the state log lists the operators of a subscription."""
     return f"query {subscription.key}"
 
 

@@ -312,7 +312,7 @@ class _Lowering:
         return number
 
     def _lateness(self, *parts: nf.NormalForm) -> int:
-        """Return the largest lateness of the streams that some parts read."""
+        """Return the largest lateness, in ticks, of the streams that some parts read."""
         read = (component for part in parts for component in nf.read_components(part))
         return max(
             self._planner.lateness(self._query.shape.blocks[component]) for component in read
@@ -376,7 +376,10 @@ class _Lowering:
         return self._planner.insert(self.planned, asked)
 
     def _bound(self, operator: Operator) -> str:
-        """Return the identity of a temporal operator beside its inputs: lateness and start."""
+        """Return a text that tells temporal operators with equal inputs apart.
+
+        It has the lateness, the first document, and whether later versions are read.
+        """
         asked = operator.wanted
         lane = None if asked.lane is None else asked.lane.lateness
         return f"{lane} {asked.since} {self._updates}"

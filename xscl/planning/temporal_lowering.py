@@ -113,7 +113,7 @@ class _Writer:
         self._versions = versions
         self._left = left
         self._right = right
-        self._kinds: dict[str, ColumnKind] = {}  # of aggregates that functions compute
+        self._kinds: dict[str, ColumnKind] = {}  # of computed aggregates, by name
         self._lowering = Lowering(self._column, self._kinds, nullable=False)
         self._aggregates: dict[str, int] = {}
 
@@ -149,7 +149,7 @@ class _Writer:
         return self._made(node, (0, len(self._left)) if paired else (0,), ())
 
     def folded(self, form: FoldForm) -> Timing:
-        """Return FOLD.  It is written twice: first to learn which columns there are."""
+        """Return FOLD.  Its predicates are lowered twice, as the first time adds the columns."""
         for _ in range(2):
             self._lowering.literals.clear()
             node = self._iterate(form)

@@ -51,7 +51,7 @@ class Cuts:
         self._store = store
         self._documents = documents
         self._bound = bound
-        self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: documents, the latest last
+        self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: id by document, latest last
         self.pending: defaultdict[int, set[int]] = defaultdict(set)  # by rank: rows of R_T
         for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]

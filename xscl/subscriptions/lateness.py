@@ -47,8 +47,9 @@ _SCHEMA = sql_schema(
 class LatenessBounds:
     """The streams that subscriptions read, with their bounds of lateness; as a table for SQL.
 
-    `bound` is that of the rule above, NULL if nothing is missed; `lateness` is that of the
-    subscription's temporal operators, NULL if it has none.
+    `bound` is how far behind the clock a document may come without missing anything, NULL if
+    nothing is ever missed; `lateness` is that of the subscription's temporal operators, NULL if it
+    has none.  Both are in ticks.
     """
 
     _subscriptions: Subscriptions

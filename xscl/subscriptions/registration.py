@@ -342,7 +342,10 @@ class Registration:
         return self._planned.plan(query, one.since, one.updates, one.bound_to)
 
     def set_prompt(self) -> None:
-        """Set whether some temporal operator reads a stream that another one publishes."""
+        """Make joins run within each epoch, too, or only after a push.
+
+        The former if a temporal operator reads a stream that another one publishes.
+        """
         self._planned.set_prompt(
             any(
                 self._subscriptions[reader].ordered

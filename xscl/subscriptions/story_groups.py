@@ -136,7 +136,10 @@ class StoryGroups:
 
 
 def _components(edges: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
-    """Yield the matches of each connected component; documents of one story are connected."""
+    """Yield the matches of each connected component.
+
+    `roots` has the ids of stories by document: documents of one story are connected.
+    """
     above: dict[int | str, int | str] = {}
 
     def top(node: int | str) -> int | str:

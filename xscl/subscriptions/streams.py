@@ -243,9 +243,10 @@ class StreamDefinitions:
         return all(self.is_live(read) for publisher in publishers for read in publisher.reads)
 
     def not_live(self, streams: Iterable[str]) -> list[str]:
-        """Return those of some streams that are not live; in place of a published one its inputs.
+        """Return those of some streams that are not live.
 
-        The stream of all items becomes live before a subscription reads it.
+        A published stream is replaced by its inputs, as far as these are not live.
+        The stream of all items is left out: it becomes live before a subscription reads it.
         """
         found: dict[str, None] = {}
         for stream in streams:

@@ -454,7 +454,7 @@ class Subscriptions:
         return subscription
 
     def dependents(self, name: str) -> tuple[str, ...]:
-        """Return a subscription and its dependents, the readers first."""
+        """Return a subscription and those that read what only these publish, the readers first."""
         doomed = {self[name].name: self[name]}
         growing = True
         while growing:

@@ -139,7 +139,7 @@ class Examination:
             self._edges.extend(belated(self._latest, *sides))
 
     def _values(self, predicate: Predicate | None) -> tuple[TestedConjunct, ...]:
-        """Add the parts of a predicate, and return them."""
+        """Add an edge for each part of a predicate, and return the parts."""
         found = self._choices.conjuncts(predicate)
         self._edges.extend(self._choices.edges(found))
         return found
@@ -239,7 +239,7 @@ def _hold(edges: Sequence[Edge]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QuerySide:
-    """One side of an operator: its interval, M(n) and the rank of its newest document.
+    """One side of an operator: its interval, the clock M(n) and the rank of its newest document.
 
     `lateness` is the largest one of its streams, `conjuncts` are those of all its predicates.
     """
@@ -272,7 +272,10 @@ def together(
 
 
 def settled(side: QuerySide, ts: int) -> QuerySide:
-    """Return the side of a temporal operator: it is in time for everything in its window."""
+    """Return a side as the result of a temporal operator, whose interval ends at `ts`.
+
+    It arrived before all documents, so it is in time for everything in its window.
+    """
     return replace(side, ts=ts, clock=EARLIEST, rank=0)
 
 
@@ -407,7 +410,10 @@ def _found(question: WhyQuestion, query: str) -> set[tuple[str, ...]]:
 
 
 def _period(question: WhyQuestion, known: Sequence[KnownDocument]) -> tuple[int, int]:
-    """Return the first and last time of deciding documents, in ticks; all with a calendar."""
+    """Return the first and last time of deciding documents, in ticks.
+
+    With a calendar documents of all times decide.
+    """
     if question.query.calendars:
         return -INFINITE, INFINITE
     times = [one.stored.ts for one in known]

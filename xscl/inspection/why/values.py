@@ -349,7 +349,10 @@ _SIGNS = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 
 
 def _gap(left: float, right: float, sign: int) -> float:
-    """Return the amount by which two numbers miss an order (`sign`), or equality."""
+    """Return the amount by which two numbers miss an order, or equality.
+
+    `sign` is 1 for `<` and `<=`, -1 for `>` and `>=`, and 0 for equality.
+    """
     gap = left - right
     if math.isnan(gap):
         return 0.0 if left == right else math.inf

@@ -174,7 +174,10 @@ _SECONDS = 1 << 40
 
 
 def document_number(stream: int, second: int) -> int:
-    """Return the number of an instant as a document, by the number of its calendar's stream."""
+    """Return the number below 0 that an instant has in place of a document's.
+
+    `stream` is the number of the calendar's stream, `second` the instant in seconds since 1970.
+    """
     return -(abs(stream) * _SECONDS + _SECONDS // 2 + second)
 
 
@@ -224,7 +227,10 @@ class Records:
         self._serial = 0
 
     def take(self, arrival: Arrival, row: Row, emit: Callable[[Row], None]) -> None:
-        """Queue an event until its turn; emit one of an operator over time at once."""
+        """Queue the event of a document until its turn in the order of arrival.
+
+        That of a document which an operator over time has published is emitted at once.
+        """
         if arrival.rank < LEVELS:
             emit(row)
             return
@@ -263,7 +269,7 @@ class Record(SlotWiseMOp):
 
 
 def _values(root: etree._Element, columns: list[tuple[str, Callable[[str], Any]]]) -> Iterator[Any]:
-    """Yield the values of a document's attributes."""
+    """Yield the values of a document's attributes; `columns` has names, and functions of texts."""
     leaves: dict[str, str] = {}
     for child in root.iterchildren(etree.Element):
         leaves.setdefault(etree.QName(child).localname, string_value(child))

@@ -476,7 +476,7 @@ class Joins:
                 self._hand_on(found)
 
     def _are_apart(self, ones: Column, others: Column) -> Column:
-        """Return True for each pair of documents or composites without a common document."""
+        """Return a mask of the pairs of documents or composites that have no document in common."""
         left, right = ones.tolist(), others.tolist()
         parts = self._composites.of({*left, *right})
         apart = (
@@ -560,7 +560,7 @@ class Rounds:
     _cuts: list[Cut] = field(default_factory=list, init=False)
 
     def add(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
-        """Add the results of a round with their groups (`grouped`), and its cuts."""
+        """Add the results of a round, to which `grouped` has added their groups, and its cuts."""
         self._found.append(found)
         self._cuts += cuts
         self._batch.touch(self)

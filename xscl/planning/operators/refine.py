@@ -167,7 +167,7 @@ class Refine(SoleMOp):
 
     def _test_candidates(self) -> None:
         candidates, self._candidates = self._candidates, []
-        # Those of the same documents one after the other, so that each document is read once.
+        # Candidates of the same documents follow one another, so that each document is read once.
         candidates.sort(key=lambda one: (sorted(one[1].docs), one[0]))
         passed = self._passed
         for start in range(0, len(candidates), READ_AHEAD):

@@ -135,7 +135,7 @@ class Lineage:
         self._open: dict[AutomatonState, None] = {} if parent is None else parent._open
         if opened := [state for state in states if state.below]:
             self._open = self._open | dict.fromkeys(opened)
-        self._wide: dict[PatternPlace, None] = {}  # that match nodes above, and have places below
+        self._wide: dict[PatternPlace, None] = {}  # match nodes above, have places below
         if parent is not None:
             self._wide = parent._wide
             if parent.matched:
@@ -159,7 +159,7 @@ class Lineage:
             yield from place.entries
 
     def _bind(self, entries: Sequence[PairEntry]) -> None:
-        """Assemble the rows."""
+        """Assemble the rows of entries at this node; list the entries of derived nodes."""
         pairs, levels, valued = array("i"), array("i"), array("b")
         above = range(-1, self.depth)  # the parent of each depth
         for entry in entries:

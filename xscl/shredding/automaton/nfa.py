@@ -36,7 +36,7 @@ class Automaton:
         self._roots: dict[str, PatternPlace] = {}
         self._entries: dict[int, PairEntry] = {}
         self._questions = QuestionRegistry()
-        self._places: dict[str, PatternPlace] = {}  # with own conditions, by definitions
+        self._places: dict[str, PatternPlace] = {}  # those with conditions, by definition
         self.known = Lineages()  # and subtrees, of the documents so far
         self.shapes: Any = None  # the cache of shapes, see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
@@ -148,7 +148,10 @@ class Automaton:
         constants: Sequence[Constant],
         text: str,
     ) -> PatternPlace:
-        """Return a new place of a state below another, with conditions."""
+        """Return a new place of a state below another, with the conditions of a form.
+
+        `text` is the definition up to these conditions, by which the place is found again.
+        """
         spot = state.spot if parent.plain else _spot_of(parent, state)
         if spot is None:
             spot = IndexedPlaces(parent, state)

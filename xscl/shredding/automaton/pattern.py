@@ -199,7 +199,7 @@ def is_derived(definition: str) -> bool:
 
 
 class DefinedStep(NamedTuple):
-    """A step without its conditions; these and their plan."""
+    """A step without its conditions, and beside it the conditions and their plan."""
 
     step: syntax.Step
     conditions: tuple[syntax.Condition, ...]

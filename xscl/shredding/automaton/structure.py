@@ -49,7 +49,7 @@ class Subtree:
         return self._below
 
     def answer(self, kind: QuestionKind) -> frozenset[Key]:
-        """Return the answer to a question about names."""
+        """Return the answer to a question about names, of the kind "child" or "below"."""
         return self.names if kind == "child" else self.below
 
     def holds(self, condition: syntax.Condition) -> bool:

@@ -46,7 +46,7 @@ class DocumentShape:
     ) -> None:
         self.structure = structure
         self.cache: DocumentShapes | None = None  # that the shape is in
-        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # of places with all below them
+        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # those of all places below, too
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
         self.shown = -1  # the automaton's number of changes when rows and views were cached
         self.wanted: dict[int, int] = {}  # nodes whose values packed rows need, numbered from 0

@@ -78,8 +78,9 @@ ViewResult: TypeAlias = "tuple[Packed, Sequence[ConditionalPlace], IndexView | N
 class ViewQuestion:
     """A question to a node, with the results of the constants that have satisfied it so far.
 
-    `nodes` are those whose texts are the answer, None if the path has conditions, which decide.
-    Questions of one `key` have one answer; with `equal` it is the text of the only node.
+    `nodes` are those whose texts are the answer.  They are None if the path has conditions: then
+    the nodes may differ between documents.  Questions of one `key` have one answer; with `equal`
+    it is the text of the only node.
     """
 
     __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
@@ -98,7 +99,7 @@ class ViewQuestion:
         asks = constants.question.kind == "=" and constants.question.through is None
         self.equal = asks and nodes is not None and len(nodes) == 1
         self.key: tuple[Hashable, ...] = constants, node
-        if nodes is not None and constants.ordered:  # one key for all of these nodes
+        if nodes is not None and constants.ordered:  # shared by all ordered questions about these
             self.key = constants.numeric, constants.question.through, *nodes
         self.found: dict[Constant, ViewResult] = {}
 
@@ -325,6 +326,8 @@ class DocumentWalk:
 class ShapeBatch:
     """Documents of one shape, by their places from 0, and the rows of their matches.
 
+    Parameters called `which` are places of documents here, `node` is a number of a node.
+
     A place of the automaton that matches a document has packed rows (`rows`, each with its
     documents, `owners`; a document may own several), or is among the hits of the document.
     """
@@ -340,7 +343,7 @@ class ShapeBatch:
         self._texts: dict[int, dict[int, str]] = {}  # by node and document, filled on demand
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
-        self._deeper: list[tuple[int, PatternPlace]] = []  # places that match, with others below
+        self._deeper: list[tuple[int, PatternPlace]] = []  # (document, place that matches it)
         self._behind: list[tuple[IndexView, Sequence[int]]] = []  # to probe next, with documents
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
@@ -387,7 +390,7 @@ class ShapeBatch:
             self._search_below(place, self.documents[one].hits[place], one)
 
     def _search_below(self, place: PatternPlace, nodes: Sequence[int], which: int) -> None:
-        """Find the matches below a place that matches some nodes of a document."""
+        """Find the matches below a place that matches `nodes` of the document `which`."""
         under = self.shape.under
         for spot in place.spots:
             if spot.valued and (below := under(spot.state, nodes)):
@@ -412,7 +415,7 @@ class ShapeBatch:
             looked = self._behind
 
     def _record(self, found: ViewResult, node: int, which: Sequence[int]) -> None:
-        """Record the matches at a node of some documents."""
+        """Record `found`, what an index has at a node, as matches of the documents `which`."""
         rows, candidates, view = found
         if rows:
             self.take(rows, which)
@@ -430,7 +433,7 @@ class ShapeBatch:
     # -- Questions -------------------------------------------------------------------------
 
     def _evaluate(self, looked: Sequence[tuple[IndexView, Sequence[int]]]) -> None:
-        """Answer the questions of several views, each for the documents of all views with it."""
+        """Answer the questions of several views, equal questions once for all their documents."""
         wanted: dict[tuple[Hashable, ...], tuple[ViewQuestion, list[int]]] = {}
         for view, which in looked:
             for asked in view.asked:
@@ -464,7 +467,7 @@ class ShapeBatch:
         return suited
 
     def _answered(self, asked: ViewQuestion, which: Sequence[int]) -> list[Any]:
-        """Return the answers to a question by document, None if not computed; of `which` all are.
+        """Return the answers to a question by document; None of some that are not in `which`.
 
         An answer is the satisfied constants, or the extremes for an ordered question.
         """
@@ -620,7 +623,11 @@ class WitnessColumns:
         self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
 
     def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
-        """Return the numbers of values in the order of `asked`, with -1 where that is False."""
+        """Return the number of the value of each entry of `asked`; -1 where that is False.
+
+        The first entry stands for no value.  The others are, document by document, the nodes
+        whose values the shape wants.
+        """
         numbers, begin, known = [-1] * len(asked), 1, self._numbers
         for together in batches:
             count, nodes = len(together.documents), together.shape.wanted
@@ -634,7 +641,7 @@ class WitnessColumns:
         return numbers
 
     def _record_values(self, which: Any, numbers: Any) -> None:
-        """Record the numbers of values that occur in documents, to count these; -1 is no value."""
+        """Record the numbers of values that occur in documents, given in pairs; -1 is no value."""
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
     def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:

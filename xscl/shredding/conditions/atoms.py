@@ -41,7 +41,7 @@ from xscl.language.unparse import unparse
 # more intervals than those that contain the number.
 
 NARROWEST = -40  # the least width of cells, as a power of two
-FARTHEST = 1e200  # numbers beyond are in no cell
+FARTHEST = 1e200  # from here on bounds make no interval, and numbers are tested with all
 
 
 class Interval(NamedTuple):
@@ -57,7 +57,7 @@ class Interval(NamedTuple):
     high_open: bool
 
     def kept_by(self, least: float, greatest: float) -> bool:
-        """Return True if some number is above the lower bound, and some below the upper one."""
+        """Return True if numbers satisfy the condition, given the least and the greatest one."""
         return (greatest > self.low or (greatest == self.low and not self.low_open)) and (
             least < self.high or (least == self.high and not self.high_open)
         )
@@ -124,7 +124,7 @@ def _cells(interval: Interval) -> list[Cell]:
 
 
 def _place(number: float, width: int) -> int:
-    """Return the cell of a width that contains a number."""
+    """Return n of the cell (`width`, n) that contains a number."""
     return math.floor(math.ldexp(number, -width))
 
 
@@ -152,7 +152,7 @@ _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(QuestionK
 """The ranks of kinds of questions: those that choose more sharply come first in `QuestionKind`."""
 _LAST = 10  # the rank of a question for a child or descendant of any name
 _HERE = syntax.Path()
-_ALTERNATIVES = 16  # of an OR, that are looked up at most
+_ALTERNATIVES = 16  # the most alternatives of an OR that is looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,9 @@ class Demand(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """Atoms of which at least one holds if some conditions do, which are given by their numbers.
+    """Atoms of which at least one holds wherever all of some conditions hold.
 
-    `proves` are the conditions that hold if any of the atoms does.
+    `proves` are the indexes of those conditions that hold wherever one of the atoms does.
     """
 
     atoms: tuple[Atom, ...]
@@ -255,7 +255,7 @@ def plan(conditions: tuple[syntax.Condition, ...]) -> Lookups:
 
 
 def _alternatives(number: int, condition: syntax.Or[syntax.Condition]) -> Iterator[Lookup]:
-    """Yield the lookup of an OR, by an atom of each alternative, if each has one."""
+    """Yield the lookup of an OR, the condition `number`, if each alternative has an atom."""
     demands = [demanded(part) for part in condition.parts]
     if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
         proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)

@@ -50,7 +50,7 @@ class SubstringIndex:
         self._live: set[str] = set()
         self._recent: list[str] = []
         self._built: list[ahocorasick.Automaton] = []  # the largest first
-        self._read = 0  # texts since all words were in one automaton, each searched more than once
+        self._read = 0  # texts that took several searches since all words were in one automaton
 
     def __len__(self) -> int:
         return len(self._live)

@@ -63,7 +63,7 @@ class ExpressionTallies:
                 self._tallies.popitem(last=False)
 
     def of(self, expressions: Iterable[str]) -> list[Tally]:
-        """Return the tallies of those of some expressions that have one, in the given order."""
+        """Return the tallies of some expressions, in their order; not each has a tally."""
         return [
             found
             for expression in expressions

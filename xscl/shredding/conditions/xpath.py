@@ -360,7 +360,10 @@ def _argument(letter: str, tree: XPath) -> Single:
 def _of_first(
     read: Callable[[Work, Any], Any], otherwise: str | None = None
 ) -> Callable[[Evaluate], Single]:
-    """Return the maker of readers of an argument's first item; `otherwise` is for none."""
+    """Return the maker of readers of an argument's first item, which `read` converts.
+
+    Without an item a reader returns `otherwise`.
+    """
 
     def argument(items: Evaluate) -> Single:
         def value(focus: Focus) -> Any:
@@ -480,7 +483,10 @@ def _is_flat(tree: XPath) -> bool:
 
 
 def _stepwise(left: Evaluate, walk: Walk, *, ordered: bool) -> Evaluate:
-    """Return the evaluator of a step from each node that an expression selects."""
+    """Return the evaluator of a step from each node that an expression selects.
+
+    `ordered`: the results come in document order, so they need not be sorted.
+    """
 
     def items(focus: Focus) -> Items:
         given = left(focus)

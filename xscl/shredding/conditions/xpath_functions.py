@@ -429,7 +429,7 @@ def _component(name: str) -> Callable[[Work, Any], Any]:
         if value is None:
             return None
         if isinstance(value, str):
-            if name in FUNCTIONS:  # of dates as feeds write them
+            if name in FUNCTIONS:  # the shared ones also read dates as feeds write them
                 found = FUNCTIONS[name].call(value)
                 return math.nan if found is None else found
             value = cast(kind, value)
