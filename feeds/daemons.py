@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class DaemonPool:
-    """At most so many threads, each started when there is work and none is idle."""
+    """At most `most` threads; one is started when work is submitted and no thread is idle."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name

@@ -54,9 +54,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentColumns(Sequence[Document]):
-    """Documents as columns; a document is made when it is asked for.
+    """Documents as columns; a `Document` is made only when an index is read.
 
-    Thousands of them come so from a segment without one being made.
+    So thousands are read from a segment of the spool without making one.
     """
 
     streams: list[tuple[str, ...]]
@@ -68,7 +68,7 @@ class DocumentColumns(Sequence[Document]):
 
     @classmethod
     def of(cls, documents: Iterable[Document]) -> DocumentColumns:
-        """Return documents as columns; those that are columns stay the same."""
+        """Return documents as columns; an argument that is columns is returned itself."""
         if isinstance(documents, DocumentColumns):
             return documents
         rows = [(d.streams, d.id, d.timestamp, d.xml, d.history, d.origin) for d in documents]
@@ -86,7 +86,7 @@ class DocumentColumns(Sequence[Document]):
         return cls(*each) if parts else cls.of(())
 
     def chosen(self, places: Sequence[int]) -> DocumentColumns:
-        """Return the documents at some places."""
+        """Return the documents at `places`, which count from 0, in that order."""
         return DocumentColumns(*([column[at] for at in places] for column in self._columns))
 
     @property

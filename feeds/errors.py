@@ -12,8 +12,8 @@
         ├── SegmentsMissing      segments were lost with their file
         └── SegmentDamaged       segments are not what was written
 
-What a fetch or a file brings that is of no use is an expected outcome and a
-value there (`fetch.Failed`, `files.Rejected`), not an exception.
+A fetch or a file without usable content is an expected outcome: a value
+(`fetch.Failed`, `files.RejectedFile`), not an exception.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _another(directory: Path) -> str:
 
 
 def _skipping(path: Path, first: int, last: int) -> str:
-    """The command that goes on without segments, of which `path` is the first."""
+    """Return the command that gives up segments, the first of which is in the file `path`."""
     numbers = str(first) if first == last else f"{first}-{last}"
     return f"xscl spool skip {numbers} --data {shlex.quote(str(path.parent.parent))}"
 

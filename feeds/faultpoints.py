@@ -84,7 +84,7 @@ _NO_FAULT: Callable[[str], object] = len
 reached: Callable[[str], object] = (
     armed(read(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else _NO_FAULT
 )
-"""Passes a point, by its name."""
+"""Called with the name of a point where the code passes it."""
 
 
 def write(file: BinaryIO, data: memoryview, point: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def descriptor_of(path: Path | str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """Yield the descriptor of a file or a directory; a file that it makes is its owner's alone."""
+    """Yield the descriptor of a file or a directory; a file that this creates has the mode 0600."""
     descriptor = os.open(path, flags, 0o600)
     try:
         yield descriptor

@@ -66,10 +66,10 @@ SegmentRange: TypeAlias = tuple[int, int]
 """Numbers of segments, the first and the last."""
 
 _FULL = 1 << 24
-"""Bytes from which a file is full."""
+"""Size in bytes from which a file takes no more segments."""
 
 _MOST = 1_000
-"""The most segments in a file; whoever looks for one reads the heads of those before it."""
+"""The most segments in a file: to find one, the heads of all before it are read."""
 
 
 class Spool:
@@ -86,13 +86,13 @@ class Spool:
         self._grown = threading.Condition(self._mutex)
         self._written = 0  # the latest segment of this writer
         self._is_writing = False
-        self._looking = threading.RLock()  # of readers, who wait for no writer
+        self._looking = threading.RLock()  # lock of readers, who wait for no writer
         self._known: dict[int, SpoolFile] = {}
-        self._firsts: list[int] = []  # their names in order
-        self._file: BinaryIO | None = None  # the one to which segments are appended,
-        self._end = 0  # its bytes, and its segments
+        self._firsts: list[int] = []  # the keys of `_known`, ascending
+        self._file: BinaryIO | None = None  # the file to which segments are appended
+        self._end = 0  # the size of `_file` in bytes; `_count` is the number of its segments
         self._count = 0
-        self._uncut: tuple[str, int] | None = None  # a file with a failed append behind its bytes
+        self._uncut: tuple[str, int] | None = None  # file with a failed append, its sound size
         if read_only:
             if not self.directory.is_dir():
                 raise SpoolError(f"there is no spool at {self.directory}")
@@ -118,7 +118,7 @@ class Spool:
         return self.append_in_turn(lambda: (documents, arrived)) if documents else self.latest()
 
     def append_in_turn(self, make: Callable[[], tuple[Sequence[Document], int]]) -> int:
-        """Append the documents that `make` returns, with their arrival; return the new number.
+        """Append the documents and the arrival time that `make` returns; return the segment number.
 
         No other segment is appended between the call of `make` and the end of this one, so that
         times which `make` gives to documents rise in the order of the segments.
@@ -183,7 +183,7 @@ class Spool:
             self._uncut = None
 
     def wait(self, after: int, seconds: float) -> bool:
-        """Wait for a segment above `after`, appended through this `Spool`; False on a timeout."""
+        """Wait until this `Spool` has appended a segment above `after`; False on a timeout."""
         with self._grown:
             return self._grown.wait_for(lambda: self._written > after, seconds)
 
@@ -195,15 +195,15 @@ class Spool:
             return self._last()  # a power cut may lose this small file, never a segment
 
     def refuse_more(self) -> None:
-        """Raise SpoolError if there are segments behind the latest, as no writer leaves them."""
+        """Raise SpoolError if files have sound segments above the number in the file `latest`."""
         if (last := self._last()) > (latest := self.latest()):
             raise SpoolError(f"it has segment {last} of the spool, and the latest is {latest}")
 
     def numbers(self, after: int, limit: int | None = None) -> list[int]:
         """The numbers of the durable segments above `after`, in order, at most `limit` of them.
 
-        An `after` that this spool has never reached means that the directory
-        was replaced or emptied, and is an error.
+        Raises SpoolWentBack if `after` is above the latest number: the directory was emptied or
+        replaced.
         """
         latest = self.latest()
         if after > latest:
@@ -220,7 +220,7 @@ class Spool:
             end = found[-1]
         if len(found) >= end - after:
             return found
-        absent = self._absent()  # after the directory: what is deleted is listed here before
+        absent = self._absent()  # read last: a segment is listed there before it is deleted
         lost = next(_holes(after, found, absent, end), None)
         before = [number for number in found if lost is None or number < lost[0]]
         if lost is not None and not before:
@@ -270,7 +270,7 @@ class Spool:
         """
         with self._mutex:
             self._refuse_unless_writing("put back")
-            self._close_file()  # whose segments have consecutive numbers
+            self._close_file()  # segments of an open file have consecutive numbers
             end = max(known, self.latest(), other.latest())
             for first, last in _holes(0, self._present(0, end), (), end):
                 for extract in other.extracts(first - 1, last):
@@ -297,7 +297,10 @@ class Spool:
         return self._find(number)[1]
 
     def newest_arrival(self, among: int = 16) -> int | None:
-        """The latest arrival in the newest segments that can be read; None if there are none."""
+        """Return the latest arrival time among the newest readable segments, in microseconds.
+
+        None if none of the newest `among` can be read.
+        """
         latest = self.latest()
         found: list[int] = []
         for number in self.numbers(max(0, latest - among)):
@@ -321,16 +324,16 @@ class Spool:
         self._image(number)
 
     def extracts(self, after: int, end: int | None = None) -> list[Extract]:
-        """The files that a copy of the segments above `after`, and up to `end`, has."""
+        """Return the files of a copy of the segments in (after, end]; `end` None is the latest."""
         spans = self._spans(after, self.latest() if end is None else end)
         found = [file.extract(after, last) for file, last in spans]
         return [one for one in found if one.begin < one.end]
 
     def forget(self, up_to: int, keep: int = 0) -> int:
-        """Delete the oldest files of segments that all consumers have read; return their number.
+        """Delete the oldest files, all of whose segments are at most `up_to`; return their number.
 
-        Those are the files of segments up to a number, of which the newest stay that have `keep`
-        bytes together: a store that is put back from a backup catches up with them.
+        Of these files the newest stay whose sizes add up to at most `keep` bytes: a store that is
+        put back from a backup catches up with them.
 
         The newest file always stays: if a power cut takes `latest`, numbers
         still go on from it.  A kill halfway leaves some files for the next
@@ -357,11 +360,11 @@ class Spool:
             return sum(self._delete(file.path) for file in old)
 
     def erase(self, prefix: str) -> int:
-        """Erase the documents on streams with a prefix in all files; return how many changed.
+        """Erase documents from streams with a prefix, in all files; return the number changed.
 
         Segments keep their numbers, rows and times, so that nobody who reads them meanwhile takes
         a document for another one.  What is left of segments that were given up goes, too.  Raises
-        SegmentDamaged for one that was not: nobody knows whose documents it has.
+        SegmentDamaged for any other damaged one: nobody knows whose documents it has.
         """
         with self._mutex, accessible(self.directory):
             self._refuse_unless_writing("erased")
@@ -370,7 +373,7 @@ class Spool:
             return sum(self._erase_in(file, last, prefix) for file, last in files)
 
     def _erase_in(self, file: SpoolFile, last: int, prefix: str) -> int:
-        """Erase documents in a file, which is replaced if that changes it."""
+        """Erase documents in a file up to segment `last`; return how many of them changed."""
         pieces: list[bytes | memoryview] = [HEADER]
         changes = 0
         for number in self._present(file.first - 1, last):
@@ -413,7 +416,7 @@ class Spool:
             )
 
     def _delete(self, path: Path) -> bool:
-        """Return True if the file existed."""
+        """Delete a file; return True if it existed."""
         try:
             path.unlink()
         except FileNotFoundError:
@@ -473,7 +476,10 @@ class Spool:
             raise SpoolRemoved(self.directory) from error
 
     def _spans(self, after: int, end: int) -> Iterator[tuple[SpoolFile, int]]:
-        """Yield the files with segments in (after, end], looked through up to their last one."""
+        """Yield each file of segments in (after, end], and the last number that it may have there.
+
+        `SpoolFile.look` has read it up to that number.
+        """
         with self._looking:
             files = self._files()
             for file, behind in zip(files, [*self._firsts[1:], end + 1], strict=False):
@@ -484,7 +490,7 @@ class Spool:
                         yield file, last
 
     def _present(self, after: int, end: int, limit: int | None = None) -> list[int]:
-        """Return the first numbers in (after, end] that a file has, in order.
+        """Return the first `limit` numbers in (after, end] that a file has, ascending.
 
         A damaged segment is one of them, unless it was given up.
         """
@@ -521,7 +527,7 @@ class Spool:
         return SegmentsMissing(self._path(max(before, default=0) + 1), first, last)
 
     def _find(self, number: int) -> tuple[SpoolFile, Segment]:
-        """Return the place of a segment; raises SegmentGone, SegmentDamaged."""
+        """Return the file and the description of a segment; raises SegmentGone, SegmentDamaged."""
         with self._looking:
             place = bisect_right(self._firsts, number) - 1
             file = self._known[self._firsts[place]] if place >= 0 else None
@@ -594,9 +600,9 @@ class Spool:
         return True
 
     def _write_absent(self, ranges: Iterable[SegmentRange], *, durable: bool) -> None:
-        """Replace the list of ranges.
+        """Replace the file `absent`.
 
-        It need not be durable where files are deleted that all consumers are past.
+        It may be lost in a power cut if all consumers have read the segments that it adds.
         """
         text = "".join(f"{first}-{last}\n" for first, last in _merged(ranges))
         try:

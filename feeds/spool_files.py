@@ -96,7 +96,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A part of a file that is a file of segments itself: `header`, and a range of bytes."""
+    """A copy `name` of a part of a spool file: `header`, then bytes [begin, end) of `path`."""
 
     name: str
     path: Path
@@ -140,8 +140,8 @@ class SpoolFile:
     def look(self, last: int, *, beyond: bool = False) -> None:
         """Find the segments up to number `last`; with `beyond` all whole ones after it, too.
 
-        Afterwards `is_torn` says whether bytes stand where another one of them should.  Raises
-        FileNotFoundError, SpoolUnavailable.
+        Afterwards `is_torn` is True if one of these is not sound, and other bytes are in its place.
+        Raises FileNotFoundError, SpoolUnavailable.
         """
         if self.last >= last and not beyond:
             return
@@ -184,7 +184,7 @@ class SpoolFile:
     def _next(self, descriptor: int, last: int) -> Segment | None:
         """Return the next segment with a sound head; one behind `last` only if it is whole.
 
-        It is at the end of those found, or if they lack `last`, wherever it begins.
+        It begins where the segments found end; if these lack `last`, perhaps behind damaged bytes.
         """
         rest, at = os.pread(descriptor, _LONGEST_HEAD, self.end), 0
         while at >= 0:
@@ -204,7 +204,7 @@ class SpoolFile:
 
 @contextmanager
 def accessible(path: Path) -> Iterator[None]:
-    """Raise SpoolUnavailable if the block fails as it may not use the path, or one in its error."""
+    """Raise SpoolUnavailable for a PermissionError; it names the path in that, otherwise `path`."""
     try:
         yield
     except PermissionError as error:
@@ -213,7 +213,7 @@ def accessible(path: Path) -> Iterator[None]:
 
 
 def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
-    """Return the bytes of a segment."""
+    """Return the message of a segment, with its number, arrival time and checksums."""
     plain = (
         f"number={number:012d} rows={batch.num_rows:010d} arrived={arrived:+020d}"
         f" body={0:012d} crc32={0:08x} head={0:08x}"
@@ -251,7 +251,7 @@ def read_batch(image: memoryview) -> pa.RecordBatch:
 
 
 def batch_of(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
-    """Return documents as a batch of columns."""
+    """Return documents as rows of `SCHEMA`; raises SpoolError if they do not fit."""
     given = DocumentColumns.of(documents)
     size = sum(map(len, given.xml))
     if size > MAX_BYTES:
@@ -319,7 +319,7 @@ def _body(head: bytes | bytearray) -> int:
 
 
 def _header_end(descriptor: int) -> int:
-    """Return where the schema at the beginning of a file ends, 0 if it is damaged."""
+    """Return the offset of the end of a file's schema; 0 if the schema is damaged."""
     head = os.pread(descriptor, _LONGEST_HEAD, 0)
     end = _body(head)
     return end if head.startswith(_CONTINUED) and end <= len(head) else 0

@@ -26,7 +26,7 @@ def note_consumed(spool: Path, segment: int) -> None:
 
 
 def noted(spool: Path) -> int:
-    """Return the last segment that was noted, 0 without a note that can be read."""
+    """Return the number of the segment in the note; 0 without a readable note."""
     try:
         found = _FORM.fullmatch((spool / CONSUMED).read_bytes())
     except OSError:
@@ -35,5 +35,5 @@ def noted(spool: Path) -> int:
 
 
 def drop_note(spool: Path) -> None:
-    """Forget the note, for a store that is known to be an earlier one."""
+    """Delete the note: the store is known to be an earlier copy."""
     (spool / CONSUMED).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ UNPACKED = 1 << 30
 """The most bytes unpacked from one archive."""
 
 SIP = 1 << 24
-"""The most bytes read from an archive at once; it must be more than a file may have."""
+"""The most bytes read from an archive at once; it must be above the limit of a file."""
 
 _OPEN: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _ZIP = b"PK\x03\x04"
@@ -42,9 +42,9 @@ _BROKEN = (
 
 
 class FileContent(NamedTuple):
-    """A file or a member and its bytes; without bytes, why it cannot be read.
+    """A file or a member of an archive: its bytes, or the reason why it cannot be read.
 
-    A long text of lines has neither.
+    A file that is to be read line by line, as it is longer than the limit, has neither.
     """
 
     name: str
@@ -53,7 +53,7 @@ class FileContent(NamedTuple):
 
 
 def contents(name: str, file: Path, limit: int) -> Iterator[FileContent]:
-    """The file, or each file that it packs; none is longer than `limit`.
+    """Yield the file, or each file of the archive that it is; `body` has at most `limit` bytes.
 
     A longer plain file that begins like JSON has no body: it may be read line
     by line.
@@ -77,7 +77,7 @@ def contents(name: str, file: Path, limit: int) -> Iterator[FileContent]:
 
 
 def _head(stream: Any) -> bytes:
-    """The first bytes of a file, which is at its beginning again."""
+    """Return the first 512 bytes of a stream, and rewind it."""
     head: bytes = stream.read(512)
     stream.seek(0)
     return head
@@ -103,7 +103,7 @@ def _checked(name: str, body: bytes, limit: int) -> FileContent:
 
 
 _Members: TypeAlias = Iterator[tuple[str, Callable[[], Any]]]
-"""The names of packed files, and what opens them."""
+"""The names of files in an archive, each with a function that opens the file."""
 
 
 def _in_zip(stream: IO[bytes]) -> _Members:
@@ -123,7 +123,7 @@ def _in_tar(stream: IO[bytes]) -> _Members:
 
 
 class _Bounded:
-    """A file of which at most `UNPACKED` bytes are read or passed over, and `SIP` at once.
+    """A stream that refuses to read more than `SIP` bytes at once or to seek beyond `UNPACKED`.
 
     Headers of a tar archive may ask for any number of bytes.
     """
@@ -145,7 +145,7 @@ class _Bounded:
 
 
 def _members(name: str, files: _Members, limit: int) -> Iterator[FileContent]:
-    """Each file of an archive; a damaged one does not hide the others."""
+    """Yield each file of an archive; a damaged file does not end the iteration."""
     total = 0
     for count, (inner, opened) in enumerate(files, 1):
         if count > MEMBERS:

@@ -87,7 +87,7 @@ def read(
     """The documents of a file, a directory or an archive, and what was no document.
 
     With `native`, items come in the format of their publisher instead of the
-    canonical one.  `fault` says why a stream cannot have the name that a line of JSON gives it.
+    canonical one.  `fault` returns why a name of a stream in a line of JSON is invalid, or None.
     """
     path = Path(path)
     if not path.exists():
@@ -141,7 +141,7 @@ def _content(name: str, body: bytes, request: _Request) -> Iterator[Document | R
 
 
 def json_fault(body: bytes, fault: Callable[[str], str | None]) -> RejectedFile | None:
-    """Return why a JSON object has no documents; None if it has some, or is none (see `read`)."""
+    """Return the fault of a JSON object without documents; None for other bytes (see `read`)."""
     if not body.lstrip(_BLANK).startswith(b"{"):
         return None
     found = next(_content("", body, _Request((), 0, False, fault)), None)
@@ -160,7 +160,7 @@ def _printable(name: str) -> str:
 
 
 def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
-    """The items of a feed, or the document itself, or why it is neither; only feeds are mended."""
+    """Yield the items of a feed, or the document, or its rejection; only feeds are mended."""
     try:
         try:
             feed = parse_feed(body, url=f"file:{name}", seen_at=request.at, native=request.native)
@@ -215,14 +215,14 @@ def _is_json_lines(body: bytes) -> bool:
 
 
 def _near(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of some names that another may be misspelt for, in any case of letters."""
+    """Return the closest of `names` that is like `name` but for spelling and case; None without."""
     folded = {one.casefold(): one for one in names if len(one) <= 40}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
     return folded[close[0]] if close else None
 
 
 def _lines(name: str, lines: IO[bytes], request: _Request) -> Iterator[Document | RejectedFile]:
-    """The documents of JSON lines, each line for itself."""
+    """Yield a document or its rejection for each line of JSON that is not blank."""
     for number, line in enumerate(archives.bounded_lines(lines, 2 * MAX_BYTES), 1):
         if line is None:
             reason = f"json_size: the line has more than {2 * MAX_BYTES:,} bytes"
@@ -297,7 +297,7 @@ def _streams(value: Any) -> StreamNames | None:
 
 
 def _time_of(value: dict[str, Any]) -> Any:
-    """Return the time of a line, which has either name in the API, too."""
+    """Return the value of `timestamp` or `time`, two names of one key; None without both."""
     return value.get("timestamp", value.get("time"))
 
 

@@ -47,7 +47,7 @@ def safe_html(html: str, base: str = "", *, without: frozenset[str] = frozenset(
     """The fragment with only what can do no harm; relative links resolved against `base`.
 
     Without a valid absolute `base`, relative links are dropped: they would lead
-    to the page that shows them.  Of elements `without` which the text is wanted, that is left.
+    to the page that shows them.  Elements in `without` are removed, too; their text stays.
     """
     tags = _TAGS - without
     if base.lower().startswith(("http://", "https://")):

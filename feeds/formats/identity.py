@@ -48,18 +48,18 @@ MOST_COMPARED = 10_000
 """Comparisons, in one answer, of entries with items that have the same guid and link."""
 
 UNANCHORED = 3
-"""So many entries with one guid and link at most are told apart if all of them have changed."""
+"""The most entries with one guid and link that are told apart if all of them have changed."""
 
 LEAST_ALIKE = 3
-"""So many entries at least have another guid, and link and title as before, if guids change."""
+"""The fewest entries with a new guid but a known link and title that show a change of guids."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateNames:
     """The candidate names of an entry, distinct, the best first and the hash last.
 
-    `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash;
-    `alike` for link and title, None without both.
+    `first_name` and `all_names` are 64-bit hashes of the first name, and of all but the last;
+    `alike` is that of link and title, None if one of them is missing.
     """
 
     called: dict[str, IdentityRule]
@@ -126,7 +126,7 @@ def names_of(entry: FeedEntry) -> CandidateNames:
 
 
 def _alike(link: str, title: str) -> int | None:
-    """64 bits that stand for a link, whatever its scheme, and a title."""
+    """Return a 64-bit hash of a link without its scheme, and a title; None if one is empty."""
     place = link.partition("://")[2].removeprefix("www.").rstrip("/")
     return _number(f"{place}\0{' '.join(title.split())}") if place and title else None
 
@@ -138,8 +138,8 @@ def identify(
 ) -> list[str]:
     """The identity of each entry of an answer, one of its names; `known` are items by identity.
 
-    `same` tells whether the entry at a place has the content that is remembered of an item.  Takes
-    time in proportion to entries and items together.
+    `same` takes the index of an entry and an identity, and returns True if the entry has the
+    remembered content of that item.  The time is linear in entries and items together.
     """
     places: dict[str, int] = {}
     for at, names in enumerate(entries):
@@ -165,7 +165,7 @@ def _by_content(
     sharing: Mapping[int, Sequence[str]],
     same: Callable[[int, str], bool],
 ) -> _Find:
-    """Return a finder of the item with a name of the entry, or its guid, and equal content."""
+    """Return a finder of the item with equal content, and a name or all names of the entry."""
     rest = {all_names: list(names) for all_names, names in sharing.items()}
     left = MOST_COMPARED
 
@@ -183,9 +183,9 @@ def _by_content(
 
 
 def _sharing(known: Mapping[str, KnownItem]) -> dict[int, list[str]]:
-    """Return the items with the rule "guid+place" by all their names, the highest place first.
+    """Return the identities of items that share guid and link, by `all_names`.
 
-    Those of the last answer are before all others.
+    Items of the last answer come first, and among them those with the highest place.
     """
     groups = {item.all_names for item in known.values() if item.rule == "guid+place"}
     found: dict[int, list[str]] = {}
@@ -200,9 +200,10 @@ def _sharing(known: Mapping[str, KnownItem]) -> dict[int, list[str]]:
 def _between(
     group: Sequence[int], places: Mapping[int, int], free: Sequence[str], found: Container[int]
 ) -> dict[int, str]:
-    """The item of each unknown entry of a group, from the oldest, that fits between its neighbours.
+    """Return the free item of each entry without identity whose place fits between its neighbours'.
 
-    `places` are those of the known entries; of the `free` items the highest is first.
+    `group` has the indexes of entries, the oldest first, `places` the places of those with an
+    identity, by index.  `free` are identities, that with the highest place first.
     """
     above: list[float] = [inf]
     for at in reversed(group):
@@ -222,7 +223,7 @@ def _between(
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Entries by their places, of different content; `found` are the identities of some."""
+    """Entries of different content by index in the answer; `found` are identities so far."""
 
     entries: Mapping[int, CandidateNames]
     known: Mapping[str, KnownItem]
@@ -239,7 +240,7 @@ class _Answer:
                     break
 
     def by_place(self, sharing: Mapping[int, Sequence[str]]) -> _Find:
-        """Return a finder of the item whose place is between those of the entries around.
+        """Return a finder of the item whose place is between those of the neighbouring entries.
 
         Feeds begin with the newest entry, and the newest has the highest place.
         """
@@ -265,7 +266,7 @@ class _Answer:
         return lambda at, names: (meant[at],) if at in meant else ()
 
     def by_link_and_title(self) -> _Find:
-        """Return a finder of the items of the last answer, if most guids are written otherwise."""
+        """Return a finder by link and title in the last answer, if most guids are unknown."""
         items: dict[int, list[str]] = {}
         taken = set(self.found.values())
         for name, item in self.known.items():
@@ -349,7 +350,7 @@ class _Answer:
         return [(at, names) for at, names in self.entries.items() if at not in self.found]
 
     def _firsts(self) -> Counter[int | None]:
-        """Return the number of known items with the same first name."""
+        """Return the number of known items by `first_name`."""
         return Counter(item.first_name for item in self.known.values())
 
 
@@ -369,7 +370,7 @@ def _clean(text: str | None) -> str:
 
 
 def _number(name: str) -> int:
-    """64 bits that stand for a name."""
+    """Return a 64-bit hash of a name, a signed number."""
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 

@@ -1,8 +1,7 @@
 """From an entry to an item: identity, version, time, canonical document.
 
-**Identity**: one of the names that the entry has (`feeds.formats.identity`), by what its answer
-alone tells
-until somebody remembers more and calls it anew (`FeedItem.known_as`).
+**Identity**: one of the names of the entry (`feeds.formats.identity`), chosen by the answer alone.
+A poller that remembers earlier answers may replace it by another one (`FeedItem.known_as`).
 
 **Version**: a hash over everything the publisher wrote but the dates, as some
 write the time of the request into every entry.
@@ -71,7 +70,7 @@ class FeedItem:
         return allowed(raw)[:LONGEST_TIME] if raw else None
 
     def known_as(self, identity: str) -> FeedItem:
-        """The item under another of its names."""
+        """Return the item with `identity`, another of its names, also in the canonical document."""
         if identity == self.identity:
             return self
         rest = self.canonical.removeprefix(_head(self.identity))
@@ -89,7 +88,7 @@ class FeedItem:
 
 
 def make_items(channel: FeedChannel, channel_url: str, seen_at: int) -> tuple[FeedItem, ...]:
-    """The items of a feed, in the feed's order, with the identities that they have as new ones."""
+    """Return the items of a feed in its order, with the identities of items never seen before."""
     names = [names_of(entry) for entry in channel.entries]
     title = plain(channel.title[: 2 * LONGEST_TITLE])[:LONGEST_TITLE]
     return tuple(
@@ -225,7 +224,7 @@ def _head(identity: str) -> bytes:
 
 
 def _leaf(name: str, value: str | None, **attributes: str | None) -> str:
-    """The element with the attributes that have a value; empty without a text and these."""
+    """Return an element with the attributes that have a value; "" without value and attributes."""
     named = _attributes(**attributes) if attributes else ""
     return f"<{name}{named}>{_escape(value or '')}</{name}>" if value or named else ""
 

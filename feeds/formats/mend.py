@@ -29,14 +29,14 @@ from feeds.xml.encoding import without_declared_encoding as undeclared
 from feeds.xml.xmlparse import START_TAG, parse
 
 _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
-"""Reasons that no repair changes."""
+"""Codes of errors that no repair removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTree:
-    """The root of a feed's document, the help that it took, and the bytes that were parsed.
+    """The root of a feed's document, its `quality` (see the module), and the parsed bytes.
 
-    With a `failure` XML refuses it even with balanced tags: the root is empty then.
+    With a `failure` it could not be parsed even with balanced tags: the root is an empty element.
     """
 
     root: etree._Element
@@ -82,7 +82,7 @@ def mend(body: bytes, charset: str | None) -> bytes:
 
 
 def _referenced(body: bytes) -> bytes:
-    """The body with references to characters and names of namespaces that XML has."""
+    """Return the body with HTML entities and bare `&` as references, and prefixes declared."""
     return _declare_namespaces(_AMPERSAND.sub(_number, body))
 
 
@@ -118,7 +118,7 @@ _BEFORE_NAME = re.compile(rb"(<[/?]?)[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]+")
 """Control characters before the name of a tag, but that with which ISO-2022-JP begins."""
 
 _END_OF_NAME = re.compile(r"(<[\w:.-]+)[\0-\x08\x0b\x0c\x0e-\x1f]+(?=[\w:.-]+\s*=)")
-"""A control character before an attribute, whose name would be the tag's without it."""
+"""Control characters between the names of a tag and an attribute, which they keep apart."""
 
 
 WINDOWS_1252 = {
@@ -183,7 +183,7 @@ def _declare_namespaces(body: bytes) -> bytes:
     if root is None:
         return body
     used = {found[1] or found[2] for found in _PREFIX.finditer(body)}
-    # One that is declared further inside may be used outside of that, too.
+    # A prefix that an inner element declares may be used outside that element, too.
     rest_of_tag = START_TAG.match(body, root.end())
     declared = set(_DECLARED.findall(rest_of_tag[0])) if rest_of_tag else set()
     missing = used - declared - {b"xml", b"xmlns"}
@@ -232,12 +232,12 @@ _VOID = frozenset({b"br", b"hr", b"img", b"wbr"})
 
 
 def _balanced(body: bytes) -> bytes | None:
-    """The body with an end tag for each start tag; None without one of its root.
+    """The body with an end tag for each start tag; None if it has no end tag of its root.
 
     An end tag closes what was opened since its start tag, and is left out if there is none.  What
     is no tag is text.
     """
-    for begin, end in _OPAQUE:  # those that do not end begin nothing
+    for begin, end in _OPAQUE:  # a beginning without an end is text
         last = body.rfind(end) + 1
         body = body[:last] + body[last:].replace(begin, b"&lt;" + begin[1:])
     written: list[bytes] = []

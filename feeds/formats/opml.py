@@ -120,7 +120,7 @@ def _categories(written: str) -> Iterator[str]:
 
 
 def _seconds(text: str) -> int:
-    """The number of a text; 0 for any other text, which counts as none."""
+    """Return the number in a text, at most `_LONGEST`; 0, which means none, for any other text."""
     return min(number(text) or 0, _LONGEST)
 
 

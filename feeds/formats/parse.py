@@ -113,15 +113,15 @@ def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None
 
 
 def _known(channel: FeedChannel) -> FeedChannel:
-    """The channel without entries of which nothing is known."""
+    """Return the channel without its empty entries."""
     entries = tuple(each for each in channel.entries if not each.is_empty)
     return channel if len(entries) == len(channel.entries) else replace(channel, entries=entries)
 
 
 def _has_more(parsed: ParsedTree, channel: FeedChannel) -> bool:
-    """Return True if a feed has more entries than were found; inside an entry there is none.
+    """Return True if a feed has more entries than `channel`; one inside another does not count.
 
-    Where tags were balanced, those of an entry may be damaged: it is what begins like one.
+    In a recovered tree the tags of entries may be damaged: all that begins like one is counted.
     """
     if parsed.quality == "recovered":
         return len(_BEGINS_ENTRY.findall(parsed.body)) > _count(channel)
@@ -137,7 +137,7 @@ def _is_entry(element: etree._Element) -> bool:
 
 
 def _count(channel: FeedChannel | None) -> int:
-    """The number of entries of which something is known; -1 without a feed."""
+    """Return the number of entries that are not empty; -1 without a feed."""
     return -1 if channel is None else len(_known(channel).entries)
 
 

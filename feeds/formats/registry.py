@@ -17,7 +17,7 @@ from feeds.formats.entries import FeedChannel
 class TextFormat(NamedTuple):
     """A format that is not XML: `read` takes the bytes that the format `claims`, and the address.
 
-    A web page may be claimed, too.
+    A web page that a format claims counts as its feed (`discovery.is_page`).
     """
 
     media_types: tuple[str, ...]

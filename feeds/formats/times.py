@@ -26,7 +26,7 @@ _EPOCH_DAY = _EPOCH.toordinal()
 _EARLIEST = (date(1900, 1, 1).toordinal() - _EPOCH_DAY) * 86_400
 _END = (date.max.toordinal() + 1 - _EPOCH_DAY) * 86_400
 _CACHED = 1_000
-"""Times that are remembered: an item often has one twice, and all items of a poll have its own."""
+"""Results that are cached: an item often has a time twice, and items of a poll share one."""
 
 _MONTHS = {
     name: number
@@ -67,7 +67,7 @@ _ZONE = r"\s*(?P<zone>(?:[a-z]{1,5}\s*)?[+-]\s?\d{1,2}(?::?\d{2})?|[a-z]{1,5})?"
 _DAY_NAME = r"(?:[^\W\d_][\w-]{1,14}\.?\s*,?\s*)??"
 _MONTH_NAME = r"(?P<name>[^\W\d_]{3,12})\.?"
 _THEN = r"\s*(?:,|-|\u2013)?[\st]\s*(?:(?:at|um|a|as)\s+)?"
-"""Between date and time."""
+"""The separator between date and time."""
 
 _FORMS = tuple(
     form + r"(?:\s*\(.{0,40}\)|\s*\[[\w/+-]{1,40}\]|\s+[a-z]{2,5})?\s*"
@@ -106,7 +106,7 @@ def parse_clock(text: str) -> int | None:
 
 
 def _parsed(text: str) -> tuple[int, int] | None:
-    """The time, and the minutes of its zone east of Greenwich."""
+    """Return a time in microseconds, and its zone in minutes east of Greenwich; None for others."""
     text = text.strip()
     return _read(text) if 0 < len(text) <= 100 else None
 

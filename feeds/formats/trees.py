@@ -25,7 +25,7 @@ from feeds.formats.native import frame, own_xml
 from feeds.formats.vocabulary import Children, children, media_of, update_period
 
 _INHERITED = 2_000
-"""A feed's authors are repeated in its entries up to so many characters."""
+"""The most characters of a feed's authors that are repeated in its entries."""
 
 
 def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
@@ -93,7 +93,7 @@ def _site(found: Children, links: Sequence[etree._Element], base: str) -> str | 
 
 
 def _nested(channel: Children, field: str, inner: str) -> list[str]:
-    """The texts of the elements in the lists of a field."""
+    """Return the texts of the elements `inner` inside the elements of a field."""
     name = entries.tag_of(channel.core, inner)
     every = (each for one in channel.all(field) for each in one.iterchildren(name))
     return [text.strip() for text in entries.texts(every)]
@@ -156,9 +156,9 @@ def _title(entry: Children, media: Children) -> str | None:
 
 
 def _texts(entry: Children) -> Iterator[str]:
-    """Yield the fields of Atom without HTML (RFC 4287, 3.1.1); a title is that if it says nothing.
+    """Yield the fields of an Atom entry that are text, not HTML (RFC 4287, 3.1.1).
 
-    Of summary and content publishers mean HTML where they say nothing.
+    Without a `type` a title is text; summary and content are HTML, as publishers mean.
     """
     for field, usual in (("title", "text"), ("description", ""), ("content", "")):
         for element, _ in entry.with_texts(field):

@@ -30,7 +30,7 @@ _NAMESPACES = {prefix: (namespace,) for prefix, namespace in WELL_KNOWN.items()}
 
 
 def _tags(name: str) -> tuple[str, ...]:
-    """The tags of a name of an extension, such as `dc:date`; a name without a prefix is its own."""
+    """Return the tags of a name such as `dc:date`; a name without a prefix is itself the tag."""
     prefix, colon, local = name.rpartition(":")
     return tuple(tag_of(each, local) for each in _NAMESPACES[prefix]) if colon else (name,)
 
@@ -122,7 +122,7 @@ _TAGS = {name: name for name in _NAMES if name.startswith("{")}
 
 @lru_cache(maxsize=50)
 def _by_tag(core: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The name of each known tag, also in small letters; the tags of extensions that are `core`."""
+    """Return names by known tag, also in small letters; and the extensions' tags in `core`."""
     own = {tag_of(core, name): name for name in _NAMES.difference(_TAGS)}
     every = {**_TAGS, **own}
     second = [(tag, name) for tag, name in own.items() if tag in _TAGS]

@@ -30,7 +30,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """From host and port to addresses; raises OSError if there are none."""
 
 PORTS = frozenset({80, 443, 8080, 8443})
-"""The ports that are fetched from without being listed: other services live on the others."""
+"""The ports of web servers; any other port, behind which may be anything, must be listed."""
 
 RESOLVING = 64
 """Names that are resolved at the same time, at most."""

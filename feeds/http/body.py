@@ -44,7 +44,7 @@ async def read_body(answer: httpx.Response, largest: int) -> bytes:
 
 
 async def _bounded(answer: httpx.Response, largest: int) -> AsyncIterator[bytes]:
-    """The body as it comes; the deadline and the limits do not wait for its end."""
+    """Yield the raw body as it arrives; raises `RequestFailed` once it exceeds `largest` bytes."""
     size = 0
     async for piece in answer.aiter_raw():
         size += len(piece)
@@ -60,7 +60,7 @@ _PIECE = 1 << 18
 async def _unzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The unpacked body in pieces of bounded size; gzip members may follow one another.
 
-    What follows the last member and is none is dropped, as browsers do.
+    Bytes after the last member that begin no other one are dropped, as browsers do.
     """
     inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
     begun = False

@@ -34,7 +34,7 @@ Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 class DomainBlocked(Exception):
-    """A domain is not to be asked for some seconds."""
+    """No request may go to a domain for the next `seconds`."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"not to be asked for {seconds} s")
@@ -49,7 +49,8 @@ def _at_once(domain: str) -> AbstractAsyncContextManager[None]:
 class RequestSettings:
     """Options of requests; `allow_addresses` lists exact `host:port` that need not be public.
 
-    `contact` is where publishers reach whoever asks them.
+    `contact` is where publishers reach whoever asks them, `seconds` the limit of a whole poll, and
+    `largest` that of a body in bytes.
     """
 
     allow_addresses: Collection[str] = frozenset()
@@ -70,7 +71,7 @@ async def ask(
     """The answer's head, from the first of the target's addresses that takes the connection.
 
     The caller reads the body and closes the answer.  Raises `RequestFailed`.  Connecting has a
-    share of the time, so that a filtered port is reported in the words of a closed one.
+    timeout below that of the poll, so that a filtered port is reported as a closed one is.
     """
     timeouts = dict.fromkeys(("read", "write", "pool"), settings.seconds)
     timeouts["connect"] = settings.seconds / (TRIED + 1)

@@ -11,7 +11,8 @@ class FeedState:
     """State of a feed that a poll needs; `repr` hides the credentials.
 
     `etag` and `last_modified` hold the bytes of the headers as Latin-1;
-    `validated_by` is the address that sent them.  `headers`, and user name and
+    `validated_by` is the address that sent them, `unchanged` the number of answers "not modified"
+    since.  `headers`, and user name and
     password of `url`, belong to the origin of `given_for`, else to that of `url`.
     """
 

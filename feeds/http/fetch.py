@@ -63,10 +63,10 @@ DEFAULT = RequestSettings()
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere.
+    """A whole body.  `moved_to` is the address to which permanent redirects alone led, or None.
 
-    `cache` are its wishes for the next poll,
-    `links` the addresses of the header `Link` by relation, of each the first.
+    `cache` are the server's hints for the next poll, `links` the addresses of the header `Link` by
+    relation, of each the first.
     """
 
     state: FeedState
@@ -203,7 +203,7 @@ def _headers(target: FetchTarget, state: FeedState, url: str) -> list[tuple[byte
 
 
 def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]]:
-    """User name and password, of the hop's own address or of the feed's."""
+    """Return a header with user name and password of the hop's address, or of the feed's."""
     written = url.userinfo or (httpx.URL(state.url).userinfo if _is_at_home(url, state) else b"")
     if not written:
         return []
@@ -268,7 +268,10 @@ async def _outcome(
 def _not_modified(
     answer: httpx.Response, state: FeedState, url: str, moved_to: str | None
 ) -> Outcome:
-    """The state with the validators that a 304 brought, or else the old ones."""
+    """Return NotModified, with validators of the 304, or else those of `state`.
+
+    Failed if the request was unconditional.
+    """
     if not _is_conditional(state, url) or not (state.etag or state.last_modified):
         message = "the server answered 304 to a request without conditions"
         return Failed("fetch_status", message, status=304)
@@ -282,7 +285,7 @@ def _not_modified(
 
 
 def _raw(answer: httpx.Response, name: bytes) -> str | None:
-    """A header's bytes as Latin-1, which gives the same bytes back."""
+    """Return a header as Latin-1, which encodes to the same bytes; None without a value."""
     found = (value for key, value in answer.headers.raw if key.lower() == name)
     return next((value.decode("latin-1") for value in found if value), None)
 
@@ -313,14 +316,14 @@ def retry_after(answer: httpx.Response, now: int) -> int | None:
 
 
 LONGEST = 8_192
-"""Characters of the header that are read."""
+"""Characters of the header `Link` that are read."""
 
 _VALUE = re.compile(r"<([^<>]*)>([^<]*)")
 _RELATION = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s\",;]+))", re.IGNORECASE)
 
 
 def links_of(values: Sequence[str], base: str) -> dict[str, str]:
-    """Return the absolute address of each relation, the first one if there are several."""
+    """Return the first address of each relation in headers `Link`; `base` makes it absolute."""
     found: dict[str, str] = {}
     for reference, parameters in _VALUE.findall(", ".join(values)[:LONGEST]):
         named = _RELATION.search(parameters)

@@ -43,7 +43,7 @@ _MEANT = {
     **{"gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "gb18030": "gb18030"},
     **{"iso2022_jp": "iso2022_jp_ext", "shift_jis": "cp932", "euc_kr": "cp949"},
 }
-"""For each of Python's codecs in which markup is ASCII the one that its labels mean."""
+"""From a codec of Python in which markup is ASCII to the codec that its labels mean."""
 
 _LABELS = {
     "utf_8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8",
@@ -81,12 +81,11 @@ _CODECS = {
     if codec in _MEANT
 }
 _EAST_ASIAN = frozenset({"gb18030", "big5hkscs", "euc_jp", "iso2022_jp_ext", "cp932", "cp949"})
-"""Codecs of which parsers know only smaller ones, and in which they read some characters
-otherwise."""
+"""Codecs of which parsers lack some characters, and read some others differently."""
 
 
 def codec_of(label: str) -> str | None:
-    """Return Python's codec for a label of an encoding in which markup is ASCII, if it is one."""
+    """Return the codec for a label of an encoding in which markup is ASCII; None for others."""
     return _CODECS.get(_squeezed(label))
 
 
@@ -94,7 +93,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re
 
 
 def charset_of(content_type: str | None) -> str | None:
-    """Return the charset that a Content-Type names, in small letters."""
+    """Return the charset that a Content-Type names, in small letters; None without one."""
     named = _CHARSET.search(content_type or "")
     return named[1].lower() if named else None
 
@@ -103,7 +102,7 @@ def charset_of(content_type: str | None) -> str | None:
 
 
 def decode(data: bytes, codec: str, *, strict: bool = False) -> str:
-    """The text, as browsers read it; what is no character is U+FFFD, or an error if `strict`."""
+    """Return text as browsers read it; invalid bytes become U+FFFD, or raise if `strict`."""
     text = data.decode(codec, _STRICT if strict else _LENIENT)
     return text.translate(_JIS) if codec in ("euc_jp", "iso2022_jp_ext") else text
 
@@ -114,7 +113,7 @@ _JIS = str.maketrans("\u301c\u2016\u2212\xa2\xa3\xac", "\uff5e\u2225\uff0d\uffe0
 
 
 def _larger(error: UnicodeError) -> tuple[str, int]:
-    """The character that Python's codec lacks; raises the error if there is none."""
+    """Return a character that Python's codec lacks, and the offset after it; or raise the error."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     at = error.start
@@ -146,8 +145,8 @@ codecs.register_error(_LENIENT, _larger_or_replaced)
 def is_utf8(data: bytes, *, declared: bool = False) -> bool:
     """Return True for UTF-8, also if it is damaged.
 
-    If UTF-8 is `declared`, one sound character beyond ASCII suffices: damage does not make text of
-    other encodings such.  Otherwise at least as many must be sound as are not.
+    Of the characters beyond ASCII one must be valid if UTF-8 is `declared`, as text of other
+    encodings has hardly any that are valid; otherwise half of them.
     """
     if data.isascii():
         return True
@@ -161,11 +160,11 @@ _NOT_ASCII = bytes(range(0x80, 0x100))
 
 
 def read_text(data: bytes, charset: str | None = None) -> str:
-    """The text of a file from the web; `charset` is what HTTP says.  Nothing fails.
+    """Return the text of a file from the web; `charset` is that of HTTP.  It raises nothing.
 
-    Its encoding is what its first bytes show, what it declares, UTF-8 if it is that (`is_utf8`),
-    what HTTP says, and else Windows-1252.  HTTP comes last, for servers have a default and
-    publishers do not; but if HTTP says UTF-8 and it is that, the document's word does not count.
+    The encoding is that of a byte order mark, else the declared one, else UTF-8 if the bytes are
+    that (`is_utf8`), else `charset`, else Windows-1252.  HTTP comes late, as servers have a default
+    and publishers do not; but if HTTP says UTF-8 and the bytes are UTF-8, no declaration counts.
     """
     wide = wide_encoding(data)
     if wide is not None:
@@ -243,9 +242,10 @@ def encoded(text: str) -> bytes:
 
 
 def as_utf8(xml: bytes, charset: str | None) -> bytes:
-    """The document as UTF-8 if a charset comes with it, which is authoritative (RFC 7303, 3).
+    """Return the document as UTF-8, read by a charset that comes with it (RFC 7303, 3).
 
-    A byte order mark is, before it.  Raises `MalformedDocument` (`xml_encoding`).
+    Without one, or with a byte order mark, which has precedence, it stays as it is.  Raises
+    `MalformedDocument` (`xml_encoding`).
     """
     if not charset or xml.startswith(codecs.BOM_UTF8) or wide_encoding(xml):
         return xml

@@ -17,18 +17,18 @@ from feeds.faultpoints import reached
 from feeds.xml.xmlparse import parse
 
 SIZE = struct.Struct("<Q")
-"""The form of the size of a document."""
+"""The size of a document: 8 bytes, little-endian."""
 
 _READ = b"."
 
 
 def read_all(source: BinaryIO, told: BinaryIO) -> None:
-    """Read documents, and tell of each one that it was read."""
+    """Parse each document of `source`, then write a byte to `told`, even if it is malformed."""
     while head := source.read(SIZE.size):
         (size,) = SIZE.unpack(head)
         xml = source.read(size)
         reached("probed")
-        with suppress(MalformedDocument):  # which is told when it is taken: here it ends nothing
+        with suppress(MalformedDocument):  # it is reported when the document is accepted
             parse(xml)
         told.write(_READ)
         told.flush()

@@ -40,7 +40,7 @@ MAX_ELEMENTS = 200_000
 """Elements and attributes of a document together."""
 
 _NESTING = 2_000_000
-"""The sum of the depths of all elements: so many pairs of an element and an ancestor."""
+"""The most pairs of an element and an ancestor: the sum of the depths of all elements."""
 
 _DEPTH = 256  # levels, libxml2's limit
 _NAME = 50_000  # characters, libxml2's limit
@@ -89,7 +89,7 @@ def parse(xml: bytes) -> etree._Element:
         root = etree.fromstring(xml, _parsers.strict)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
-    # Nearly all documents are so short that too many elements are not nested in one another.
+    # A shorter document cannot have more than `_NESTING` pairs of an element and an ancestor.
     if len(xml) * _DEPTH > _NESTING * _ELEMENT:
         _check_nesting(root, xml)
     return root
@@ -100,7 +100,7 @@ def _prepare(xml: bytes) -> bytes:
     if len(xml) > MAX_BYTES:
         message = f"the document has {len(xml):,} bytes; the limit is {MAX_BYTES:,}"
         raise MalformedDocument("xml_size", message)
-    if not (xml[:1] == b"<" and xml[1:2].isalpha()):  # else it declares no encoding, nor is it wide
+    if not (xml[:1] == b"<" and xml[1:2].isalpha()):  # otherwise it is UTF-8 without a declaration
         xml = as_ascii_compatible(xml)
     return _cut_doctype(xml) if b"<!DOCTYPE" in xml else xml
 
@@ -153,7 +153,7 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 
 
 def _check_counts(xml: bytes) -> None:
-    """Raise for a document beyond a limit unknown to the parser; it is parsed only if it may be."""
+    """Raise for a document beyond a limit of ours; it is parsed only if its size allows that."""
     if len(xml) <= _ATTRIBUTES_OF_ONE * _ATTRIBUTE:
         return
     attributes = xml.count(b"=")
@@ -164,14 +164,14 @@ def _check_counts(xml: bytes) -> None:
 
 
 def _may_have_more(xml: bytes, elements: int) -> bool:
-    """Test by tags for more elements than a number; end tags are counted only if need be."""
+    """Return False if there are too few tags for more than `elements` elements."""
     tags = xml.count(b"<")
     return tags > elements and tags - xml.count(b"</") > elements
 
 
 def _count(xml: bytes) -> None:
     """Parse in pieces; raise `MalformedDocument` as soon as there are too many elements."""
-    every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
+    every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # all `<` but the first begin tags
     if every_tag and xml.count(b"<") - xml.count(b"</") > MAX_ELEMENTS + 1:
         raise _too_many(1)
     parser: Any = etree.XMLPullParser(("start",), **_OPTIONS)
@@ -213,7 +213,7 @@ def _count_attributes(xml: bytes) -> None:
     The text after the tag lies there too.  It often contains markup of which only `<` is escaped,
     so that it must not be counted.
     """
-    step = _ATTRIBUTES_OF_ONE * len(b'=""') // 2  # so many bytes without `<` are in such a piece
+    step = _ATTRIBUTES_OF_ONE * len(b'=""') // 2  # half the least length of such a tag
     at = 0
     while at < len(xml):
         if xml.find(b"<", at, at + step) >= 0:
