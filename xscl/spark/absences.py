@@ -158,7 +158,7 @@ class WaitingRows:
         return self._left, self._right
 
     def restore(self, left: pa.Table | None, right: pa.Table | None) -> None:
-        """Put back what waited; None: nothing."""
+        """Replace the waiting rows of both sides; None stands for no rows."""
         self._left = _WAITING.empty_table() if left is None else left
         self._right = _WAITING.empty_table() if right is None else right
 
@@ -173,7 +173,7 @@ class WaitingRows:
         """Add rows (`ROWS`) of documents; return the results that have become certain.
 
         `absences` are those of the plan, and `since` the version of it at which the subscription of
-        each begins; `clocks` are the largest times before and now.
+        each begins; `clocks` are the largest times before these documents and with them.
         """
         left, right = (
             self._added(old, rows, documents, side, since)
@@ -213,7 +213,7 @@ class WaitingRows:
         side: int,
         since: Mapping[int, int],
     ) -> pa.Table:
-        """Return rows of a side that waited and new ones, of absences of the plan."""
+        """Return the waiting rows of a side and its new ones, of absences in `since` only."""
         new = documents.take(rows["doc"])
         for name in _OF_ROWS:
             new = new.append_column(name, rows[name])
@@ -239,7 +239,7 @@ def _answered(rows: pa.Table, places: Column, others: Column | bool = False) -> 
 
 
 def _rules(absences: Mapping[int, EqualityAbsence], rows: pa.Table) -> Column:
-    """Return the bounds of the absence of each row, and which results it has, as columns."""
+    """Return `lower`, `upper`, `pairs`, `alone_left`, `alone_right` of the absence of each row."""
     of_rows = [absences[number][4:9] for number in rows["absence"].to_pylist()]
     return np.array(of_rows, np.int64).reshape(-1, 5).T
 
@@ -249,7 +249,7 @@ def _answers(
 ) -> tuple[Column, Column, Column]:
     """Return the places of left and right rows that answer each other, and a mask of left rows.
 
-    Pairs are made of left rows in `pairs`; the mask has the others that have an answer.
+    Pairs are made of left rows in the mask `pairs`; the returned mask has others with an answer.
     """
     both = columns_of(pa.concat_tables(one.select(("key", "ts")) for one in (left, right)))
     _, group = np.unique(both["key"], return_inverse=True)

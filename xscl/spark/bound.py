@@ -33,7 +33,7 @@ _ROWS = 10_000
 
 
 def in_shares(found: pa.Table, shares: int) -> Iterator[tuple[int, bytes]]:
-    """Yield rows of `FOUND` as rows of `SHARES`."""
+    """Yield rows of `SHARES`: the number of a share, and its rows of `FOUND`."""
     newcomers = found["newcomer"].combine_chunks().dictionary_encode()
     hashes = [crc32(name.encode()) % shares for name in newcomers.dictionary.to_pylist()]
     of_rows = np.array(hashes, np.int32)[newcomers.indices.to_numpy()]
@@ -57,7 +57,7 @@ def _matches(
 
 
 def within_bound(found: pa.Table) -> pa.Table:
-    """Return the matches (`MATCHES`) of rows of `FOUND`, with all those of the same documents.
+    """Return rows of `FOUND` as `MATCHES`; `found` must have all rows of its newcomers.
 
     A document with more than `RESULTS` results with a subscription, in all buckets together, has
     none of them; one row says so.  A match of several results is found in several buckets, and is

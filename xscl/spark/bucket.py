@@ -1,4 +1,4 @@
-"""Stage 2 in a bucket: the product's batch join on the documents that share its values."""
+"""Stage 2 in a bucket: the batch join of `templates`, on the documents with values of it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _BEFORE = np.iinfo(np.int64).min
 
 
 class BucketResults(NamedTuple):
-    """The results of some documents in a bucket: `rows` (`FOUND`), and joins over the bound.
+    """The results of documents in a bucket: `rows` (`templates.processor.FOUND`), and `cuts`.
 
-    A pair of `cuts` is a row of R_T and a document; documents have numbers of the bucket.
+    A cut is a qid and a document with more results than the bound.  Documents have numbers of the
+    bucket.
     """
 
     rows: pa.Table
@@ -89,9 +90,9 @@ class Bucket:
         self.table = DOCUMENTS.empty_table()
         self._bucket, self._buckets = bucket, buckets
         self._next = 1
-        self._latest = _BEFORE  # time of a document
-        self._evicted = _BEFORE  # clock
-        self._replica: PlanReplica  # of the documents that are joined
+        self._latest = _BEFORE  # the latest time of a document
+        self._evicted = _BEFORE  # the clock at the last eviction
+        self._replica: PlanReplica  # of the last `join`
         self._queries, self._small = evaluators()
 
     # -- A part of all values (`templates.processor.ValuePart`) --------------------------------
@@ -102,7 +103,7 @@ class Bucket:
         return here
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> _Designated:
-        """Return the designated equalities that have a pair of variables of a batch on its side."""
+        """Return the designated equalities with their right (`back`: left) pair in `weights`."""
         edges = self._replica.edges
         near = unpack(edges)[0 if back else 1]
         pairs = np.fromiter(sorted(weights), np.int64, len(weights))
@@ -117,10 +118,10 @@ class Bucket:
         return self._next - kept
 
     def unknown(self, read: PartDocuments, oldest: int = _BEFORE) -> PartDocuments:
-        """Return the documents that are not kept already, of a time or later.
+        """Return the documents whose name and text no kept document has.
 
-        A row that is given again changes nothing, as in an engine.  An engine may have forgotten
-        one that nothing is joined with any more: it is new then.
+        A repeated row changes nothing, as in an engine.  Kept documents before `oldest` do not
+        count: an engine may have forgotten them.
         """
         digests = read.documents["digest"].to_numpy()
         first = np.zeros(len(digests), np.bool_)
@@ -152,7 +153,7 @@ class Bucket:
         return BucketResults(self._of_bucket(found), [(cut.qid, cut.rank) for cut in cuts])
 
     def _met(self, bindings: Columns) -> Column:
-        """Return a mask of the values that may join: of documents that share a designated one.
+        """Return a mask of bindings with values, in documents that share a designated value.
 
         Other values are only tested beside it.
         """
@@ -233,7 +234,7 @@ class Bucket:
         return [nodes for *which, nodes in zip(*columns, strict=True) if tuple(which) == wanted]
 
     def evict(self, replica: PlanReplica, clock: int) -> None:
-        """Evict what no document that arrives from `clock` on can join, if it is worth it."""
+        """Evict what no document from `clock` on can join, unless the last eviction is recent."""
         keep = replica.keep
         if clock - self._evicted < keep // SHARE:
             return

@@ -65,7 +65,8 @@ class Catalog:
     """Subscriptions that executors evaluate, in a directory that all of them can read.
 
     One process changes a catalog; streams that read it see a change with the micro-batch that they
-    begin to evaluate next.  In a sink that is the current one, until the first action on its frame.
+    begin to evaluate next.  For a change in a sink, before the first action on its frame, that is
+    the micro-batch of the sink.
     With `sample`, documents like those to come, a join of several equalities divides documents by
     the one whose values are shared least.
     """

@@ -31,7 +31,7 @@ SampleTexts: TypeAlias = Callable[[], Iterable[Text]]
 
 
 def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
-    """Return a subscription as an absence that executors evaluate; None if it is none."""
+    """Return a subscription as an absence that executors evaluate; None for any other."""
     if one.relational or one.template or one.publish is not None or one.distinct:
         return None  # results of a DISTINCT one are one match, and would be in several buckets
     query = compile_query(one.query)
@@ -68,7 +68,7 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
 
 
 def _compared(predicate: Predicate | None) -> Iterator[tuple[str, str]]:
-    """Yield the variables of each equality; no names for any other predicate."""
+    """Yield the variables of each equality; two empty names for any other predicate."""
     match predicate:
         case And(parts):
             for part in parts:
@@ -127,9 +127,9 @@ def reason_against_row(registry: Registry, qid: int, *, forever: bool = False) -
 
 
 def _usable(registry: Registry, qid: int) -> dict[int, tuple[str, str]]:
-    """Return the equalities that may be designated, with the relaxed definitions of both nodes.
+    """Return equalities that may be designated, by place, with both nodes' relaxed definitions.
 
-    Both nodes are named by results.  So a result has one value there, and is found in one bucket.
+    Both nodes are in results.  So a result has one value there, and is found in one bucket.
     """
     row = registry.row(qid)
     graph = registry.members[row.template].template.graph

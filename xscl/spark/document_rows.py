@@ -53,7 +53,7 @@ def rejected_row(row: Mapping[str, Any], reason: Reason) -> dict[str, object]:
 
 
 def rejected_batch(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Return rows with REJECTED."""
+    """Return rejected rows as a batch of REJECTED."""
     return pa.RecordBatch.from_pylist(rows, REJECTED)
 
 
@@ -113,7 +113,7 @@ def chosen_columns(
 
 
 def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Return the documents among rows of `checked_columns`, and the other rows with REJECTED.
+    """Return the documents among rows of `checked_columns`, and the others as rows of REJECTED.
 
     Documents keep their order and have the columns of the batch, none of them NULL: `stream` and
     `id` string, `ts`, `number` and `clock` int64, `xml` binary, ready for the parser.
@@ -131,7 +131,7 @@ def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
 
 
 def rows_of(batch: pa.RecordBatch, text: str) -> list[dict[str, Any]]:
-    """Return rows by the names of columns, of which `text` has what is parsed."""
+    """Return rows as dictionaries; the values of the column `text` become bytes to parse."""
     columns = {name: _values(batch.column(name)) for name in batch.schema.names}
     columns[text] = [_as_bytes(one) for one in columns[text]]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -171,7 +171,7 @@ def _refused(rows: Sequence[RowValues]) -> dict[int, Reason]:
 
 
 def _fault(row: RowValues) -> DocumentError | None:
-    """Return why a row is no document of an engine; None if the engine decides."""
+    """Return why a row can be no document; None if the checks of an engine decide."""
     if None in row.values():
         return null_error(row)
     for name, least, greatest in _RANGES:

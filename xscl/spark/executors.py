@@ -59,14 +59,14 @@ _ALONE = 60.0
 
 _NO_QUERY = -1
 _TURN = 0.5
-"""Seconds for which the next batch lets registrations pass that wait for the one before."""
+"""Seconds at most for which the next batch waits while registrations wait for their turn."""
 
 
 PATIENCE = 30.0
 """Seconds that a registration waits for the documents that are on executors."""
 
 SHARE = 20
-"""Of the time at most a part in so many is spent on queries that begin again, so that joins move.
+"""A query lasts so many times as long as it took to begin, before joins move by another one.
 
 A subscription with a history is evaluated by the engine until then."""
 
@@ -84,15 +84,15 @@ class SparkExecutors:
         self._directory = directory.absolute()
         self._stopping = threading.Event()
         self._turn = threading.RLock()
-        self._waiting = 0  # registrations
+        self._waiting = 0  # number of registrations that wait for `_turn`
         self._session: SparkSession | None = None
         self._query: StreamingQuery | None = None
         self._found: SimpleQueue[pa.Table] = SimpleQueue()
         self._offered = Offer()
         self._next = FIRST  # the number of the next document
-        self._began = self._took = 0.0  # the query: when, and after how many seconds
+        self._began = self._took = 0.0  # the query: when it began, and the seconds for that
         self._reached = _NO_QUERY  # the segment up to which the query has all documents
-        self._last: tuple[Sequence[int], ExecutorResults] | None = None  # what it evaluated
+        self._last: tuple[Sequence[int], ExecutorResults] | None = None  # segments and results
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_executors(self._directory)
         self._plan_again()
@@ -102,7 +102,7 @@ class SparkExecutors:
             root.addHandler(logging.NullHandler())
 
     def _plan_again(self) -> None:
-        """Begin a plan, for executors that have no documents."""
+        """Begin a plan in a directory of its own, for executors that have no documents."""
         self._files = PlanFiles(self._directory / f"plan-{os.urandom(8).hex()}")
         self._plan = ServicePlan(self._engine.transactions, self._files)
 
@@ -110,7 +110,7 @@ class SparkExecutors:
 
     @contextmanager
     def between(self) -> Iterator[None]:
-        """Hold the turn of documents; registrations that wait come first.
+        """Hold the lock that documents and registrations share; waiting registrations come first.
 
         Raises ExecutorsAway.
         """
@@ -124,7 +124,7 @@ class SparkExecutors:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the turn of a registration; raises DocumentsUnderWay."""
+        """Hold that lock for a registration; raises DocumentsUnderWay after `PATIENCE`."""
         self._waiting += 1
         try:
             is_ours = self._turn.acquire(timeout=PATIENCE)
@@ -156,7 +156,10 @@ class SparkExecutors:
         documents: DocumentColumns,
         poison: Collection[int] = frozenset(),
     ) -> ExecutorResults:
-        """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
+        """Evaluate the documents of segments; raises ExecutorsAway, StoreError.
+
+        `poison` has the indexes of documents that executors must not parse: it would end a process.
+        """
         after, count = self._engine.ingest.segment, len(documents)
         known = self._not_taken(segments)
         if known is not None and len(known.numbers) == count:  # no erasure has come between
@@ -185,14 +188,14 @@ class SparkExecutors:
         return pa.table([*columns, valid.streams, valid.ids, valid.xml], OFFERED)
 
     def _not_taken(self, segments: Sequence[int]) -> ExecutorResults | None:
-        """Return the outcome of segments if it is there: the store could not take it."""
+        """Return the last results if they are of these segments, which the store did not commit."""
         if self._last is None or self._last[0] != segments or not self._plan.is_current():
             return None
         return self._last[1]
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """End the query if something fails; raise what Spark raises as ExecutorsAway."""
+        """End query and session if the block fails; raise Spark's errors as ExecutorsAway."""
         try:
             yield
         except (PySparkException, Py4JError, PipelineError, OSError) as error:
@@ -208,11 +211,11 @@ class SparkExecutors:
             raise
 
     def _is_due(self) -> bool:
-        """Return True if more joins could move to executors, and it is long since the last time."""
+        """Return True if more joins could move to executors and the query is old enough."""
         return self._plan.is_behind and time.monotonic() - self._began > SHARE * self._took
 
     def _begin(self) -> int:
-        """Begin a query, with the kept documents of the longest window; return its version."""
+        """Begin a query with the kept documents of the longest window; return the plan version."""
         began = time.monotonic()
         self._end_query()
         version = self._plan.update(is_rebuild=True)
@@ -239,7 +242,7 @@ class SparkExecutors:
         }
 
     def _start_session(self) -> None:
-        """Start a session if there is none, and look what its executors see.
+        """Start a session if there is none, and probe whether its executors see the plan.
 
         A master that does not answer takes a minute, one without executors until it has some.
         """
@@ -256,7 +259,7 @@ class SparkExecutors:
 
     def _start_query(self) -> None:
         """Start a query without documents."""
-        self._start_session()  # an erasure may have ended the one of before
+        self._start_session()  # an erasure may have ended the last session
         assert self._session is not None, "it was started"
         found = self._found = SimpleQueue[pa.Table]()
 
@@ -305,7 +308,7 @@ class SparkExecutors:
             path.unlink(missing_ok=True)  # a task that lags has mapped it still
 
     def _take(self) -> pa.Table:
-        """Return the rows of `SHARES` of the next micro-batch, of which each offer has one."""
+        """Wait for the micro-batch of an offer, and return its rows of `SHARES`."""
         assert self._query is not None, "it was begun"
         seen = time.monotonic()
         while not self._stopping.is_set():
@@ -332,7 +335,7 @@ class SparkExecutors:
     # -- The end ---------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End what is under way; from any thread or signal handler."""
+        """Stop waiting for a micro-batch; from any thread or signal handler."""
         self._stopping.set()
 
     def forget(self) -> None:

@@ -55,7 +55,7 @@ class ParquetSink:
     def __init__(self, place: str, stopping: threading.Event) -> None:
         self._place = place
         self._stopping = stopping
-        self._written: dict[int, tuple[int, int]] = {}  # matches and rejected rows
+        self._written: dict[int, tuple[int, int]] = {}  # numbers of matches and rejected rows
         self._began = self._done = -1
         self.has_refused = False
         """True if a micro-batch was not begun; the query ends with an error then."""
@@ -85,7 +85,7 @@ class ParquetSink:
 
     def report(self, query: StreamingQuery, on_batch: Callable[[MicroBatch], None]) -> None:
         """Report the micro-batches that the checkpoint has, each once."""
-        # Only between the end of a write and its commit is there something to ask for.
+        # Unless a written micro-batch waits for its commit, there is nothing to report.
         for one in query.recentProgress if self._written else ():
             if "addBatch" in one.durationMs and one.batchId in self._written:
                 self._done = one.batchId
@@ -175,8 +175,8 @@ def job_session(
 ) -> Iterator[SparkSession]:
     """Yield the session of spark-submit, or start one and stop it at the end.
 
-    On a cluster a shuffle has a partition for each of so many buckets, unless a setting has another
-    number.  Raises PipelineError if Spark does not start, and in place of its errors.
+    On a cluster a shuffle has `buckets` partitions, unless a setting has another number.  Raises
+    PipelineError if Spark does not start, and in place of its errors.
     """
     is_running = SparkContext._active_spark_context is not None
     with ThreadPoolExecutor(1) as thread:  # in the main thread Spark would take SIGINT for itself

@@ -58,7 +58,7 @@ _compiled: Callable[[str], CompiledQuery] = lru_cache(maxsize=10_000)(compile_qu
 
 
 class MatchRows:
-    """Makes rows of `FOUND` of the results of one bucket, with its kept documents."""
+    """Makes rows of `FOUND` from the results and the kept documents of one bucket."""
 
     def __init__(self, replica: PlanReplica, bucket: Bucket, *, with_content: bool) -> None:
         self._replica = replica
@@ -66,9 +66,7 @@ class MatchRows:
         self._with_content = with_content
 
     def table(self, found: BucketResults) -> pa.Table:
-        """Return a row of `FOUND` for each subscriber's match, and one for each document that is
-        cut.
-        """
+        """Return rows of `FOUND`: subscribers' matches, and documents over the bound."""
         over = self._over_the_bound(found.cuts)
         return pa.concat_tables((self._matches(found.rows), over)) if len(found.rows) else over
 
@@ -123,7 +121,7 @@ class MatchRows:
         return pa.table(made, schema=FOUND)
 
     def _seen(self, qids: Column, oldest: Column) -> tuple[Sequence[Subscription], Column, Column]:
-        """Return subscribers, and each result that one sees: places of both.
+        """Return subscribers, and for each result that one of them sees the indexes of both.
 
         `oldest` has the version of the plan at the older document of each result.
         """
@@ -147,7 +145,7 @@ class MatchRows:
 
 
 def _distinct(subscribers: Sequence[Subscription], seen: Columns) -> Columns:
-    """Return matches; one with all results of two documents for a subscriber of distinct ones."""
+    """Return matches; with DISTINCT all results of two documents are one match."""
     is_distinct = np.array([subscriber.distinct for subscriber in subscribers], np.bool_)[
         seen["who"]
     ]
@@ -160,7 +158,7 @@ def _distinct(subscribers: Sequence[Subscription], seen: Columns) -> Columns:
 class _Documents:
     """Documents (`DOCUMENTS`) by their places, and what matches show of them.
 
-    Composites have numbers of documents, which begin with 1: 0 is `ABSENT`.
+    In composites a document has its place plus 1 as number, since 0 is `ABSENT`.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -176,7 +174,7 @@ class _Documents:
         places: Sequence[int],
         results: Sequence[Sequence[int]],
     ) -> tuple[list[tuple[str, list[str]]], str]:
-        """Return the bindings and the output of a match of two documents, of some results."""
+        """Return bindings and output of a match of two documents; `results` has nodes by result."""
         documents = {place + 1: self._stored(place) for place in places}
         parts = {number: of_document(one) for number, one in documents.items()}
         split, one, other = subscription.split, places[0] + 1, places[-1] + 1
@@ -186,7 +184,7 @@ class _Documents:
     def sides_content(
         self, subscription: Subscription, sides: Sequence[tuple[int, Sequence[int]]], end: int
     ) -> tuple[list[tuple[str, list[str]]], str]:
-        """Return those of a match that ends at a time.
+        """Return bindings and output of a match of an absence, which ends at a time in ticks.
 
         Its sides are places of documents with the nodes of each, -1 for a side that is not there.
         """

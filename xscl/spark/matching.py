@@ -28,7 +28,7 @@ SAMPLE = 500
 """Documents of the sample from which the designated equality of a join is chosen."""
 
 PARTS_OF_MATCHES = 64
-"""At least so many shares of a batch: a worker has the matches of one in memory."""
+"""The fewest shares of a batch: a worker has the matches of one share in memory."""
 
 PARTS_TYPE = from_arrow_schema(PARTS)
 

@@ -39,7 +39,7 @@ def parts_of(rows: pa.Table, replica: PlanReplica, buckets: int, version: int) -
     streams, ids, xml = (rows[name].to_pylist() for name in ("streams", "given", "xml"))
     found = compute_bindings(replica.automaton, zip(map(tuple, streams), xml, strict=True))
     every = keyed(found.bindings, found.values["strVal"].to_pylist())
-    # One that the engine has not accepted may not stand for one on other streams.
+    # The same id on other streams is another document.
     names = ["\n".join((*of, one)) for of, one in zip(streams, ids, strict=True)]
     table = pa.table(
         {
@@ -92,7 +92,10 @@ class OfferJoin(BucketJoin):
 def _numbered(
     found: BucketResults, documents: pa.Table, first: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield results and cuts of a bucket with the numbers that documents have everywhere."""
+    """Yield results and cuts of a bucket, each with its kind, by the engine's document numbers.
+
+    `first` is the number, in the bucket, of the first row of `documents`.
+    """
     numbers, ts = (documents[name].to_numpy() for name in ("number", "ts"))
     ones, others = (found.rows[name].to_numpy() - first for name in ("doc1", "doc2"))
     columns = {
@@ -108,7 +111,7 @@ def _numbered(
 
 
 def found_in(shares: pa.Table, numbers: Column) -> ExecutorResults:
-    """Return the results of executors for the documents of some numbers: rows of `SHARES`."""
+    """Return rows of `SHARES` as the results for the documents with `numbers`."""
     results = [RESULTS.empty_table()]
     cuts: list[tuple[int, int]] = []
     portions: list[tuple[int, RemoteBindings, int]] = []

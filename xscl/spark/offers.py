@@ -30,7 +30,7 @@ WAIT, LOOK = 1.0, 0.01
 """Seconds that a look of Spark at the offers takes at most, and between two looks at the file."""
 
 FEW = 250
-"""So many documents are one share: cutting them would cost more than it saves."""
+"""The fewest documents of a share, but the last: cutting them would cost more than it saves."""
 
 OFFERED = ("doc", "clock", "ts", "streams", "given", "xml")
 """The columns of offered documents: `doc` is their number, `clock` the largest time before."""
@@ -38,10 +38,9 @@ OFFERED = ("doc", "clock", "ts", "streams", "given", "xml")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A micro-batch: `number` 0 is none.
+    """A micro-batch of `rows` documents (`OFFERED`) in the file `path`, for a version of the plan.
 
-    It has `rows` documents (`OFFERED`), which are in the file `path`; `version` is that of the
-    plan.
+    With the number 0 it is no micro-batch.
     """
 
     number: int = 0
@@ -81,7 +80,7 @@ class OfferReader(DataSourceStreamReader):
         return asdict(Offer())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the newest offer; `start`, after a while, if it was taken.
+        """Return the newest offer; `start` itself if none has come within `WAIT`.
 
         Waiting here for the next one takes a tenth of the time of Spark's own polling.
         """

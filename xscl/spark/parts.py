@@ -44,7 +44,7 @@ PORTION = 10_000
 """Documents that are shredded together; many small parts cost more than their documents."""
 
 MOST_BUCKETS = 4_096
-"""Each portion of documents makes a part for each."""
+"""The most buckets: each portion of documents makes a part for every one."""
 
 
 def checked_buckets(buckets: int) -> None:
@@ -54,10 +54,10 @@ def checked_buckets(buckets: int) -> None:
 
 
 def documents_in_order(frame: DataFrame, order: str) -> DataFrame:
-    """Return the columns of documents, with `number` and `clock` if these give the `order`.
+    """Return the columns of documents; `number` and `clock` only with the order "number".
 
-    Without them both are the document's time.  Raises AnalysisException for columns that are
-    missing or have another type, ValueError for an order other than "time" and "number".
+    With the order "time" stage 1 takes both from `ts`.  Raises AnalysisException for columns that
+    are missing or have another type, ValueError for an order other than "time" and "number".
     """
     if order not in ("time", "number"):
         raise ValueError(f"the order {order!r} is neither 'time' nor 'number'")
@@ -74,9 +74,9 @@ def documents_in_order(frame: DataFrame, order: str) -> DataFrame:
 class Shredding:
     """A function for `mapInArrow`: rows of `documents_in_order` to rows of `PARTS`.
 
-    A `version` of the plan is in force for all documents; or, of a streaming query that `reader`
-    names, one for each micro-batch.  Its rows have `batch`, the time of the micro-batch, which is
-    the same when it is repeated.
+    All documents are shredded with `version` of the plan; those of a streaming query, which
+    `reader` names, with a version for each micro-batch (`PlanFiles.claimed`).  Its rows have
+    `batch`, the time of the micro-batch, which is the same when it is repeated.
     """
 
     plan: ExecutorPlan
@@ -133,7 +133,7 @@ def divided(
 ) -> list[BucketPart]:
     """Return a part for each bucket of documents (`DOCUMENTS`), with all their bindings.
 
-    `absent` are rows of absences (`absences.ROWS`).
+    `every` are the bindings (`keyed`), `absent` rows of absences (`absences.ROWS`).
     """
     bindings = chosen(every, np.flatnonzero(replica.registry.retention.keeps[every["pair"]] >= 0))
     starts = np.searchsorted(bindings["doc"], np.arange(documents.num_rows + 1))
@@ -183,7 +183,7 @@ def _united(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[dict[str, object]]:
-    """Yield documents that are no XML."""
+    """Yield the malformed documents at some indexes as rows of REJECTED."""
     for place in places:
         row = rows.slice(place, 1).to_pylist()[0]
         try:
@@ -193,7 +193,7 @@ def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[dict[str
 
 
 def keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:
-    """Return bindings in the order of their documents, with the keys of their values."""
+    """Return bindings in the order of documents: `key` is that of the value if it is `valued`."""
     keys = np.append(keys_of(values), np.uint64(0))
     value = bindings["value"].combine_chunks()
     columns = {

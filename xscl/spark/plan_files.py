@@ -73,7 +73,7 @@ class PlanFiles:
         return int(version)
 
     def write(self, registry: Registry, qids: Iterable[int], others: PlanTables) -> int:
-        """Write the next version, of some rows of R_T and `others` relations; return its number."""
+        """Write the next version: rows of R_T and tables of `others`; return its number."""
         version, relations = self.current() + 1, {**registry.stored(sorted(qids)), **others}
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(self.path) as file:
@@ -84,7 +84,7 @@ class PlanFiles:
         return version
 
     def read(self) -> tuple[int, PlanTables]:
-        """Return the newest version as it was written; raises StoreError if there is none."""
+        """Return number and tables of the newest version; raises StoreError if there is none."""
         try:
             return _read(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -143,7 +143,7 @@ class PlanImage:
         return version
 
     def read(self) -> tuple[int, PlanTables]:
-        """Return the version as it was written."""
+        """Return number and tables of the version."""
         return _read(self.data)
 
 
@@ -151,7 +151,7 @@ ExecutorPlan: TypeAlias = PlanFiles | PlanImage
 
 
 def _read(data: bytes) -> tuple[int, PlanTables]:
-    """Return a version as it was written; raises StoreError for one of another release."""
+    """Return number and tables of a version; raises StoreError for one of another release."""
     try:
         (version,) = _NUMBER.unpack_from(data)
         file = pa.BufferReader(data)

@@ -80,7 +80,7 @@ class PlanReplica:
         self._index()
 
     def _install(self) -> None:
-        """Install the pairs of all rows; those that absences compare have values."""
+        """Install the pairs of all rows; those that absences compare are `valued`, too."""
         described = [*self.registry.take_changed(), *self.own.take_changed()]
         valued = {pair.number for pair in described if pair.valued}
         for one in self.absences:
@@ -92,7 +92,7 @@ class PlanReplica:
         )
 
     def _pairs(self, qid: int, nodes: Sequence[int]) -> list[int]:
-        """Return the pairs that end in some nodes of a row's results."""
+        """Return the pairs of a row of R_T that end at `nodes`, which are places in its results."""
         row = self.registry.row(qid)
         graph = self.registry.members[row.template].template.graph
         outputs = [number for number, node in enumerate(graph.nodes) if node.output]
@@ -143,7 +143,7 @@ class PlanReplica:
 
 
 def _registry(plan: PlanTables, rows: pa.Table) -> Registry:
-    """Return a registry of rows of R_T, with what they refer to."""
+    """Return a registry of rows of R_T, with their templates, pairs and variables."""
 
     def chosen(name: str, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
         table = plan[name]
@@ -183,11 +183,11 @@ def _subscription(row: Mapping[str, Any], template: int) -> Subscription:
 
 _kept: dict[tuple[ExecutorPlan, int], PlanReplica] = {}
 _MOST = 4
-"""Plans that a process has: at most one version of each."""
+"""The most plans that a process keeps, each in one version."""
 
 
 def replica_of(plan: ExecutorPlan, lateness: int, version: int) -> PlanReplica:
-    """Return a version of a plan, or a later one; raises StoreError."""
+    """Return the replica of a plan at `version` or later, which is cached; raises StoreError."""
     which = plan, lateness
     replica = _kept.pop(which, None)
     if replica is None or replica.version < version:

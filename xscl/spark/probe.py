@@ -19,8 +19,7 @@ from xscl.spark.session import reason_of
 def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> list[str]:
     """Return the faults of a catalog and of directories on this machine; write nothing.
 
-    `version` is the least that the catalog must have, so that a directory of the same name is no
-    catalog.
+    A catalog below `version` is a fault: another directory has the same path on this machine.
     """
     wrong = []
     try:

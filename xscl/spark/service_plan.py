@@ -1,8 +1,8 @@
 """The plan of a service for its executors: what they evaluate, and what they shred only.
 
-A row of R_T is evaluated on executors if they can (`designation`), if no past belongs to it that
-they do not have, and if no subscription publishes a stream that it reads: what is published never
-reaches them.
+A row of R_T is evaluated on executors if they can (`designation`) and have all earlier documents
+that belong to it.  No subscription may publish a stream that it reads: published documents never
+reach executors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ServicePlan:
         self._files = files
         self._version = 0
         self._seen = _Seen(None, None, None)
-        self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
+        self._rows: dict[int, bool] = {}  # qids in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
 
     def update(self, *, is_rebuild: bool = False) -> int:
@@ -62,7 +62,7 @@ class ServicePlan:
             and seen.subscribed == state.subscriptions.state
         )
         if is_rebuild or not is_known:
-            # One that was loaded again may give numbers again.
+            # A registry that was loaded again may reuse qids.
             known = self._rows if seen.registry is state.registry else {}
             self._divide(known.keys(), is_rebuild=is_rebuild)
             self._write()
@@ -72,8 +72,8 @@ class ServicePlan:
         return self._version
 
     def is_current(self) -> bool:
-        """Return True if the last version has each row of R_T where it is evaluated, and it may
-        stay.
+        """Return True if the last version evaluates each row of R_T where the engine's state does,
+        and no row on executors has to leave them.
         """
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
@@ -96,7 +96,7 @@ class ServicePlan:
     # -- Division --------------------------------------------------------------------------
 
     def _divide(self, known: Set[int], *, is_rebuild: bool) -> None:
-        """Designate equalities of new rows, and recall rows that executors cannot evaluate more."""
+        """Designate equalities of new rows, and recall rows that must leave executors."""
         with self._transactions.change() as state:
             registry = state.registry
             # Rows whose history is still being read, and others that see earlier documents.
@@ -139,7 +139,7 @@ class ServicePlan:
 
 
 def _evaluated(state: EngineState) -> set[int]:
-    """Return the rows of R_T that this release does not refuse."""
+    """Return the qids of the rows of R_T that this release does not refuse."""
     refused = state.dataflow.pairs.refused.keys()
     return {qid for qid, row in state.registry.rows().items() if refused.isdisjoint(row.pairs)}
 

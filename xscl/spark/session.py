@@ -35,7 +35,7 @@ NO_ANSWER = "Spark's master does not answer"
 
 
 _STOPPED = ("on a stopped SparkContext", "SparkContext._taskScheduler()")
-"""Signs of that in reports: of a call, and of one that began before."""
+"""Signs in reports of errors that Spark has stopped: of a later call, and of one under way."""
 
 
 def reason_of(failure: Exception) -> str:
@@ -209,7 +209,7 @@ def _start_session(
 
 
 def _said(errors: Path) -> str:
-    """Return the last output of Java, or of the script that starts it; empty without any."""
+    """Return the first line from Java, or from the script that starts it; empty without any."""
     first, *_ = errors.read_text("utf-8", "replace").splitlines() or [""]
     return _SPEAKER.sub("", first)
 
@@ -218,7 +218,7 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     """Return the configuration of a session.
 
     Unix domain sockets shorten a small micro-batch.  Java uses only its first compiler and one
-    thread of its collector: what is evaluated is so in Python.
+    thread of its collector, as joins are evaluated in Python.
     """
     logging = directory / "log4j2.properties"
     logging.write_text(_LOGGING.format(log=directory / "spark.log"), "utf-8")
@@ -285,7 +285,7 @@ def _launcher(directory: Path) -> str:
 
 
 def _python_path() -> str:
-    """Return the module search path of Spark's Python processes: xscl, and that of this one."""
+    """Return the module search path of Spark's Python processes: xscl, then our `PYTHONPATH`."""
     home = str(Path(xscl.__file__).absolute().parent.parent)
     path = os.environ.get("PYTHONPATH")
     return f"{home}{os.pathsep}{path}" if path else home
@@ -302,7 +302,7 @@ def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def _set(variables: Mapping[str, str | None]) -> Mapping[str, str | None]:
-    """Set environment variables, and return what they were; None is none."""
+    """Set environment variables, and return their old values; None is unset."""
     before = {name: os.environ.pop(name, None) for name in variables}
     os.environ.update({name: value for name, value in variables.items() if value is not None})
     return before

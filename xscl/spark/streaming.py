@@ -52,7 +52,10 @@ after a failure.  It may run several actions on the frame."""
 
 
 class Live(NamedTuple):
-    """The join state of a bucket in this worker, and the stamp of Spark's state that it equals."""
+    """The join state of a bucket in this worker, and the stamp of Spark's state that it equals.
+
+    `since` is the time of its last use, by the monotonic clock.
+    """
 
     stamp: str
     bucket: Bucket
@@ -70,7 +73,7 @@ The query has ended then, or the bucket has moved to another worker."""
 
 
 def _remember(which: tuple[str, int], state: Live) -> None:
-    """Keep a join state in this worker, and drop those that nobody asked for."""
+    """Keep a join state in this worker, and drop those unused for `SECONDS`."""
     now = time.monotonic()
     for old in [one for one, live in _live.items() if now - live.since > SECONDS]:
         del _live[old]
@@ -140,14 +143,14 @@ class BucketJoin(StatefulProcessor):
         _remember((self._reader, key[0]), live._replace(stamp=stamp))
 
     def _beside(self, parts: Sequence[PartData]) -> Iterator[Row]:
-        """Yield the rows of parts that belong to no bucket: those that are no documents."""
+        """Yield the rows of parts of no bucket: rejected rows of the source."""
         for documents, _, _ in parts:
             yield from self._shared(rejected_matches(unpacked(documents)))
 
     def _results(
         self, live: Live, replica: PlanReplica, read: PartDocuments, clocks: tuple[int, int]
     ) -> Iterator[Row]:
-        """Add documents to the join state, and yield the rows of what they complete."""
+        """Add documents to the join state; yield rows of `SHARES` with the completed results."""
         with_content = self._settings.content
         found = [absent_table(live.waiting, replica, read, clocks, with_content=with_content)]
         if read.documents.num_rows:
@@ -219,7 +222,7 @@ NOTHING = PartDocuments(
 
 
 def _after(read: PartDocuments, clock: int) -> PartDocuments:
-    """Return documents that arrive at a clock or later: that of the micro-batches before."""
+    """Return documents whose `clock` is at least that of the micro-batches before."""
     later = np.maximum(read.documents["clock"].to_numpy(), clock)
     place = read.documents.column_names.index("clock")
     return read._replace(documents=read.documents.set_column(place, "clock", pa.array(later)))
