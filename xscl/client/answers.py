@@ -178,8 +178,8 @@ class Subscription(Answer):
     tags: tuple[str, ...] = Field(examples=[["daily"]])
     """Its tags, in their order."""
     history: History = Field(examples=["read"])
-    """none: it began with what arrived after it; reading: the matches of what was kept follow, and
-    new ones with them; read: they are there; failed: there were too many, see the log."""
+    """none: it began with documents that arrived after it; reading: matches of kept documents are
+    being found, and new ones follow; read: they are there; failed: they were too many."""
     stopped: Stopped | None = None
     """Truncation by the bound of results; null if there was none."""
     unevaluated: tuple[NotEvaluatedIn, ...] = ()
@@ -187,8 +187,8 @@ class Subscription(Answer):
     refused: str | None = Field(None, examples=["line 1, column 6: 'let' is refused"])
     """Why this release refuses the query, which an earlier one took: it has no matches."""
     cost_share: float = Field(examples=[0.02])
-    """Its share of the time that your subscriptions have taken since the start of the service, from
-    0 to 1, for the operator of that of all; what several share is divided equally among them."""
+    """Its share of the time that your subscriptions (for the operator: all) have taken since the
+    service was started, from 0 to 1; time that several share is divided equally among them."""
 
 
 class Registered(Subscription):
@@ -227,7 +227,7 @@ class ListedStory(Answer):
     timestamp: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of the last of its `sources`; null without any."""
     started: Moment | None = Field(examples=["2026-03-01T11:00:00Z"])
-    """Time of the first one."""
+    """Time of the first of its `sources`; null without any."""
     began: int = Field(examples=[17])
     """Position at which it began."""
     position: int = Field(examples=[19])

@@ -32,7 +32,7 @@ Language: TypeAlias = Literal["xscl", "cel", "sase", "eql"]
 class Call(Generic[T]):
     """A request, and the function from its answer to a value.
 
-    `source` is the query that errors have places in.
+    `source` is the query in which errors have their line and column.
     """
 
     method: str
@@ -207,16 +207,16 @@ def matches(
 def stories(
     name: str, *, merged: bool = False, page: int | None = None
 ) -> Listing[answers.ListedStory]:
-    """Yield the stories of a subscription, the one that grew last first; `page` at once.
+    """Yield the stories of a subscription, the one that grew last first.
 
-    Those that others took over are yielded with `merged` only.
+    With `merged` also those that another story took over.  A request is for `page` of them.
     """
     path = "subscriptions", name, "stories"
     return _paged(path, answers.ListedStory, limit=page or PAGE, merged=merged)
 
 
 def all_matches(*, page: int | None = None) -> Listing[answers.Match]:
-    """Yield the kept matches of all subscriptions, the newest first; `page` at once."""
+    """Yield the kept matches of all subscriptions, the newest first; a request is for `page`."""
     return _matches("/v1/matches", {"limit": page or PAGE})
 
 
@@ -278,7 +278,7 @@ def diagnose(
 def explain(subscription: str, *, sql: bool = False, is_name: bool = True) -> Call[str]:
     """Return the evaluation plan of a subscription as text, with `sql` the SQL of its joins.
 
-    It may be the text of a query, as with `why`.
+    Without `is_name` the subject is the text of a query.
     """
     asked = _question("explain", subscription, is_name, answers.Explanation, sql=sql)
     request, source = asked.request, asked.source
@@ -451,7 +451,7 @@ def unfollow(key: str) -> Call[None]:
 
 
 def poll(key: str) -> Call[service.Feed]:
-    """Request a poll of a feed as soon as a place is free; return the feed before it."""
+    """Request a poll of a feed as soon as a place is free; return the feed before the poll."""
     return _json("POST", f"{resource('feeds', key)}:poll", service.Feed)
 
 

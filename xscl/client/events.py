@@ -28,7 +28,7 @@ class LiveEvent:
     """New matches of one subscription, or a notice why some may be missing or come again.
 
     `name` is `match`; `gap` if earlier matches are no longer kept; `restored` if the service was
-    put back from a backup.  `id` is the place to go on from.
+    put back from a backup.  `id` is the `after` with which `listen` continues.
     """
 
     id: str
@@ -39,14 +39,17 @@ class LiveEvent:
 
 @dataclass(slots=True)
 class EventReader:
-    """Reads the lines of event streams; `last` is the id of the last event."""
+    """Reads the lines of event streams; `last` is the id of the last event.
+
+    `began` is True once a line was read.
+    """
 
     last: str | None = None
     began: bool = False
     _fields: dict[str, str] = field(default_factory=dict)
 
     def request(self, subscription: str | None) -> dict[str, Any]:
-        """Return the request of a stream that goes on after the last event."""
+        """Return the arguments of the httpx request for the events after the last one."""
         self._fields.clear()
         path = ("events",) if subscription is None else ("subscriptions", subscription, "events")
         return {

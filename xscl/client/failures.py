@@ -58,7 +58,7 @@ def _foreign(answer: httpx.Response) -> Refused:
 
 @contextmanager
 def reading(answer: httpx.Response) -> Iterator[None]:
-    """Raise Refused in a block that reads an answer which no service of this release gives."""
+    """Raise Refused if the block cannot read an answer: no service of this release gives it."""
     try:
         yield
     except XsclError:

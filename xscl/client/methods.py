@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CallMethod(Generic[P, T]):
-    """A method that sends a call; of the class it is the function that makes the call."""
+    """A method that sends a call; accessed on the class, the function that makes the call."""
 
     def __init__(self, make: Callable[P, Call[T]]) -> None:
         self._make = make
@@ -34,7 +34,7 @@ class CallMethod(Generic[P, T]):
 
 
 class ListingMethod(Generic[P, T]):
-    """A method that requests a list page by page; of the class as `CallMethod` is."""
+    """A method that requests a list page by page; accessed on the class as `CallMethod` is."""
 
     def __init__(self, make: Callable[P, Listing[T]]) -> None:
         self._make = make

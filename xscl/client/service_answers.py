@@ -130,7 +130,7 @@ class Elements(Answer):
     documents: int = Field(examples=[40])
     """Number of documents that were read: the newest ones whose texts are kept."""
     elements: tuple[SeenElement, ...]
-    """In document order of their first use."""
+    """The elements and attributes, in document order of their first use."""
 
 
 class MadeStream(Stream):
@@ -290,7 +290,7 @@ class Health(Answer):
     executors: Literal["ok", "away"] | None = Field(default=None, examples=["ok"])
     """`away` while documents wait for Spark's executors; null for a service without `--master`."""
     executors_away_since: Moment | None = Field(default=None, examples=["2026-03-01T12:00:00Z"])
-    """Since when they are; null while they are there."""
+    """Time since which they are away; null while they are there."""
     store: Literal["ok"] = "ok"
     """Always `ok`."""
     clock: Literal["ok", "stepped", "held"] = "ok"
