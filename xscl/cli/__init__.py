@@ -122,13 +122,13 @@ def xscl(
 def main() -> None:
     """Run the command that the arguments name, and end the process with its exit code.
 
-    What is in memory is not taken apart: with 100,000 subscriptions that would take longer than
-    all else of an end.
+    The process ends without freeing its memory: with 100,000 subscriptions that would take longer
+    than the rest of the end.
     """
     complete_streams()
     sys.meta_path.insert(0, HiddenModules)
     codes: list[int] = []
-    atexit.register(_exit, codes)  # the first of what comes from here on is called last
+    atexit.register(_exit, codes)  # registered first, so it is called last
     try:
         app()
     except SystemExit as end:
@@ -136,14 +136,14 @@ def main() -> None:
         if isinstance(code, int):
             codes.append(code)
         raise
-    except OSError as error:  # of what is printed before a command begins
+    except OSError as error:  # from output before a command begins
         leave_stream(sys.stdout)
         warn(f"the output is not whole: {error.strerror}")
         codes.append(1)
 
 
 def _exit(codes: list[int]) -> None:
-    """Flush standard output and error, then end the process with a code, if there is one."""
+    """Flush standard output and error, then end the process with the code, if `codes` has one."""
     try:
         flush_streams()
     except BrokenPipeError:

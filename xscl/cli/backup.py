@@ -136,7 +136,7 @@ def _lost(commits: int | None) -> str:
 
 
 def _aside(done: Restored | AcceptedStore) -> dict[str, Any]:
-    """Return the directory of the files that were there before, and their names."""
+    """Return, for JSON, the directory to which replaced files were moved, and their names."""
     return {"aside": None if done.aside is None else str(done.aside), "kept": list(done.kept)}
 
 

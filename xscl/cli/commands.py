@@ -94,7 +94,7 @@ def as_typer_reads(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _declared(parameter: Parameter) -> Parameter:
-    """Return a parameter by keyword, its option in the annotation, that of a flag with a name."""
+    """Return a parameter as keyword-only, with its option in the annotation, and a flag's name."""
     annotation: Any = parameter.annotation
     default = parameter.default
     if isinstance(default, ParameterInfo):
@@ -120,7 +120,7 @@ class LazyCommand(TyperCommand):
     @cached_property
     def loaded(self) -> Any:
         """The command itself."""
-        with paused():  # a fifth of the time of imports, and nothing in them is garbage
+        with paused():  # collection takes a fifth of the time of imports, and finds nothing
             found = getattr(import_module(f"{__package__}.{self._module}"), self._name)
         settle(oldest=None)
         group = typer.Typer(rich_markup_mode=None)
@@ -135,7 +135,7 @@ class LazyCommand(TyperCommand):
 
     @cached_property
     def summary(self) -> str:
-        """The first sentence of its help, from the source of its module."""
+        """The first line of the command's help, read from the source of its module."""
         source = Path(__file__).with_name(f"{self._module}.py")
         for node in ast.parse(source.read_bytes()).body:
             match node:

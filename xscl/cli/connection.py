@@ -92,7 +92,7 @@ def token_of(text: str | None) -> str | None:
 
 
 def refuse_token(place: Place) -> None:
-    """Raise UsageError for a --token that no service reads; warn of one of the environment."""
+    """Raise UsageError for a --token without a service; warn of a token in the environment."""
     if not place.token:
         return
     message = f"no service runs on {home(place.data).path}, so a token has no effect"

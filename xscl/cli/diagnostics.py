@@ -54,7 +54,7 @@ Sign: TypeAlias = Literal["ok", "warn", "bad"]
 
 _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
 _DAY = 86_400
-_NAMED = 10  # endpoints and feeds in a line
+_NAMED = 10  # the most endpoints or feeds in a line
 _WITHOUT_SPARK = f"only --master and xscl.spark need it; {install_command('spark')} adds it"
 
 
@@ -190,13 +190,13 @@ def _directory(home: DataDirectory) -> Iterator[Finding]:
 
 
 def _looked(what: str, look: Callable[[], Finding]) -> Finding:
-    """Return the finding of a check, or the error that it raised."""
+    """Return the finding of a check, or one that reports the error that it raised."""
     try:
         return look()
     except (StoreError, FeedsError) as error:
         return Finding(what, "bad", error.message, error.hint)
     except (SegmentsMissing, SegmentDamaged, SpoolUnavailable, SpoolWentBack) as error:
-        # which says what to do
+        # the message says what to do
         return Finding(what, "bad", str(error))
     except (SpoolError, OSError) as error:
         return Finding(what, "bad", str(error), "put it back from a backup")

@@ -29,8 +29,8 @@ def sources(
 ) -> tuple[DocumentInput, ...]:
     """Return the inputs with their streams.
 
-    `mapped` are the texts NAME=PATH; an input without such a text belongs to
-    those of `streams` that none of them names.
+    `mapped` are texts NAME=PATH.  An input whose path is in none of these belongs
+    to all of `streams` that are named in none of these.
     """
     by_path: dict[Path, list[str]] = {}
     for name, path in named_paths(mapped):
@@ -68,7 +68,7 @@ def load(
 ) -> tuple[list[Document], list[RejectedFile]]:
     """Return the documents of the inputs by time and id, and the unreadable ones; report these.
 
-    Ids that are made of paths hold among several inputs, or, `qualified`, for good.
+    Ids made of paths are unique among these inputs; with `qualified` among all files.
     """
     documents: list[Document] = []
     refused: list[RejectedFile] = []
@@ -106,7 +106,7 @@ def _read(
 def _warn_of_unit(read: Document | RejectedFile) -> bool:
     """Warn if the time of a document looks like seconds or milliseconds; return whether it does.
 
-    A time of that day with a fraction that was not written as a number does not occur.
+    A time that was written as a text and looks so does not occur.
     """
     if not isinstance(read, Document) or (unit := other_unit(read.timestamp)) is None:
         return False

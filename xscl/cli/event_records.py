@@ -32,7 +32,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """A record of a file and its place; ``typed``: its texts are never parsed as numbers."""
+    """A record of a file and its place; with ``typed`` its texts are never parsed as numbers."""
 
     values: Mapping[str, RecordValue]
     place: str
@@ -73,7 +73,7 @@ def read(path: str, columns: Sequence[str] = ()) -> ReadRecords:
 
 
 def _record(place: str, pairs: Pairs, *, typed: bool = False) -> EventRecord | Unreadable:
-    """Return names and values as a record; a list is no single value."""
+    """Return names and values as a record; Unreadable for a duplicate name or a list as value."""
     twice = _duplicate([key for key, _ in pairs])
     if twice is not None:
         return Unreadable(place, f"{twice} is there twice")
@@ -152,7 +152,7 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> ReadRecords:
 
 
 def _is_event(row: Sequence[str], columns: Sequence[str]) -> bool:
-    """Tell a first row of values from a heading: all numbers, or some and no known column."""
+    """Return True if a first row is no heading: all numbers, or some and no known column."""
     numbers = [number_of(one) is not None for one in row]
     return all(numbers) or (any(numbers) and len(row) == len(columns) and not {*row} & {*columns})
 
@@ -230,14 +230,14 @@ def _skip(text: str, at: int, signs: str) -> int:
 
 
 def _event(place: str, found: Any) -> EventRecord | Unreadable:
-    """Return an object, which the decoder leaves as pairs, as an event."""
+    """Return an object, which the decoder leaves as pairs, as a record."""
     if not isinstance(found, tuple):
         return Unreadable(place, "an event is one object")
     return _record(place, list(_flat(found)), typed=True)
 
 
 def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of an object; those of an object inside are called a_b."""
+    """Yield names and values of an object; the value b of an inner object a is named a_b."""
     left = [(identifier(key), value) for key, value in reversed(pairs)]
     while left:
         name, value = left.pop()
@@ -251,7 +251,7 @@ def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
 
 
 def _xml(data: bytes, name: str) -> ReadRecords:
-    """Yield the children of the root: attributes and elements with text are their values."""
+    """Yield the children of the root as records, with their attributes and child elements."""
     try:
         root = parse(data)
     except MalformedDocument as error:
@@ -279,5 +279,5 @@ def _local(tag: Any) -> str:
 
 
 def _duplicate(names: Sequence[str]) -> str | None:
-    """Return the first name that is there for the second time."""
+    """Return the first name that repeats an earlier one; None without one."""
     return next((name for at, name in enumerate(names) if name in names[:at]), None)

@@ -46,7 +46,7 @@ def missing(extra: Extra) -> tuple[str, ...]:
 
 
 def require(extra: Extra, user: str) -> None:
-    """Raise MissingExtra, in the name of what needs it, unless an extra is installed."""
+    """Raise MissingExtra unless an extra is installed; the message says that `user` needs it."""
     absent = missing(extra)
     if absent:
         raise MissingExtra(

@@ -449,7 +449,10 @@ COLUMNS = ("stream", _TITLE, "tags", "state", "items", "quality", "next_poll", _
 
 
 def find(feeds: Sequence[Feed], name: str) -> Feed:
-    """Return the feed of an address, a key, or a stream or title that only this feed has."""
+    """Return the feed with a name: its address, key, stream or title; raises FeedsError.
+
+    No other feed may have that stream or title.
+    """
     try:
         address, keys = shown(without_user(name)), (name, feed_key(name))
     except ValueError:
@@ -518,7 +521,7 @@ def streams(one: Feed) -> list[str]:
 
 
 def _read_list(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
-    """Return a list as bytes, and its outlines."""
+    """Return the bytes of a file, and the outlines of the list of feeds in it."""
     from feeds.formats.opml import read_list
     from feeds.xml.xmlparse import MAX_BYTES
 

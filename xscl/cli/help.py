@@ -11,7 +11,7 @@ from xscl.errors import near_miss
 from xscl.language.topics import PAGES, Topic, found, topics
 
 _WIDEST = 120
-"""Columns of a text that is formatted: longer lines are hard to read."""
+"""The most columns of formatted text: longer lines are hard to read."""
 
 
 def help_(

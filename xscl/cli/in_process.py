@@ -46,18 +46,18 @@ from xscl.subscriptions.import_rows import ImportRow
 from xscl.time_format import SECOND
 
 FIRST_ANSWER = 10.0
-"""Seconds in which the first answer of a feed is waited for."""
+"""Seconds to wait for the first answer of a feed."""
 
 
 @contextmanager
 def opened_here(home: DataDirectory, command: str) -> Iterator[LocalService]:
-    """Yield the use cases on a data directory, which is held for a command."""
+    """Yield the use cases on a data directory, whose lock is held in the name of `command`."""
     with opened_installation(home, command) as app, LocalService(app) as service:
         yield service
 
 
 class LocalService(OpenedService):
-    """A data directory, used with the rights of the operator; who calls holds its lock."""
+    """A data directory, used with the rights of the operator; the caller holds its lock."""
 
     is_served = False
 
@@ -69,7 +69,7 @@ class LocalService(OpenedService):
     def register(
         self, name: str, query: str, *, tags: Sequence[str] | None = None, **options: Any
     ) -> None:
-        """Register a query, and read what is kept."""
+        """Register a query; a history is found before this returns."""
         refuse_reserved(name)
         checked = checked_tags(tags or ())
         prepare(self.engine)
@@ -94,7 +94,7 @@ class LocalService(OpenedService):
         )
 
     def select(self, query: str) -> pa.Table:
-        """Return the answer of a SELECT."""
+        """Return the whole answer of a SELECT."""
         return self.engine.sql(query)
 
     def waiting(self) -> int:
@@ -108,7 +108,7 @@ class LocalService(OpenedService):
     def take(
         self, documents: Sequence[Document], refused: Sequence[Rejection], report: MatchReport
     ) -> Iterator[dict[str, int | None]]:
-        """Take documents in; yield their counts.
+        """Consume documents; yield the numbers of `documents`, `new` and `late` ones.
 
         The matches are acknowledged when the block ends: after a kill before that, the next command
         reports them again.
@@ -136,9 +136,9 @@ class LocalService(OpenedService):
     def _consumed(
         self, report: MatchReport, documents: int | None = None
     ) -> Iterator[list[PushResult]]:
-        """Consume the spool, yield the outcomes; acknowledge the matches when the block ends.
+        """Consume the spool, yield an outcome by batch; acknowledge matches when the block ends.
 
-        Matches that are printed as they come are acknowledged batch by batch, too.
+        Matches that are printed, not collected for JSON, are acknowledged after each batch, too.
         """
         pushed: list[PushResult] = []
         log = self.engine.log

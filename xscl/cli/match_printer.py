@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class MatchPrinter:
-    """Prints matches, with `history` those between history items too; not thread-safe."""
+    """Prints matches, with `history` also those among items of first polls; not thread-safe."""
 
     def __init__(self, *, as_json: bool, history: bool, verbose: bool = False) -> None:
         self._as_json = as_json
@@ -33,7 +33,7 @@ class MatchPrinter:
     def __call__(self, matches: Iterable[Match]) -> None:
         """Print matches; raises StoreUnavailable if their documents cannot be read now.
 
-        One whose documents are gone, as its subscription was removed, is left out.
+        A match whose documents are gone, as its subscription was removed, is left out.
         """
         for match in matches:
             if match.history and not self._history:
@@ -75,7 +75,7 @@ class MatchPrinter:
             while data:
                 try:
                     data = data[os.write(descriptor, data) :]
-                except BlockingIOError:  # another program of the terminal has set it so
+                except BlockingIOError:  # another program has made the terminal non-blocking
                     select.select([], [descriptor], [])
         except BrokenPipeError:
             self._closed = True

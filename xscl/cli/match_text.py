@@ -72,8 +72,8 @@ def _write_xml(match: AnyMatch) -> None:
 class MatchReport:
     """Prints the matches of one command, or with `as_json` collects them in `rows`.
 
-    `shown` counts both.  Matches among what feeds held at their first poll are only counted by
-    subscription, in `silent`, unless `history` is set.
+    `shown` counts the printed and the collected ones.  Without `history`, matches among items from
+    first polls are only counted by subscription, in `silent`.
     """
 
     as_json: bool
@@ -130,7 +130,7 @@ def _document(source: DocumentSource | answers.Source, verbose: bool) -> Iterato
 def _bindings(match: AnyMatch, *, verbose: bool) -> Iterator[str]:
     """Yield the bound variables.
 
-    Of a node around other bound nodes the location says more than its text; it is for `verbose`.
+    A node around other bound nodes is shown by its location, and only with `verbose`.
     """
     bound = [(variable, node) for variable, nodes in match.bindings.items() for node in nodes]
     around = _around(node for _, node in bound)
@@ -144,7 +144,7 @@ def _bindings(match: AnyMatch, *, verbose: bool) -> Iterator[str]:
 def _around(nodes: Iterable[Node | answers.Node]) -> set[tuple[str, str]]:
     """Return the documents and paths, with a slash, of nodes that are ancestors of others.
 
-    In sorted order what lies in a node follows it directly.
+    In sorted order a descendant directly follows its ancestor.
     """
     places = sorted({(node.document, f"{node.path}/") for node in nodes})
     return {

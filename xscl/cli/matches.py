@@ -106,7 +106,7 @@ def stars(call: Call) -> None:
 
 
 def _skip_past(found: Iterator[Match], after: str | None) -> None:
-    """Consume the matches up to one, by its id; raise if it is not there."""
+    """Consume the matches up to the one with the id `after`; raise XsclError without it."""
     if after is not None and not any(match.id == after for match in found):
         raise XsclError(
             f"the subscription has no match {after!r}, or not any more",

@@ -21,22 +21,22 @@ from xscl.time_format import choose_zone
 def option(help: str, metavar: str | None = None, *, flags: str = "", **more: Any) -> Any:
     """Return the declaration of an option, called as its parameter is, or by `flags`.
 
-    It stands in an annotation, or in place of a default.  Then that is False of a `bool`, None of a
-    type with None, and other options are required (`commands.as_typer_reads`).  A `bool` has no
-    `--no-` form, a `bool | None` has one.
+    It stands in an annotation, or in place of a default.  In that place it makes the default False
+    for a `bool` and None for a type with None, and other options required
+    (`commands.as_typer_reads`).  A `bool` has no `--no-` form, a `bool | None` has one.
     """
     return typer.Option(..., *flags.split(), help=help, metavar=metavar, **more)
 
 
 def argument(help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return the declaration of an argument, where that of an option stands."""
+    """Return the declaration of an argument; it stands in the same places as `option`."""
     return typer.Argument(help=help, metavar=metavar, **more)
 
 
 class Setting(NamedTuple):
     """The declaration of an option that `xscl.toml` and the environment may give, too.
 
-    `kind` is the type of its value in the file; an `is_path` is relative to that.
+    `kind` is the type of its value in the file; with `is_path` it is a path relative to the file.
     """
 
     help: str
@@ -103,7 +103,7 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 def setting(name: str, *, help: str | None = None, **more: Any) -> Any:
-    """Return the option of a setting; its variable is `XSCL_` and its name."""
+    """Return the option of a setting; its environment variable is its name after `XSCL_`."""
     declared = SETTINGS[name]
     variable = "XSCL_" + name.replace("-", "_").upper()
     return option(
@@ -144,7 +144,7 @@ def home(data: Path) -> DataDirectory:
 
 
 class TypedToken(str):
-    """A token, or @FILE, of the command line; one of the environment or a file is a plain text."""
+    """A token, or @FILE, from the command line; from the environment or a file it is a `str`."""
 
     __slots__ = ()
 
@@ -264,7 +264,7 @@ def file_text(path: Path, what: str = "") -> str:
 
 
 def file_bytes(path: Path, limit: int = -1) -> bytes:
-    """Return at most so many bytes of a file, or of standard input for `-`."""
+    """Return at most `limit` bytes of a file, or of standard input for `-`; -1 is no limit."""
     if str(path) == "-":
         return sys.stdin.buffer.read(limit)
     try:

@@ -33,7 +33,7 @@ class UsageError(XsclError):
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Report the error of an argument as a command called wrongly."""
+    """Raise an XsclError of the block, which is about an argument, as UsageError."""
     try:
         yield
     except XsclError as error:
@@ -78,7 +78,7 @@ def echo_json(value: Any) -> None:
 def json_line(value: Any) -> str:
     """Return a value as one line of JSON; control characters are escaped in it.
 
-    An object of an answer of the API is one of JSON, as it came.
+    Models of the client may be inside; they become objects as in the API.
     """
     return json.dumps(value, default=lambda one: one.model_dump(mode="json"))
 
@@ -86,7 +86,7 @@ def json_line(value: Any) -> str:
 def warn(message: str, hint: str | None = None) -> None:
     """Print an error, a warning or a remark on standard error, with a hint.
 
-    A remark without room, on a full disk, is lost; it must not end a service.
+    If it cannot be written, as on a full disk, it is lost: that must not end a service.
     """
     lines = [f"xscl: {clean(message)}\n", *([f"hint: {clean(hint)}\n"] if hint else [])]
     with suppress(OSError):
@@ -101,7 +101,7 @@ def warn_not_read(name: str, reason: str, line: int | None, column: int | None) 
 
 
 def judge(what: str, read: int, not_read: int, *, strict: bool) -> None:
-    """Report how many documents or events could be read, unless all could.
+    """Report the numbers of read and unread documents or events (`what`), unless all were read.
 
     Exits with code 1 if none was read, or with `strict` if some were unreadable.
     """
@@ -121,7 +121,7 @@ def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 TableColumn: TypeAlias = str | tuple[str, str | Callable[[Any], object]]
-"""A column of a table: an attribute or a key of its rows, by which it is called, or its heading
+"""A column of a table: an attribute or a key of its rows, which is also the heading; or a heading
 with an attribute, a key or a function of a row."""
 
 
@@ -133,7 +133,7 @@ def list_rows(
     as_json: bool,
     shown: Callable[[Any], Any] = lambda row: row,
 ) -> None:
-    """Print rows as JSON, each as it is `shown`, or as a table; none as a remark, `no ...`."""
+    """Print rows as JSON, each as it is `shown`, or as a table; without rows warn `no <what>`."""
     if as_json:
         answer([shown(row) for row in rows], (), as_json=True)
     elif not rows:
@@ -162,7 +162,10 @@ def table(headings: Iterable[str], rows: Iterable[Sequence[object]]) -> Iterator
 
 
 def confirm(question: str, told: str) -> None:
-    """Ask before something is deleted for good; abort if nobody says yes, or can answer."""
+    """Ask before something is deleted for good; abort unless the answer is yes.
+
+    Without a terminal raise UsageError with the message `told`.
+    """
     if not sys.stdin.isatty():
         raise UsageError(told, hint="add --yes to confirm it")
     typer.confirm(question, abort=True, err=True)
@@ -172,13 +175,13 @@ ESCAPES = "backslashreplace"
 
 
 def complete_streams() -> None:
-    """Open the null device for each stream that is closed, and escape what encodings lack."""
+    """Open the null device for closed standard streams; escape characters that encodings lack."""
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
         if descriptor > 2:
             os.close(descriptor)
             break
-        os.set_inheritable(descriptor, True)  # as the other two are
+        os.set_inheritable(descriptor, True)  # as standard streams are
     for place, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             made = os.fdopen(place, "w" if place else "r", encoding="utf-8", closefd=False)
@@ -189,7 +192,7 @@ def complete_streams() -> None:
 
 
 def flush_streams() -> None:
-    """Write what is left for standard output and error; raises the OSError of the first."""
+    """Flush standard output and error; raise the OSError of the first one that fails."""
     failures: list[OSError] = []
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -15,7 +15,7 @@ from xscl.cli.options import option
 
 T = TypeVar("T")
 DELAY = 1.0
-"""Seconds before progress is worth a look."""
+"""Seconds before progress is shown."""
 
 _hidden: ContextVar[bool] = ContextVar("hidden", default=False)
 
@@ -33,7 +33,7 @@ Quiet: TypeAlias = Annotated[bool, option("Show no progress.", callback=_hide)]
 
 @contextmanager
 def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show progress while the block runs; yield what advances it, so many steps of `total`.
+    """Show progress while the block runs; yield a function that advances it by steps of `total`.
 
     Without `total` the bar only moves.  What the block prints on a terminal stands above it.
     """

@@ -104,7 +104,7 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
 
 
 def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Rejection]]:
-    """Return the valid documents, and the others with their errors; report these."""
+    """Return the valid documents, and the others with their errors; warn of each other one."""
     latest = ticks() + DAY
     fine: list[Document] = []
     wrong: list[Rejection] = []

@@ -1,6 +1,7 @@
 """Checks of queries and of options about them: language, durations, names that were never seen.
 
-The parser, which takes as long to load as a request does, is loaded for what may be wrong.
+The parser takes as long to load as a request does, so it is loaded only for a text that may be
+wrong.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def refuse_bare_windows(text: str) -> None:
 
 
 def warn_of_unmatched_blocks(service: OpenedService, query: str) -> None:
-    """Remark on blocks of a query in XSCL that no kept document matches, with what they lack."""
+    """Report each block of a query in XSCL that no kept document matches, and its failing part."""
     for block in service.diagnose(query, is_name=False).blocks:
         if block.needed and block.examined and not block.matching:
             near = f"near: {names_text(block.nearest)}" if block.nearest else None

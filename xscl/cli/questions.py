@@ -105,7 +105,7 @@ def why(
 
 
 def _diagnosis_lines(service: OpenedService, found: Diagnosis) -> Iterator[str]:
-    """Return the lines of a diagnosis, with what waits if a stream of the query has nothing."""
+    """Return the lines of a diagnosis; if a stream has no documents, with the number that wait."""
     lacks_documents = any(not block.kept for block in found.blocks)
     return diagnosis_lines(found, service.waiting() if lacks_documents else 0)
 
@@ -158,8 +158,8 @@ def _subscription(
 ) -> Subscription | None:
     """Return the subscription that a text names, None for a query.
 
-    Of a single word that is neither a subscription nor a stream it warns, or raises
-    UnknownSubscription if one `must_exist`.  Raises QueryError for a window without a unit.
+    A single word that is neither a subscription nor a stream causes a warning, or with `must_exist`
+    UnknownSubscription.  Raises QueryError for a window without a unit.
     """
     named = service.find(text)
     if named is not None:

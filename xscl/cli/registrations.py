@@ -75,7 +75,7 @@ def _register(service: OpenedService, rows: Sequence[ImportRow]) -> int:
 
 
 def _read(file: Path, content: bytes) -> list[ImportRow]:
-    """Return the rows of a file with some content."""
+    """Return the rows in the content of a file; raises UsageError."""
     try:
         text = content.decode("utf-8-sig")
         is_csv = file.suffix == ".csv" if file.suffix else not text.lstrip().startswith("{")
@@ -165,7 +165,7 @@ def export(
 
 @contextmanager
 def _backup_of_service(data: Path, beside: Path) -> Iterator[Path | None]:
-    """Yield a backup by the service that has a data directory open, None if none has."""
+    """Yield a backup, in `beside`, by the service that has `data` open; None without one."""
     service = running_service(Place(data=data))
     if service is None:
         yield None
@@ -177,7 +177,7 @@ def _backup_of_service(data: Path, beside: Path) -> Iterator[Path | None]:
 
 
 def import_registrations(call: Call, content: bytes) -> None:
-    """Register the content of an export in a data directory."""
+    """Register the content of an export in a data directory; exit with 1 if some is refused."""
     if call.url is not None:
         raise UsageError(
             "an export is imported into a data directory, not into a running service",

@@ -58,9 +58,9 @@ class EventInput:
     events: list[Event] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     unread: int = 0
-    nothing: list[str] = field(default_factory=list)  # streams of which nothing is known
+    nothing: list[str] = field(default_factory=list)  # streams without schema and records
     texts: list[str] = field(default_factory=list)
-    """Remarks on columns of numbers that are text for one of their values."""
+    """Remarks on columns that are text since one of their values is no number."""
 
     def skip(self, one: Unreadable) -> None:
         """Warn of an unreadable record, and count it."""
@@ -182,7 +182,7 @@ def _warn_of_made_times(stream: str, records: Sequence[EventRecord]) -> None:
 
 
 def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
-    """Yield (stream, path) of each input; the stream is that of --stream, else the file's stem.
+    """Yield stream and path of each input; the stream is that of --stream, else the file's stem.
 
     Standard input, and files whose stem is not a defined stream, belong to the only defined stream.
     Raises UsageError if there is no input, or if that stream is ambiguous.
@@ -248,7 +248,7 @@ _PARSERS: Mapping[type, Callable[[str], RecordValue]] = {
 
 
 def inferred_schema(records: Iterable[EventRecord], without: Sequence[str]) -> Schema:
-    """Return the schema of records: the columns in order of appearance, with their types."""
+    """Return the schema of records: columns but `without`, in order of appearance, with types."""
     kinds: dict[str, set[type]] = {}
     for record in records:
         for name, value in record.values.items():
@@ -259,7 +259,7 @@ def inferred_schema(records: Iterable[EventRecord], without: Sequence[str]) -> S
 
 
 def first_text(records: Iterable[EventRecord], name: str) -> EventRecord | None:
-    """Return the first record whose value makes text of a column of numbers, None if none does."""
+    """Return the first record with a text in a column of numbers; None if there is none."""
     texts: list[EventRecord] = []
     has_numbers = False
     for record in records:
@@ -270,13 +270,13 @@ def first_text(records: Iterable[EventRecord], name: str) -> EventRecord | None:
 
 
 def _kinds(value: RecordValue) -> set[type]:
-    """Return the types that a value may have."""
+    """Return the type that a value has or, as a text, can be parsed as; empty for None."""
     if value is None:
         return set()
     if not isinstance(value, str):
         return {type(value)}
     if value[:1] in ("0", "-", "+") and not _NUMBER.fullmatch(value):
-        return {str}  # as 007 is: a name that is made of digits
+        return {str}  # such as 007: a name of digits
     if _INTEGER.fullmatch(value) and integer_of(value) is not None:
         return {int}
     found = number_of(value)
@@ -358,7 +358,7 @@ def unit_warning(records: Iterable[EventRecord], column: str | None) -> str | No
 
 
 def interval(record: EventRecord, column: str | None, unit: Fraction) -> tuple[int, int]:
-    """Return the interval of a record in ticks; without times, one record a second.
+    """Return the interval of a record in ticks; without a `column` records are a second apart.
 
     Raises Unreadable.
     """

@@ -204,13 +204,13 @@ _MASTER = re.compile(
     r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]|yarn"
     r"|spark://[^:/]+:\d+(,[^:/]+:\d+)*|k8s://.+"
 )
-"""The masters of Spark; a service would ask for any other one again and again."""
+"""The forms of a Spark master; with any other text a service would try to connect forever."""
 
 
 def _spark_on(master: str | None) -> str | None:
-    """Return the master.
+    """Return the master of Spark, None for None.
 
-    Raises UsageError if it is none, MissingExtra if one is named and Spark is not installed.
+    Raises UsageError if the text is no master, MissingExtra if Spark is not installed.
     """
     if master is None:
         return None

@@ -1,8 +1,8 @@
 """The service that a command works on: a data directory, or a process that serves one.
 
-A command parses arguments, asks an `OpenedService`, and prints.  That is the typed client of the
-HTTP API: of a running service, or of the same API in this process (`xscl.cli.in_process`).  Its own
-methods are what takes several requests, or is done otherwise without a service.
+A command parses arguments, asks an `OpenedService`, and prints.  An `OpenedService` is the typed
+client of the HTTP API of a running service, or of the same API in this process
+(`xscl.cli.in_process`).  Its own methods send several requests, or differ without a service.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer 
     from xscl.subscriptions.import_rows import ImportRow
 
 LONGEST_NAME = 500
-"""Characters of a name that the API accepts."""
+"""The most characters of a name of a subscription in the API."""
 
 _UNREADABLE = ("xml_", "json_", "not_a_feed")
 """Beginnings of the codes of problems with the text of a document."""
@@ -63,7 +63,7 @@ class FeedPolled:
 
 
 class OpenedService(Client):
-    """A running service; its errors are those of the packages."""
+    """A running service; its errors are raised as those of the packages, such as QueryError."""
 
     is_served = True
 
@@ -88,7 +88,7 @@ class OpenedService(Client):
         return found
 
     def names_like(self, prefix: str, limit: int) -> list[str]:
-        """Return names of subscriptions with a prefix."""
+        """Return at most `limit` names of subscriptions with a prefix, in order."""
         found = islice(self.subscriptions(prefix or None, page=limit), limit)
         return [one.name for one in found]
 
@@ -102,7 +102,7 @@ class OpenedService(Client):
             self.existing(name)
 
     def register(self, name: str, query: str, **options: Any) -> None:
-        """Register a query with options of `subscribe`, and wait until what is kept was read."""
+        """Register a query with options of `subscribe`, and wait until its history is read."""
         if self.find(name) is not None:
             raise NameTaken(
                 f"there is a subscription named {name!r} already",
@@ -132,7 +132,7 @@ class OpenedService(Client):
         return found
 
     def select(self, query: str) -> pa.Table:
-        """Return the answer of a SELECT."""
+        """Return the answer of a SELECT, at most `_ROWS` rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -151,7 +151,7 @@ class OpenedService(Client):
         return found
 
     def waiting(self) -> int:
-        """Return the number of documents that are not consumed yet; 0 if only others may ask."""
+        """Return the number of documents not consumed yet; 0 if the figures are for others."""
         try:
             return int(self.figures()["waiting"])
         except Refused:
@@ -163,11 +163,11 @@ class OpenedService(Client):
     def take(
         self, documents: Sequence[Document], refused: Sequence[Rejection], report: MatchReport
     ) -> Iterator[dict[str, int | None]]:
-        """Send documents; yield their counts once the matches found since then are reported.
+        """Send documents; yield the numbers of `documents`, `new` and `late` after their matches.
 
-        The API does not say which were new.  Late ones are those listed since then, so at most a
-        page, with what others sent meanwhile; None if that is not known.  Malformed ones are sent
-        too: the service refuses them, and keeps what it refused.
+        `new` is None, as the API does not tell it.  `late` are the late documents listed since the
+        call, at most a page and with those of others; None without access to the figures.
+        Malformed documents are sent too: the service refuses them, and keeps what it refused.
         """
         malformed = [document for document, _ in refused if _is_malformed(document)]
         if any(len(document.streams) > 1 for document in (*documents, *malformed)):
@@ -263,7 +263,7 @@ class OpenedService(Client):
     def begin_following(
         self, url: str, *, every: int, headers: Sequence[str], keep: bool, **options: Any
     ) -> Feed:
-        """Follow a feed with options of `follow`, polled `every` so many seconds.
+        """Follow a feed with options of `follow`; `every` is the poll interval in seconds.
 
         Return it after its first poll if that is quick.
         """
@@ -274,7 +274,7 @@ class OpenedService(Client):
         self, feeds: Sequence[Feed], fetching: PollSettings, report: MatchReport
     ) -> Iterator[list[FeedPolled]]:
         """Request polls of feeds; yield the outcomes once new matches are reported."""
-        # What the environment allows is for whoever fetches, here the service.
+        # Addresses allowed by the environment are for the process that fetches, here the service.
         if fetching.allow_addresses and "XSCL_ALLOW_ADDRESS" not in os.environ:
             raise UsageError("--allow-address is for the service to be told: 'xscl serve' takes it")
         before = self._position()
@@ -294,8 +294,8 @@ class OpenedService(Client):
     def _polled(self, before: Feed, due: Feed, until: float) -> Feed | None:
         """Return a feed after the poll that was due, None if there was none in time.
 
-        After an earlier poll that was in progress a public feed is due still; a user's is due a
-        minute later, so the earlier poll is returned.
+        An earlier poll may have been in progress.  A public feed is due still after that; a user's
+        feed is due a minute later, and is returned as the earlier poll has left it.
         """
         while True:
             now = self.feed(before.key)
@@ -354,12 +354,12 @@ def _line(document: Document) -> dict[str, str] | None:
 
 
 def _time_sent(ticks: int) -> str:
-    """Return a time as it is sent; as ISO 8601, since some numbers are refused."""
+    """Return ticks as ISO 8601, as some numbers are refused; beyond its years as a number."""
     return written(ticks) if EARLIEST <= ticks <= LATEST else str(ticks)
 
 
 def _is_malformed(document: Document) -> bool:
-    """Check for XML that is not well-formed; other faults do not count."""
+    """Return True for XML that is not well-formed; other faults do not count."""
     from feeds.errors import MalformedDocument
     from feeds.xml.xmlparse import parse
 

@@ -6,8 +6,8 @@
     history = "7d"
     allow-address = ["127.0.0.1:8080"]
 
-The first file that exists counts: in the working directory, in the data directory, in
-~/.config/xscl.  Its paths are relative to it.  Precedence: option, environment, file.
+Only the first file that exists is read: in the working directory, in the data directory, in
+~/.config/xscl.  Its paths are relative to its folder.  Precedence: option, environment, file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEYS: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Values of a settings file by the names of options; `file` is None if there is none."""
+    """Values of a settings file by key (`KEYS`); `file` is None if there is no file."""
 
     file: Path | None
     values: Mapping[str, Any]
@@ -74,7 +74,7 @@ def defaults(
 
 
 def _for_command(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are options of a command; of a group, by command."""
+    """Return the values that are options of a command; for a group, by command."""
     if isinstance(command, TyperGroup):
         return {name: _for_command(one, values) for name, one in command.commands.items()}
     options = {param.name for param in command.params if isinstance(param, TyperOption)}

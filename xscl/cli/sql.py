@@ -21,7 +21,7 @@ from xscl.cli.output import UsageError, clean, table
 from xscl.plurals import counted
 
 _BATCH = 1_000
-"""Rows of an answer that are Python objects at the same time, but for a table."""
+"""Rows of an answer that are converted to Python objects together."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -107,7 +107,7 @@ def _table(answer: pa.Table) -> Iterator[str]:
 def _csv(answer: pa.Table) -> Iterator[str]:
     """Yield lines of CSV as in RFC 4180, which end in CR and LF.
 
-    What a spreadsheet would run as a formula gets a quote.
+    A text that a spreadsheet would run as a formula gets a leading quote.
     """
     for row in chain([answer.column_names], _rows(answer)):
         line = io.StringIO()
@@ -116,13 +116,13 @@ def _csv(answer: pa.Table) -> Iterator[str]:
 
 
 def _jsonl(answer: pa.Table) -> Iterator[str]:
-    """Yield a JSON object a row, a row a line."""
+    """Yield each row as a line with a JSON object."""
     for row in _rows(answer):
         yield json.dumps(dict(zip(answer.column_names, map(_value, row), strict=True))) + "\n"
 
 
 def _json(answer: pa.Table) -> Iterator[str]:
-    """Yield one JSON array of objects, a row a line."""
+    """Yield one JSON array of objects, a line for each row."""
     before = "[\n  "
     for row in _jsonl(answer):
         yield before + row.rstrip()

@@ -56,7 +56,7 @@ def status(call: Call) -> None:
 def figures_of_running(place: Place) -> dict[str, Any] | None:
     """Return the figures of a running service, None if none runs.
 
-    Those on a data directory are read from its file, which needs no token.
+    Without `url` they are read from a file of the data directory, which needs no token.
     """
     if place.url is not None:
         # The figures on a data directory are read without a client.

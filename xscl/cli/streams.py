@@ -72,7 +72,7 @@ def set_(
 
 
 def _set(service: OpenedService, name: str, lateness: str | None, live: bool | None) -> Stream:
-    """Set a stream's lateness, and if it is live; None leaves what is there."""
+    """Set the lateness of a stream, and whether it is live; None leaves a value as it is."""
     if live is None:
         # The request would make the stream live.
         try:

@@ -196,7 +196,7 @@ def _shown(one: Subscription) -> dict[str, Any]:
 
 
 def _echo_rows(listed: Sequence[Subscription]) -> None:
-    """Print the rows of subscriptions in XSCL; others are imported from an export only."""
+    """Print subscriptions in XSCL as rows for `xscl import`; warn of others, which it lacks."""
     for one in listed:
         if one.language == XSCL:
             echo_json(one.model_dump(include=_IMPORTED))
