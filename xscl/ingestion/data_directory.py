@@ -10,9 +10,9 @@
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
     status.json    the last status of the running service
     xscl.toml      options of commands (`xscl.cli.settings`)
-    lock           the process that uses the directory, its command, and while it is a service
-                   the token of commands of this machine (docs/decisions/access.md); the lock and
-                   the mark of the store (`xscl.store.store_lock`)
+    lock           the process that uses the directory and its command; of a service also the token
+                   for commands on this machine (docs/decisions/access.md); the lock and the mark
+                   of the store (`xscl.store.store_lock`)
 
 One process at a time uses a data directory: it holds a lock on the directory itself
 while it lives, and other processes read its number in the file `lock`.  The operating
@@ -40,17 +40,17 @@ from xscl.store.store_errors import DATABASE, FORMER_DATABASE
 from xscl.store.store_lock import marked
 
 SERVICE = "serve"
-"""The name of a service in the lock."""
+"""The command of a service in the file `lock`."""
 
 PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""
 
 _MODE = 0o700
-_SIGNED = 200  # bytes of the holder in the file `lock`
+_SIGNED = 200  # bytes of the file `lock` that name the holder
 SETTINGS = "xscl.toml"
 """The file with defaults of options."""
 
-# of the directory, read by name elsewhere
+# of the directory, besides the parts below: other modules open them by name
 _FILES = frozenset({"secrets.json", SETTINGS, FORMER_DATABASE})
 
 
@@ -66,7 +66,7 @@ class DataDirectoryInUse(DataDirectoryError):
     code = "home_in_use"
 
     def __init__(self, home: DataDirectory, holder: LockHolder) -> None:
-        # Who has lost its signature is found by the file that is locked: the directory itself.
+        # A holder whose entry in `lock` is lost is found by what it has locked: the directory.
         stop = f"kill {holder.pid}" if holder.pid else f"fuser -v {shlex.quote(str(home.path))}"
         super().__init__(
             f"the data directory {home.path} is in use by {holder}",
@@ -90,7 +90,7 @@ class LockHolder:
 
 
 class _Part:
-    """A file or directory of a data directory: the attribute of an object is its path."""
+    """A descriptor: on an instance the attribute is the path of a file or directory in it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -128,7 +128,7 @@ class DataDirectory:
         return is_there or remaining(self.database) is not None
 
     def expect(self) -> None:
-        """Raise if the directory has no state yet."""
+        """Raise DataDirectoryError if the directory has no state yet."""
         if not self.exists():
             raise DataDirectoryError(
                 f"there is no data in {self.path} yet",
@@ -137,7 +137,10 @@ class DataDirectory:
             )
 
     def create(self) -> None:
-        """Make the directory, readable by its owner only; refuse one that holds other files."""
+        """Create the directory, readable by its owner only.
+
+        Raises DataDirectoryError for one that holds files, but none of a data directory.
+        """
         try:
             self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
             present = {entry.name for entry in os.scandir(self.path)}
@@ -158,7 +161,7 @@ class DataDirectory:
     def hold(self, command: str) -> Iterator[None]:
         """Lock the directory while the block runs; raises DataDirectoryInUse.
 
-        It waits for the end of a command, but not of a service.
+        If a command holds the lock, its end is awaited for `PATIENCE`, that of a service not.
         """
         self.create()
         with descriptor_of(self.path) as descriptor:
@@ -172,7 +175,7 @@ class DataDirectory:
             self._sign()
 
     def _sign(self, command: str = "", token: str = "") -> None:
-        """Write the holder of the lock."""
+        """Write this process as the holder into the file `lock`; without `command` erase it."""
         text = f"{os.getpid()} {command} {token}" if command else ""
         try:
             with descriptor_of(self.lock, os.O_RDWR | os.O_CREAT) as descriptor:
@@ -185,7 +188,7 @@ class DataDirectory:
             ) from error
 
     def _signed(self) -> tuple[LockHolder, str]:
-        """Return who signed last, and its token; process 0 if nobody has."""
+        """Return the holder and the token in the file `lock`; the holder's number is 0 of none."""
         try:
             with self.lock.open("rb") as file:
                 words = file.read(_SIGNED).decode("utf-8", "replace").split()
@@ -195,7 +198,7 @@ class DataDirectory:
         return LockHolder(int(pid) if pid.isdecimal() else 0, command or "?"), token
 
     def _try_lock(self, descriptor: int, kind: int) -> LockHolder | None:
-        """Lock the directory, or return the holder of the lock."""
+        """Lock the directory in the mode `kind` and return None; or return who holds the lock."""
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -256,9 +259,9 @@ _OF_EXECUTORS = ("plan-*", "checkpoint", "local", "offer*", "documents.arrow")
 
 
 def clear_executors(directory: Path) -> None:
-    """Delete what executors read and write in their directory, but messages; none are running.
+    """Delete the files of executors in their directory, but the logs; no executor may run.
 
-    It has texts of documents, and a process that is killed leaves it.
+    The files have texts of documents, and a process that is killed leaves them behind.
     """
     for path in (one for pattern in _OF_EXECUTORS for one in directory.glob(pattern)):
         if path.is_dir():

@@ -3,8 +3,8 @@
 Temporal operators wait for the end of an epoch or for a deadline by the event clock, which
 documents raise.  On live streams, whose documents arrive as they happen, the wall clock raises it,
 too.  When an operator there is overdue, a *beat* is appended to the spool: a segment without
-documents that carries a time.  Either consumer processes it in order, in a transaction like any
-batch.  So its effects are durable, occur once, and are repeatable when the spool is read again.
+documents that carries a time.  The consumer processes it in order, in a transaction like any batch.
+So its effects are durable, occur once, and are repeatable when the spool is read again.
 
 A beat must not overtake documents in transit to the spool.  A document that is posted with the time
 of its sender's clock takes a moment, so a beat is a little behind the clock of arrivals
@@ -23,7 +23,7 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import ticks
 
 ON_THE_WAY = 1_000_000
-"""Ticks from a document's own time to its segment that are allowed for."""
+"""Ticks by which a beat is behind the clock, for documents that are not in the spool yet."""
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class Heartbeat:
     clock: Callable[[], int] = ticks
 
     def beat_if_due(self) -> None:
-        """Append a beat if an operator waits for it, and the spool is consumed.
+        """Append a beat if an operator waits for its time and all segments are consumed.
 
         Raises SegmentsMissing if a segment is lost.
         """

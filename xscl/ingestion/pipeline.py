@@ -1,4 +1,4 @@
-"""The consumer: from the spool to the engine, through executors if there are some.
+"""The consumer: pushes documents from the spool to the engine, through executors if there are any.
 
 It reads the segments of a spool in order and pushes their documents in batches.  Each batch has a
 key, its last segment, which the engine records in the transaction of the documents, so that a
@@ -31,7 +31,7 @@ from xscl.subscriptions.matches import Matches
 _log = logging.getLogger(__name__)
 
 BATCH = 10_000
-"""The most documents after which a batch is closed, with their segment."""
+"""Maximum target of a batch: the segment with which a batch has as many documents is its last."""
 
 SECONDS = 1.0
 """The target time of a batch without executors, in seconds, which bounds its documents."""
@@ -44,17 +44,17 @@ that are mostly tags, batches of 64 MB took 2.2 GB, of 16 MB 0.7 GB, and a quart
 """
 
 KEPT = 1 << 28
-"""Bytes of consumed segments that stay, for a store that is put back from a backup."""
+"""Bytes of consumed segments that are kept: a store restored from a backup consumes them again."""
 
-_STOPPED_WITHIN = 0.1  # seconds
+_STOPPED_WITHIN = 0.1  # seconds between two checks for `stop` while no segment comes
 
 SUSPICIOUS = 2
-"""Failures of executors after which another process reads the documents, to find those that end it.
+"""Failures of executors after which another process reads the batch, to find what crashes it.
 
 Most failures have nothing to do with a document."""
 
 _LISTED = 1_000
-"""The most segments in one batch."""
+"""Maximum number of segments in a batch."""
 
 
 class PipelineError(XsclError):
@@ -68,11 +68,11 @@ class ExecutorsAway(PipelineError):
 
 
 def _go_on() -> None:
-    """Continue at once."""
+    """Return: the default of `hold`, which delays no batch."""
 
 
 def _ignore(outcome: object) -> None:
-    """Ignore matches, which are in the store, and counts."""
+    """Ignore an outcome: the default of the callbacks."""
 
 
 @dataclass(eq=False)
@@ -80,9 +80,9 @@ class Consumer:
     """Consumes a spool, with `executors` for stage 1 and for the joins that they evaluate.
 
     A batch ends with the segment that brings it to the target number of documents, and before one
-    that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
-    `batch` documents; for executors `batch`, since a micro-batch has a fixed cost, and half
-    as many after each of their failures.
+    that would exceed `most_bytes`.  The target is the number of documents consumed in `seconds`, at
+    most `batch`.  With executors it is `batch`, since a micro-batch has a fixed cost, and is halved
+    after each of their failures.
 
     `hold` is called before each batch; it may wait or raise.  `attempts` records whether a batch
     crashed a process.  `on_matches` gets the matches of each transaction, which others deliver
@@ -109,10 +109,10 @@ class Consumer:
         self._sizing = BatchSize(self.seconds, self.batch)
         self._stopping = threading.Event()
         self._position = self.ingest.segment
-        self._failures = 0  # of executors, since they evaluated something
+        self._failures = 0  # of executors since their last success
 
     def run_once(self) -> int:
-        """Consume the present segments of the spool, and return the number of documents.
+        """Consume the segments that are in the spool now, and return their number of documents.
 
         Raises ExecutorsAway.
         """
@@ -140,7 +140,7 @@ class Consumer:
                 poison = poisonous(documents)
             self._failures += 1
             evaluated = self.executors.evaluate(numbers, documents, poison)
-            poison = evaluated.poison  # of the first time, if the store could not take them then
+            poison = evaluated.poison  # an earlier evaluation's, if its commit failed
             self._failures = 0
             self.on_away(None)
         reached("batch_read")
@@ -174,8 +174,8 @@ class Consumer:
     def serve(self, interval: float = 1.0, beat: Callable[[], None] = lambda: None) -> None:
         """Consume present and new segments until `stop`.
 
-        Segments of this process are consumed at once, those of others after `interval` seconds;
-        `beat` is called as often.
+        Segments that this process appends are consumed at once, those of other processes within
+        `interval` seconds.  `beat` is called every `interval` seconds.
         """
         due = time.monotonic()
         while not self._stopping.is_set():
@@ -195,22 +195,22 @@ class Consumer:
                     break
 
     def stop(self) -> None:
-        """Request the end after the batch in progress; from any thread or signal handler."""
+        """Make `serve` end after the batch in progress; for any thread or signal handler."""
         self._stopping.set()
         if self.executors is not None:
             self.executors.stop()
 
     def _next_batch(self, end: int) -> list[int]:
-        """Return the segments of the next batch, up to `end`; none if there are none.
+        """Return the numbers of the next batch's segments, at most `end`; [] if none wait.
 
         Raises SegmentsMissing if the next one is lost.
         """
         waiting = self.spool.consecutive(self._position, end, _LISTED)
         if len(waiting) < 2:
-            return waiting  # not opened twice: the first one is taken, whatever is in it
+            return waiting  # without opening it: a first segment is taken whatever its size
         batch: list[int] = []
         rows = size = 0
-        # Halved for each failure of executors: they may have found too many results.
+        # Halved for each failure of executors: too many results may have been the reason.
         most = self._sizing.documents >> self._failures
         for number in waiting:
             if batch and rows >= most:
@@ -225,14 +225,17 @@ class Consumer:
 
 
 def forget(spool: Spool, up_to: int) -> None:
-    """Note what was consumed, and delete what was so long ago, if this process has the right."""
+    """Note that a spool is consumed to segment `up_to`; delete consumed ones beyond `KEPT` bytes.
+
+    A spool that is open read-only stays as it is.
+    """
     if not spool.read_only:
         note_consumed(spool.directory, up_to)
         spool.forget(up_to, KEPT)
 
 
 def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[DocumentColumns, tuple[Beat, ...]]:
-    """The documents of several segments, in the order given, and the beats between them."""
+    """Return the documents of segments, in the order given, and the beats between them."""
     documents: list[DocumentColumns] = []
     beats: list[Beat] = []
     count = 0

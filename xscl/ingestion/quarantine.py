@@ -1,8 +1,8 @@
 """Quarantine of documents that crash the process that reads them.
 
 A consumer records each batch in a file before it pushes it (`BatchAttempts`).  A process that finds
-a recorded batch that was not consumed knows that its predecessor ended within it, for any reason.
-Before it tries the segments again, another process reads the documents (`feeds.xml.probe`).  A
+a recorded batch that was not consumed knows that its predecessor ended within the batch, for any
+reason.  Before it retries the segments, another process reads the documents (`feeds.xml.probe`).  A
 document that crashes this process is poison, and a further process reads the rest.  The batch
 continues without it; it is recorded as rejected with the reason `poison`.
 
@@ -20,20 +20,20 @@ from pathlib import Path
 from feeds.documents import Document
 from feeds.xml.probe import SIZE
 
-_PATIENCE = 300.0  # seconds for one process to read what is left of a batch
+_PATIENCE = 300.0  # seconds in which one process must read the rest of a batch
 
 
 class BatchAttempts:
-    """The record of the batch in progress; without a path nothing is recorded."""
+    """The record of the batch in progress in the file `path`; with None nothing is recorded."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._unfinished = 0 if path is None else _noted(path)
 
     def begin(self, segment: int, consumed: int) -> bool:
-        """Record the last segment of a batch; return True if a process has ended within it.
+        """Record the last segment of a batch; return True if an earlier process ended in a batch.
 
-        `consumed` is the segment up to which everything is consumed.
+        That is so if the recorded batch is after `consumed`, the last consumed segment.
         """
         suspect = self._unfinished > consumed
         if self._path is not None and not suspect:
@@ -49,7 +49,7 @@ def _noted(path: Path) -> int:
 
 
 def poisonous(documents: Sequence[Document]) -> frozenset[int]:
-    """Return the places of the documents that crash a process that reads them."""
+    """Return the indexes of the documents that crash a process that reads them."""
     found: set[int] = set()
     begin = 0
     while begin < len(documents):

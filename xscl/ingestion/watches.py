@@ -16,7 +16,7 @@ from xscl.errors import XsclError
 _log = logging.getLogger(__name__)
 
 STALLED = 60.0
-"""Seconds without a commit, while segments wait, after which the consumer counts as stalled.
+"""Seconds without a commit while segments wait, from which on the consumer counts as stalled.
 
 A batch is cut so that it takes a second; Spark needs up to a minute to start.
 """
@@ -37,9 +37,10 @@ class ConsumerStall:
 
 @dataclass(eq=False)
 class ConsumerWatch:
-    """Compares the committed segments with the spool; `latest` returns its last segment.
+    """Compares the last committed segment with that of the spool, which `latest` returns.
 
-    Thread-safe. It has to be polled, because it detects only then that waiting begins.
+    Thread-safe.  The time without a commit counts from the first call of `stall` that finds a
+    waiting segment, so it must be called regularly.
     """
 
     latest: Callable[[], int]
@@ -48,11 +49,11 @@ class ConsumerWatch:
     stalled: float = STALLED
 
     def __post_init__(self) -> None:
-        self._since: float | None = None  # when it was first seen that something waits
+        self._since: float | None = None  # time of the first `stall` that found a waiting segment
         self._mutex = threading.Lock()
 
     def committed(self, position: int) -> None:
-        """Record that the spool was consumed up to a segment, in a durable transaction."""
+        """Record that the spool was consumed up to the segment `position`, durably."""
         with self._mutex:
             self.position = position
             self._since = None
@@ -80,9 +81,9 @@ class Away:
 
 
 class ExecutorsWatch:
-    """Notes whether executors are away, as they are until they have started.
+    """Notes whether executors are available; until they have started they are away.
 
-    `now` returns the time in ticks.  `away` is None if they are there.
+    `now` returns the time in ticks.  `away` is None while executors are available.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -90,7 +91,10 @@ class ExecutorsWatch:
         self.away: Away | None = Away(now(), STARTING, _LASTS)
 
     def note(self, failure: XsclError | None) -> None:
-        """Record why executors are away, None if they are there; only the consumer does."""
+        """Record the failure for which executors are away, None if they are available.
+
+        Only the consumer calls this.
+        """
         before = self.away
         if failure is None:
             self.away = None
