@@ -32,7 +32,7 @@ from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.store import Store
 
 LONGEST_USER = 100
-"""Characters of the name of a user."""
+"""Maximum number of characters of a user's name."""
 ERASED = "erased_accounts"
 """The key in `state.meta` of the largest number of an erased account."""
 
@@ -95,8 +95,8 @@ class Account:
     def named(self, known: str) -> str:
         """Return this user's name for the engine's `known`, such as a stream or a document.
 
-        Public names stay as they are, but for streams that an own one hides, and documents there:
-        `_0.orders/17`.
+        A public name stays as it is.  If a stream of this user hides the public stream of that
+        name, the public one and its documents have the operator's prefix, as in `_0.orders/17`.
         """
         own = self.own(known)
         if own:
@@ -104,16 +104,16 @@ class Account:
         return f"_{OPERATOR}.{known}" if known.partition("/")[0] in self.streams else known
 
     def called(self, stream: str) -> str | None:
-        """Return a stream as names of documents have it for this user; None if not visible."""
+        """Return the stream part of this user's names of documents; None if it is not visible."""
         return None if self.visible(stream) is None else self.named(stream)
 
     def visible(self, stream: str) -> str | None:
-        """Return this user's name for a stream of the engine; None if it is not visible."""
+        """Return an engine stream's name without its prefix; None if this user may not see it."""
         number, name = owner(stream)
         return name if number in (OPERATOR, self.number) else None
 
     def shown(self, text: str) -> str:
-        """Return a text of the engine with names as this user may see them."""
+        """Return a text with the engine's names in it replaced by this user's; hides others'."""
         return shown(self.number, text)
 
 
@@ -127,7 +127,7 @@ class Accounts:
         self._store = store
 
     def _found(self, **wanted: Any) -> list[Account]:
-        """Return the users with some values of columns."""
+        """Return the users whose columns of the table `account` have the values `wanted`."""
         rows = rows_of(self._store, "account", "number", "name", "quota", **wanted)
         return [
             Account(
@@ -164,7 +164,7 @@ class Accounts:
         return next(iter(self._found(number=number)), None)
 
     def mails_of(self, number: int) -> int | None:
-        """Return the daily mail quota of an account number; None is no limit."""
+        """Return the daily mail quota of an account number: None is no limit, 0 no such account."""
         account = self.numbered(number)
         return 0 if account is None else account.quota.mails_a_day
 
@@ -189,9 +189,9 @@ class Accounts:
         return made
 
     def erase(self, account: Account) -> None:
-        """Delete a user with the names of its streams and the addresses of all its matches.
+        """Delete the rows of a user, whose subscriptions and feeds are removed already.
 
-        Nobody has its number again.
+        The number of the account is never used again.
         """
         with self._store.transaction():
             last = max(account.number, self._store.meta(ERASED))
@@ -233,7 +233,7 @@ class Accounts:
         return True
 
     def release(self, account: Account, name: str) -> None:
-        """Take a stream that nothing is on from its owner, as `claim` gave it."""
+        """End a user's ownership of a stream, which `claim` began; the stream must be unused."""
         delete_rows(self._store, "owned_stream", account=account.number, name=name)
 
 
@@ -247,7 +247,10 @@ class QuotaExceeded(XsclError):
 
 
 def refuse_more(has: int, most: int | None, what: str, count: int = 1) -> None:
-    """Raise QuotaExceeded if a user who has some things may not have `count` more."""
+    """Raise QuotaExceeded if a user with `has` objects may not have `count` more.
+
+    `most` is the limit, None for no limit.  `what` is the kind of object in the singular.
+    """
     if most is not None and has + count > most:
         raise QuotaExceeded(f"you have {counted(has, what)}, and may have {most}")
 
@@ -272,7 +275,7 @@ Done: TypeAlias = Literal["documents", "bytes", "matches"]
 
 
 class Usage:
-    """Counts by account; thread-safe."""
+    """Counts by account: the objects owned, and what was sent and matched today; thread-safe."""
 
     def __init__(self, subscriptions: Iterable[str], feeds: Iterable[str]) -> None:
         self._mutex = threading.Lock()
@@ -295,13 +298,16 @@ class Usage:
         return self._done[what].used(account.number)
 
     def refuse(self, account: Account, what: Owned, count: int) -> None:
-        """Raise QuotaExceeded if a user may not have `count` more."""
+        """Raise QuotaExceeded if a user may not have `count` more objects of a kind."""
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         refuse_more(self._kept[what][account.number], most, what.removesuffix("s"), count)
 
     @contextmanager
     def adding(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
-        """Add to a user's objects, and undo that if the block fails; raises QuotaExceeded."""
+        """Add to the count of a user's objects, and undo it if the block fails.
+
+        Raises QuotaExceeded.
+        """
         with self._mutex:
             self.refuse(account, what, count)
             self._kept[what][account.number] += count
@@ -312,12 +318,12 @@ class Usage:
             raise
 
     def subtract(self, number: int, what: Owned, count: int = 1) -> None:
-        """Subtract from a user's objects."""
+        """Subtract `count` from the objects of a kind that an account number owns."""
         with self._mutex:
             self._kept[what][number] -= count
 
     def count_document(self, account: Account, size: int) -> None:
-        """Count a document against the daily quotas; raises QuotaExceeded above one of them."""
+        """Count a document of `size` bytes against the daily quotas; raises QuotaExceeded."""
         most = account.quota.bytes_a_day
         if self._done["bytes"].consume(account.number, most, size) is not None:
             has = counted(self.today(account, "bytes"), "byte")

@@ -1,6 +1,6 @@
 """The application: the engine, its store, followed feeds, deliveries, and the limits of users.
 
-A service and a command without one open it on a data directory.
+A service opens it on a data directory, and so does a command while no service runs there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ServiceSettings:
     within `patience` seconds.
     `trusted_proxies` are the networks whose `X-Forwarded-For` is used.  `connections` limits the
     concurrent connections of one client.
-    If `waiting` documents are not consumed yet, further ones are refused.
+    One address may send `guesses` wrong tokens a minute.  If `waiting` documents are not consumed
+    yet, further ones are refused.
     """
 
     host: str = "127.0.0.1"
@@ -123,7 +124,10 @@ class PublicStreams:
         self._looked = -_LOOK
 
     def known(self, name: str) -> bool:
-        """Return True if a public stream has this name; documents are looked at once a second."""
+        """Return True if a public stream has this name.
+
+        The streams of documents are read again at most once a second.
+        """
         if owner(name)[0] != OPERATOR:
             return False
         streams = self.engine.state.streams
@@ -152,7 +156,7 @@ CONFIRMING = 4
 """Maximum number of concurrent mails with codes; each blocks a thread."""
 
 _LOOK = 1.0
-"""Seconds between two looks at the streams of all documents, for a name that is not known."""
+"""Minimum time in seconds between two reads of the streams of documents, for unknown names."""
 
 
 class RequestLimits:
@@ -160,20 +164,20 @@ class RequestLimits:
 
     def __init__(self) -> None:
         self.requests = TokenBuckets[int]()  # by account
-        self.guesses = TokenBuckets[str]()  # of tokens, by address
-        self.callbacks = TokenBuckets[str]()  # what hubs send, by feed
-        self.deliveries = KeyedLimiter[None]()  # of hubs
+        self.guesses = TokenBuckets[str]()  # wrong tokens, by address
+        self.callbacks = TokenBuckets[str]()  # requests of hubs, by feed
+        self.deliveries = KeyedLimiter[None]()  # concurrent requests of hubs
         self.listeners = KeyedLimiter[int]()  # event streams, by account
-        self.registering = KeyedLimiter[bool]()  # by whether they take long
+        self.registering = KeyedLimiter[bool]()  # registrations; the key is True for slow ones
         self.questions = FairLimiter(QUESTIONS)
         self.imports = FairLimiter(IMPORTS, 0, 0.0)
         self.confirming = FairLimiter(CONFIRMING, 0, 0.0)
-        self.endpoints = threading.Lock()  # to count endpoints and make one
+        self.endpoints = threading.Lock()  # held while endpoints are counted and one is added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorePart:
-    """The store and the spool: connections, documents that come, users' SQL, backups.
+    """The store and the spool: connections, the intake of documents, users' SQL, backups.
 
     `intake` batches documents of concurrent requests.
     """
@@ -210,11 +214,11 @@ class FeedsPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountsPart:
-    """Users and what they may: their tokens, quotas and limits, and what their names mean.
+    """Users: their tokens, quotas and limits, and the resolution of their names.
 
-    `limits` bounds requests, `usage` counts what users have, `connections` those of a client.
-    `streams` are the public ones, and `resolver` maps names of streams in queries to the engine's.
-    `warnings` are those of queries.
+    `limits` bounds requests, `usage` counts objects of users, `connections` limits connections of
+    each client.  `streams` are the public streams, `resolver` maps names of streams in queries to
+    the engine's, and `warnings` finds the warnings of a query.
     """
 
     users: Accounts
@@ -229,10 +233,10 @@ class AccountsPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiguresPart:
-    """The figures of the service, and those who note them.
+    """The figures of the service, and the objects that collect them.
 
-    `watch` detects a stalled consumer, `series` has the figures of the last day; `executors` are
-    those of Spark, None without.
+    `watch` detects a stalled consumer, `series` has the figures of the last day; `executors`
+    watches Spark's executors, None in a service without any.
     """
 
     watch: ConsumerWatch
@@ -309,12 +313,12 @@ class App:
         self.delivery.mail_limit = users.mails_of
 
     def begin_shutdown(self) -> None:
-        """End listeners, deliveries, trials and histories, which share the time that is left."""
+        """Stop listeners, deliveries, trials and backfills, without waiting for their end."""
         self.delivery.begin_shutdown()
         self.engine.catalog.backfills.end()
 
     def close(self) -> None:
-        """Finish what was taken, and close all parts."""
+        """Close all parts; the intake appends its queued documents first."""
         self._opened.close()
 
 

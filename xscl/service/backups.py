@@ -33,7 +33,7 @@ class BackupInProgress(XsclError):
 
 @dataclass(eq=False)
 class Backups:
-    """Makes backups, one at a time; `reading` yields a connection beside the engine."""
+    """Makes backups, one at a time; `reading` yields a connection that the engine does not use."""
 
     home: DataDirectory
     reading: Callable[[], AbstractContextManager[Store]]
@@ -63,9 +63,9 @@ class Backups:
 
 
 def _size(home: DataDirectory, consumed: int) -> int:
-    """Estimate the size of a backup: the store and the segments that are not consumed yet.
+    """Return the bytes of disk that a backup needs: store, and segments after `consumed`.
 
-    While it is written there is a copy of the database, too.
+    The store counts twice, because a copy of it exists while the backup is written.
     """
     store = (home.database, log_path(home.database)) * 2
     waiting = Spool(home.spool, read_only=True).extracts(consumed)
@@ -75,5 +75,5 @@ def _size(home: DataDirectory, consumed: int) -> int:
 def _bytes(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # there is none, or it was consumed meanwhile
+    except FileNotFoundError:  # a store need not have a log
         return 0

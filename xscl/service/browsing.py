@@ -1,4 +1,4 @@
-"""Documents that a user may see: newest first, by stream and by text, and as stage 1 sees one.
+"""Documents that a user may see: in lists, and the nodes of one with the variables they bind.
 
 The bindings of a document's nodes are those that are kept as join state (R_bin); a document that no
 subscription needs any more has none.
@@ -27,13 +27,16 @@ from xscl.subscriptions.match import MatchDocument
 
 
 def part_of(one: BrowsedDocument, xml: bytes) -> MatchDocument:
-    """Return a document with the nodes of its text."""
+    """Return a browsed document in the form of a match's document, with the tree of its text."""
     tree, version = number_nodes(parse(xml)), number_in(one.name)
     return MatchDocument(one.name, one.ts, tree, one.streams[0], one.id, version, one.feed_title)
 
 
 def place_read(text: str, *, by_date: bool) -> DocumentPlace | None:
-    """Return the place that a text names, None for the empty one; raises ValueError."""
+    """Return the place of a cursor `NUMBER` or, with `by_date`, `NUMBER.TICKS`; None for "".
+
+    Raises ValueError.
+    """
     number, _, ts = text.partition(".")
     if not text:
         return None
@@ -41,14 +44,15 @@ def place_read(text: str, *, by_date: bool) -> DocumentPlace | None:
 
 
 def visible_names(account: Account, streams: Sequence[str]) -> list[str]:
-    """Return the user's names of those streams that he sees."""
+    """Return the names without prefix of those engine streams that the user may see."""
     return [name for stream in streams if (name := account.visible(stream)) is not None]
 
 
 def witness(engine: Engine, document: str, spool: Path) -> Witness:
-    """Return the nodes of a document and what binds them; raises DocumentError without a text.
+    """Return the nodes of a document and the variables bound to them.
 
-    The text is the engine's, or where that has dropped it, the spool's.
+    The text is read from the engine or, if deleted there, from the spool.  Raises DocumentError if
+    it is in neither.
     """
     document = engine.queries.find_document(document)
     text = engine.document(document)

@@ -47,13 +47,13 @@ def network_of(text: str) -> Network:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a host's name or address is of this machine alone."""
+    """Return True for `localhost` and for a loopback address."""
     found = literal_address(host)
     return host == "localhost" or (found is not None and found.is_loopback)
 
 
 def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return True if a request has a forwarding header; names are in lower case."""
+    """Return True if a request has a header that proxies set; `headers` have lower-case names."""
     return any(name in _FORWARDING or name.startswith(b"x-forwarded") for name, _ in headers)
 
 
@@ -115,7 +115,7 @@ def without_port(text: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def literal_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a text is, None for a name; IPv4 in the form of IPv6 as IPv4."""
+    """Return the IP address in a text, None for a host name; IPv4-mapped IPv6 becomes IPv4."""
     try:
         found = ip_address(text)
     except ValueError:

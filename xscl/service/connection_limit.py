@@ -2,8 +2,8 @@
 
 A client is an address, or the /64 of an IPv6 address.  Behind a trusted proxy the requests in
 progress are counted instead, by the address that the proxy names.  An event stream of a signed-in
-user counts against the account's listener quota (`RequestLimits.listeners`) and gives its place
-here up: many users may share an address.
+user counts against the account's listener quota (`RequestLimits.listeners`) and releases its slot
+here, because many users may share an address.
 
 Everything here runs in the event loop of the server.
 """
@@ -26,7 +26,7 @@ _EXTENSION = "xscl.connection"
 class ConnectionLimit:
     """Counts connections by client; `most` is the limit of each.
 
-    `refused` counts those that the server turned away, beyond this limit or that of the service.
+    `refused` counts the connections that the server refused, for this limit or the service's.
     """
 
     def __init__(self, most: int = CONNECTIONS) -> None:

@@ -1,6 +1,6 @@
 """FastAPI dependencies of routes: the application (`TheApp`) and the account (`TheAccount`).
 
-`declared_parameters_only` is one of all routes of the API: a misspelt query parameter is refused
+All routes of the API depend on `declared_parameters_only`: a misspelt query parameter is refused
 as a misspelt field of a body is.
 
 A request is authenticated by a bearer token, or by the session cookie of a browser.  On a loopback
@@ -44,8 +44,8 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 _EXTRA = "unknown parameter"
 
 _ADDED = frozenset({"lastEventId", "_"})
-"""Parameters that libraries add by themselves: EventSource for old browsers, which has no headers,
-and those that want no cached answer."""
+"""Query parameters that libraries add by themselves: `lastEventId` by EventSource for old browsers,
+which cannot set headers, and `_` against cached answers."""
 
 
 async def app(request: Request) -> App:
@@ -89,7 +89,7 @@ def may_ask(request: HTTPConnection, app: App) -> bool:
 
 
 def owner_of(request: HTTPConnection, app: App) -> Account | None:
-    """Return the account of a request, or None.
+    """Return the account of a request; None if a token is needed, or the one given is not valid.
 
     Raises Problem for a malformed header, and while tokens cannot be read.
     """
@@ -117,7 +117,7 @@ def count_guess(request: HTTPConnection, app: App) -> None:
 
 
 def is_valid(request: Request, app: TheApp) -> Callable[[], bool]:
-    """Return a check that the request's token is still valid, for long responses."""
+    """Return a function that is True while the request's token is valid, for long responses."""
     given = _given(request)
     return app.accounts.tokens.watched(given) if given else lambda: True
 
@@ -156,7 +156,7 @@ async def declared_parameters_only(request: Request) -> None:
 
 
 def _parameters(dependant: Dependant) -> Iterator[str]:
-    """Yield the query parameters of a function and its dependencies; the fields of a model."""
+    """Yield names of query parameters of a route and its dependencies, of a model its fields."""
     for query_param in dependant.query_params:
         model = query_param.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):

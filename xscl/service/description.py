@@ -165,7 +165,7 @@ router = APIRouter(include_in_schema=False)
 _SECURITY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""The style sheet is that of the web UI."""
+"""The Content-Security-Policy of /docs, whose style sheet is that of the web UI."""
 
 
 @router.get("/docs")
@@ -204,7 +204,7 @@ _Row = tuple[str, str, str]
 
 
 def _rows(api: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[_Row]:
-    """Yield name, place and description of what an operation takes and answers."""
+    """Yield name, place and description of an operation's parameters, body fields and answers."""
     for one in operation.get("parameters", ()):
         yield one["name"], one["in"], one.get("description", "")
     for body in list(operation.get("requestBody", {}).get("content", {}).values())[:1]:
@@ -218,7 +218,10 @@ def _rows(api: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[_Row
 
 
 def _fields(api: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> list[_Row]:
-    """Return the rows of a body's fields, without duplicates if it has several forms."""
+    """Return the rows of a schema's fields, each once if several forms of a body have it.
+
+    `where` is the place in the rows.
+    """
     rows: dict[_Row, None] = {}
     for each in schema.get("oneOf") or [schema]:
         whole = _followed(api, each)

@@ -27,7 +27,7 @@ def why_shown(account: Account, found: Why) -> answers.Why:
 
 
 def reworded(edge: answers.Edge, word: Callable[[str], str]) -> answers.Edge:
-    """Return a condition with other words."""
+    """Return a condition whose texts `word` has mapped."""
     nearest = None if edge.nearest is None else word(edge.nearest)
     return edge.model_copy(update={"text": word(edge.text), "nearest": nearest})
 
@@ -51,7 +51,7 @@ def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
 
 
 def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
-    """Check a query in XSCL for a user."""
+    """Check a query in XSCL for a user; a fault of the query is in the result and not raised."""
     try:
         app.accounts.resolver.resolve(account, query)
         return answers.QueryCheck(sentence=sentence(query), **remarks(app, account, query))
@@ -64,7 +64,7 @@ def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
 def remarks(app: App, account: Account, query: str) -> dict[str, Any]:
     """Return `warnings`, `absences` and `silent` of a query, as `QueryCheck` has them.
 
-    Without the latter two if it reads a stream that the user may not read.
+    The latter two are empty if the query has a fault or reads a stream that the user may not read.
     """
     queries = app.engine.queries
     unseen = map(answers.UnseenName.model_validate, queries.unseen_names(query, account.visible))

@@ -1,14 +1,14 @@
-"""The figures of a service, as status.json has them: what gauges of the metrics are, and as lines.
+"""The figures of a service, as status.json has them: those that are gauges, and all as lines.
 
 This module loads no engine: `xscl status` of a running service reads a file.  Times are text.
 `history` documents were in their feeds at the first poll, and are never `late` (see the relations
-`watermarks` and `late`).  Of the texts those of all documents that arrived since `texts_since` are
-kept, or with None only those that queries need.  `texts_removed` is the number of documents that
-have none any more, and `keeps` says how long texts and matches are kept.  `without_secrets`
-endpoints and feeds wait for a secret that is not on this machine.  `refused` subscriptions have
-queries that this release refuses.  `rates` and `executors` are None without a running service,
-`executors` also of one without some: distinct joins there and in the engine (`here`) with filters,
-of which a query of several joins or disjuncts has as many here.
+`watermarks` and `late`).  The texts of all documents that arrived since `texts_since` are kept; if
+that is None, only the texts that queries need.  `texts_removed` is the number of documents whose
+text is deleted, and `keeps` says how long texts and matches are kept.  `without_secrets` endpoints
+and feeds wait for a secret that is not on this machine.  `refused` subscriptions have queries that
+this release refuses.  `rates` and `executors` are None without a running service, `executors` also
+without executors: it counts distinct joins on executors (`joins`), and distinct joins and filters
+in the engine (`here`).  A query of several joins or disjuncts has one row for each in the engine.
 
 `windows` has the state that is kept for windows of one length in ticks, None for unbounded ones:
 `witnesses` of joins and `instances` of operators over time.  `last_day` is the number of both that
@@ -41,11 +41,11 @@ GAUGES: Mapping[str, str] = {
     "waiting": "Documents in the spool that wait to be consumed",
     "lag": "Seconds that the oldest of them has waited",
 }
-"""The figures that are gauges of the metrics, with what they are."""
+"""The figures that are gauges of the metrics, with their descriptions."""
 
 
 def length(ticks: int | None) -> str:
-    """Return the length of a window, `ever` without one."""
+    """Return the length of a window as text; `ever` if it is unbounded (None)."""
     return "ever" if ticks is None else duration(ticks)
 
 

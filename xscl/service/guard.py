@@ -3,8 +3,8 @@
 - *Host*: requests for unknown or ambiguous host names are refused, against DNS rebinding.
 - *Origin*: unsafe methods from pages of other sites are refused, against request forgery (CSRF).
 - *Tokens in URLs* are refused, because URLs end up in logs and histories.
-- *Connections* of a client are limited (`connection_limit`); behind a trusted proxy the requests in
-  progress are.
+- *Connections* of a client are limited (`connection_limit`); behind a trusted proxy its requests in
+  progress are limited instead.
 - *Bodies* have a size limit and a timeout.  The limit depends on the path, as a body is read before
   its route runs.  Without authentication it is small.
 - *Responses* get `nosniff`, `no-store` and headers against framing.
@@ -48,7 +48,7 @@ STRANGER = 16_384
 """Maximum size in bytes of a body without authentication."""
 
 LINGER = 5.0
-"""Seconds in which the rest of a body over its limit is read and dropped."""
+"""Maximum time in seconds for reading and dropping the rest of a body over its limit."""
 
 _TOO_LARGE = "body_too_large"
 
@@ -111,10 +111,10 @@ class Guard:
 
     @contextmanager
     def _counted(self, scope: Scope) -> Iterator[None]:
-        """Count a request that came through a trusted proxy; raises Problem 429."""
+        """Count a request that came through a trusted proxy while it runs; raises Problem 429."""
         proxies = self._settings.trusted_proxies
         if not is_trusted(peer_of(scope), proxies):
-            yield  # its connection is counted
+            yield  # the server counts its connection
             return
         place = self._service.accounts.connections.open(client_of(scope, proxies))
         if place is None:
@@ -162,7 +162,7 @@ class Guard:
 
 
 def too_large(most: int) -> Problem:
-    """Return problem 413 for a body over its limit."""
+    """Return problem 413 for a body over its limit of `most` bytes."""
     return Problem(
         _TOO_LARGE,
         f"the body of the request has more than {most:,} bytes",
@@ -171,9 +171,9 @@ def too_large(most: int) -> Problem:
 
 
 async def _discard(receive: Receive, most: int) -> None:
-    """Read and drop the rest of a body over its limit, unless a stranger sends it.
+    """Read and drop the rest of a body over its limit `most`, unless its sender is not known.
 
-    A connection that is closed while its client sends is reset, which may take the answer along.
+    A connection that is closed while its client sends is reset, and the answer may be lost.
     """
     if most != STRANGER:
         with suppress(TimeoutError):

@@ -39,9 +39,9 @@ class IntakeFull(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class QueuedDocuments:
-    """Documents of a request, and the future of their durability.
+    """Documents of a request; `done` has them, stamped, when they are durable in the spool.
 
-    The times of those whose `timed` is false are given by the clock.
+    `size` is the bytes of their texts.  The clock stamps those whose `timed` is false.
     """
 
     documents: Sequence[Document]
@@ -66,6 +66,7 @@ class Intake:
     """Appends documents of requests to the spool.
 
     `clock` stamps documents without a time; it is the only source of such times in this spool.
+    At most `most` documents wait to be consumed, unless one request brings more.
     """
 
     spool: Spool
@@ -84,7 +85,7 @@ class Intake:
         self._is_closed = False
 
     def close(self) -> None:
-        """Append queued documents, and take no more."""
+        """Append the queued documents; later calls of `append` raise Stopping."""
         with self._mutex:
             self._is_closed = True
         with self._appending:
@@ -94,7 +95,7 @@ class Intake:
     def append(
         self, documents: Sequence[Document], timed: Sequence[bool] = ()
     ) -> Sequence[Document]:
-        """Append documents durably and return them as they are in the spool.
+        """Append documents durably and return them with the times that they have in the spool.
 
         The clock stamps those whose `timed` is false, in order of acceptance; by default all have
         their times.  Raises IntakeFull, DiskFull, SpoolError, Stopping.
@@ -117,13 +118,13 @@ class Intake:
             self._waiting += len(brought.documents)
             self._bytes += brought.size
             self._queue.append(brought)
-        with self._appending:  # threads wait here, and mostly find theirs appended by another one
+        with self._appending:  # a waiting thread mostly finds its documents appended by another
             while not brought.done.done():
                 self._append_next()
         return brought.done.result()
 
     def _append_next(self) -> None:
-        """Append what fills a segment from the queue, in its order."""
+        """Append the first requests of the queue that fill a segment, and set their futures."""
         together, filled = list[QueuedDocuments](), 0.0
         with self._mutex:
             while self._queue and filled < 1.0:

@@ -13,7 +13,7 @@ _BACKLOG = 1024
 _ELSEWHERE = "--host names an address of this machine; 0.0.0.0 or :: are all of them"
 _OTHER_PORT = "choose another port with --port; 0 takes any that is free"
 _UNREAD = 120_000
-"""Milliseconds after which a connection with unacknowledged data is closed."""
+"""Milliseconds after which a connection is closed whose client acknowledges no data."""
 
 
 class CannotListen(XsclError):
@@ -23,7 +23,7 @@ class CannotListen(XsclError):
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the URL of a service; loopback if it listens on all addresses."""
+    """Return the URL of a service; its host is loopback if the service listens on all addresses."""
     number = ip_address(host)
     if number.is_unspecified:
         host = "127.0.0.1" if number.version == 4 else "::1"

@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 LOGGERS = ("xscl", "feeds", "cep_core", "templates", "uvicorn.error")
-"""The loggers that are written; others belong to libraries."""
+"""The loggers whose records are written; others belong to libraries."""
 
 _LONGEST = 10_000
 _SECRETS = (
@@ -80,7 +80,7 @@ def _value(value: Any) -> Any:
 
 
 def clean(text: str) -> str:
-    """Escape line ends and control characters and redact secrets."""
+    """Return a text with escaped control characters and redacted secrets, cut at `_LONGEST`."""
     for secret, shown in _SECRETS:
         text = secret.sub(shown, text)
     if len(text) > _LONGEST:
@@ -98,7 +98,7 @@ def _moment(seconds: float) -> str:
 
 @contextmanager
 def logging_to(stream: TextIO, form: LogFormat) -> Iterator[None]:
-    """Replace the log handlers by one for a stream while the block runs."""
+    """Replace the handlers of `LOGGERS` by one that writes to a stream while the block runs."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(OneLine(form))
     before = {}

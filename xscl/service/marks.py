@@ -25,17 +25,17 @@ from xscl.store.store import Store
 from xscl.time_format import written
 
 MOST_STARS = 1_000
-"""Starred matches of one user."""
+"""Maximum number of starred matches of one user."""
 
 StarMark: TypeAlias = tuple[int, str]
-"""The place of a star among those of a user: its time, and the id of its match."""
+"""The place of a star among those of a user: its time in ticks, and the id of its match."""
 
 _VIEW = TypeAdapter(MatchView)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStar:
-    """A starred match as it was, with the reader's name of its subscription."""
+    """A star: its time in ticks, and the match as it was then, with its subscription's name now."""
 
     starred: int
     view: MatchView
@@ -68,7 +68,7 @@ def add_star(store: Store, account: Account, subscription: str, view: MatchView)
 
 
 def starred_among(store: Store, account: Account, matches: Collection[str]) -> set[str]:
-    """Return those of the ids of matches that a user has starred."""
+    """Return those of `matches`, which are ids, that a user has starred."""
     rows = rows_of(store, "star", "match", account=account.number, match=matches)
     return {row["match"] for row in rows}
 
@@ -81,7 +81,7 @@ def delete_star(store: Store, account: Account, match: str) -> None:
 def stars(
     store: Store, account: Account, limit: int, before: StarMark | None = None
 ) -> list[StoredStar]:
-    """Return the newest stars of a user, or those before a place, with current names."""
+    """Return at most `limit` stars of a user, the newest first, all older than `before`."""
     rows = stored.stars(store, account.number, before=before, limit=limit)
     return [StoredStar(row["starred"], _view(row, account)) for row in rows]
 
@@ -124,9 +124,9 @@ def _values_of(card: Card) -> dict[str, list[str]]:
 
 
 MOST_MARKS = 10_000
-"""Marks of one user; the oldest go first."""
+"""Maximum number of read marks of one user; the oldest beyond it are deleted."""
 LONGEST_ITEM = 1_000
-"""Characters of what is marked: the id of a match, or the name of a document."""
+"""Maximum number of characters of a marked item: the id of a match or the name of a document."""
 
 ItemOrder: TypeAlias = Literal["arrival", "date"]
 """An order of items: by their arrival, or by their own dates; the newest first."""
@@ -135,13 +135,13 @@ _ORDER = "items"
 
 
 def read_among(store: Store, account: Account, items: Collection[str]) -> set[str]:
-    """Return those of some items and matches that a user has read."""
+    """Return those of `items` that a user has read; they are names of documents and match ids."""
     rows = rows_of(store, "read_mark", "item", account=account.number, item=items)
     return {row["item"] for row in rows}
 
 
 def mark_read(store: Store, account: Account, items: Collection[str], *, read: bool) -> None:
-    """Mark items and matches as read or unread."""
+    """Mark documents, by name, and matches, by id, as read or unread."""
     with store.transaction():
         if not read:
             delete_rows(store, "read_mark", account=account.number, item=items)
@@ -166,9 +166,9 @@ def set_item_order(store: Store, account: Account, order: ItemOrder) -> None:
 
 
 MOST_STATEMENTS = 100
-"""Saved statements of one user."""
+"""Maximum number of saved statements of one user."""
 LONGEST_NAME = 100
-"""Characters of the name of a statement."""
+"""Maximum number of characters of a statement's name."""
 
 
 def save_statement(store: Store, account: Account, name: str, query: str) -> None:

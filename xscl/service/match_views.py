@@ -19,13 +19,14 @@ from xscl.subscriptions.match import Match
 
 LAST = 1 << 31
 """An upper bound of subscription numbers."""
-_TOGETHER = 100  # matches of one position that are read at once
+_TOGETHER = 100  # matches read at once when the number of the subscription is not known
 
 
 def match_views(app: App, account: Account, found: Sequence[Match]) -> list[MatchView]:
-    """Return the view models of matches that were read with `heads`: stories in place of these.
+    """Return view models of matches that a page with `heads` had, with stories as one view each.
 
-    A story that has grown since is left out: its later head follows.
+    A head is the match with which a story has grown last.  A story that has grown since the page
+    was read is left out: its later head is on a later page.
     """
     groups = (story_or_match(app.engine.log, [match]) for match in found)
     return _views(app, account, [group for group in groups if group is not None])
@@ -59,10 +60,11 @@ def match_view(
     *,
     stories: bool = False,
 ) -> MatchView:
-    """Return the view model of the match of an id at a position; raises Problem 404.
+    """Return the view model of the match with an id and a position; raises Problem 404.
 
-    With the `number` of its subscription it is found at once, else among the matches of all
-    subscriptions at the position.  With `stories` it is that of its story, if it has one.
+    With the `number` of its subscription the match is read directly, else it is searched among
+    those of all subscriptions at the position.  With `stories` the view model is that of the
+    match's story, if it has one.
     """
 
     before: MatchPlace = (position, LAST if number is None else number + 1)
@@ -79,11 +81,11 @@ def match_view(
 
 
 PAGE_BYTES = 16_000_000
-"""Characters of the matches of a page, after which it ends."""
+"""Maximum number of characters in the texts of a page's matches."""
 
 
 def shown_within(account: Account, matches: Sequence[Match]) -> list[answers.Match]:
-    """Return the first matches that fit on a page; the first one at least."""
+    """Return the first matches that fit on a page of `PAGE_BYTES` characters, at least one."""
     shown: list[answers.Match] = []
     left = PAGE_BYTES
     for match in matches:

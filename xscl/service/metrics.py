@@ -43,7 +43,7 @@ _COUNTED = {
         "Documents with more results of a join than the bound, of the latest ones of each join",
     ),
 }
-"""Metrics of tables (`metric_counts`) by one label: its name, and what they are."""
+"""Metrics counted from tables (`metric_counts`): the name of their label, and a description."""
 
 
 class Metrics:
@@ -71,7 +71,7 @@ class Metrics:
     def answered(
         self, method: str, route: str, status: int, seconds: float, problem: str | None
     ) -> None:
-        """Count a request, and its problem code if it has one."""
+        """Count a request and its problem code if it has one; `seconds` until its answer began."""
         self._requests.labels(method, route, str(status)).inc()
         if problem is not None:
             self._problems.labels(problem).inc()
@@ -116,7 +116,7 @@ class _StatusCollector(Collector):
 
 
 def _of_status(written: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield the metrics that the status file has."""
+    """Yield the metrics whose values are in the content of the status file."""
     stall, executors = written.get("stalled") or {}, written.get("executors") or {}
     away, ahead = executors.get("away") is not None, written.get("wall_clock_ahead", 0.0)
     yield _metric("paused", "1 while nothing new is taken", bool(written.get("paused")))
@@ -151,7 +151,10 @@ def _metric(
     label: str = "",
     kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    """Return a metric with a value, or with one for each word of a label."""
+    """Return a metric with one value, or with a value for each word of `label`.
+
+    `name` is without `xscl_`; `what` is the description.
+    """
     family = kind(f"xscl_{name}", what, labels=[label] if label else [])
     for word, number in value.items() if isinstance(value, Mapping) else (("", value),):
         family.add_metric([word] if label else [], float(number))
@@ -168,7 +171,7 @@ _LENGTHS = {
 
 
 def _by_length(windows: Iterable[Mapping[str, Any]], what: str) -> dict[str, int]:
-    """Sum a figure over windows by buckets of their length."""
+    """Return the sums of the figure `what` of windows, by the names of `_LENGTHS` and `ever`."""
     found = dict.fromkeys((*_LENGTHS, "ever"), 0)
     for window in windows:
         ticks = window["ticks"]
@@ -178,7 +181,7 @@ def _by_length(windows: Iterable[Mapping[str, Any]], what: str) -> dict[str, int
 
 
 class Counting:
-    """Middleware that counts requests by route template."""
+    """Middleware that counts requests by route template; `clock` returns seconds."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, clock: Any) -> None:
         self._app = app

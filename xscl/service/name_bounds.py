@@ -34,11 +34,11 @@ NAMES: Mapping[str, Mapping[str, int]] = {
     "subscription_tag": {"tag": LONGEST_TAG},
     "saved_statement": {"name": LONGEST_STATEMENT},
 }
-"""The characters of the names in each table, by column."""
+"""Maximum number of characters of the names in each table, by column."""
 
 
 def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Yield the faults of names in rows of tables: too long, not printable, no text."""
+    """Yield a message for each name in rows of tables: too long, not printable, or no text."""
     for table, columns in NAMES.items():
         for row in rows.get(table, ()):
             for column, most in columns.items():
@@ -53,10 +53,10 @@ def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
                         f"the {column} {in_short(name)} of a {owner} has {len(name):,} characters,"
                         f" and {most:,} are allowed"
                     )
-                elif not (is_plain(name) or re.fullmatch(NAME, name)):  # as of a stream
+                elif not (is_plain(name) or re.fullmatch(NAME, name)):  # the second of a stream
                     yield f"the {column} {in_short(name)} of a {owner} cannot be printed"
 
 
 def names_in(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """Return the names in a store, as rows of tables."""
+    """Return the names in a store by table, as rows with the columns of `NAMES`."""
     return {table: list(rows_of(store, table, *columns)) for table, columns in NAMES.items()}

@@ -24,7 +24,7 @@ class ReservedName(XsclError):
 
 
 def refuse_unaddressable(name: str) -> None:
-    """Raise WrongSubscriptionName for a name that is no part of a URL path, or is too long."""
+    """Raise WrongSubscriptionName for a name that cannot be one part of a URL path, or is long."""
     if len(name) > LONGEST_NAME:
         raise WrongSubscriptionName(
             f"{in_short(name)} cannot be the name of a subscription:"
@@ -45,7 +45,7 @@ def qualified(number: int, name: str) -> str:
 
 
 def owner(known: str) -> tuple[int, str]:
-    """Split an engine name into the owner's account number and name."""
+    """Split an engine name into the owner's account number and the name without the prefix."""
     return owner_number(known), owner_name(known)
 
 

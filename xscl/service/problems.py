@@ -86,14 +86,17 @@ def empty_list(hint: str) -> Problem:
 
 
 def refuse_long_list(count: int, most: int) -> None:
-    """Raise problem 413 for an import with more rows than are taken at once."""
+    """Raise problem 413 for an import of `count` rows if that is more than `most`."""
     if count > most:
         detail = f"the list has more than {most:,} rows"
         raise Problem("too_many_rows", detail, hint="send it in parts")
 
 
 def refuse_bare(text: str | None, what: str, *units: str) -> None:
-    """Raise problem 422 for a duration without a unit; the hint names some."""
+    """Raise problem 422 for a duration without a unit.
+
+    `what` is the duration in the message, `units` are those that the hint proposes.
+    """
     number = (text or "").strip()
     if number.isdecimal():
         ways = " or ".join(f"'{number} {unit}'" for unit in units)
@@ -101,7 +104,7 @@ def refuse_bare(text: str | None, what: str, *units: str) -> None:
 
 
 def refused_address(account: Account, refused: RefusedAddress) -> Problem:
-    """Return problem 422 for a refused URL, with a hint for the operator."""
+    """Return problem 422 for a refused URL; the operator's has a hint if an option allows it."""
     may = account.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
     return Problem(refused.code, refused.message, hint=hint)
@@ -137,9 +140,9 @@ def answer(problem: Problem) -> Response:
 
 
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
-    """Map an exception of the packages to a problem with names as the reader may see them.
+    """Map an exception of the packages to a problem, with names as an account may see them.
 
-    A problem stays as it is.
+    `reader` is the number of that account.  A problem stays as it is.
     """
     if isinstance(error, Problem):
         return error
@@ -220,7 +223,7 @@ def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
 
 
 def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
-    """Return the fields of a body beside an unknown one at a place, [] if they are not known."""
+    """Return the fields that the body declares where `place` has an unknown one; [] if unclear."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or route.body_field is None:
         return []
@@ -251,7 +254,7 @@ def _http(request: Request, error: HTTPException) -> Problem:
 
 
 def _bad_name(request: Request) -> WrongSubscriptionName | None:
-    """Return the error of a subscription name that no route matches, or None."""
+    """Return the error of a PUT to a subscription name that no URL path can have, or None."""
     before, at, name = request.url.path.partition("/v1/subscriptions/")
     if before or not at or request.method != "PUT":
         return None
@@ -273,7 +276,7 @@ def _unexpected(request: Request, error: Exception) -> Problem:
 
 
 def route_of(scope: Scope) -> str:
-    """Return the route template of a request, with the prefix of the API."""
+    """Return the route template of a request, with the prefix of the API; `(none)` without one."""
     path = getattr(scope.get("route"), "path", None)
     if path is None:
         return "(none)"
@@ -338,4 +341,4 @@ CODES = {status: (meaning, codes.split()) for status, (meaning, codes) in _MEANI
 STATUS: Mapping[str, HTTPStatus] = {
     code: HTTPStatus(status) for status, (_, codes) in reversed(CODES.items()) for code in codes
 }
-"""Status by code, the first one of a code that stands at several."""
+"""Status by code; of a code with several statuses the lowest one."""

@@ -61,9 +61,9 @@ _LATER = (
     "saved_statement",
     "preference",
 )  # exports of earlier releases lack them
-_HIDDEN = (*ADDRESSES, "header_names")  # with which a feed is completed
-_UNKNOWN: StoredRow = {"stories": False, "given_title": ""}  # what exports of 0.2 do not have
-_MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
+_HIDDEN = (*ADDRESSES, "header_names")  # columns that are read to complete a feed's row
+_UNKNOWN: StoredRow = {"stories": False, "given_title": ""}  # exports of 0.2 lack these columns
+_MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # fields from the secrets file
 _TOGETHER = 2_000  # subscriptions in one transaction
 
 
@@ -75,9 +75,10 @@ class RegistrationsError(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """The rows of an export by table, and the addresses of feeds of which secrets are lost.
+    """The rows of an export by table, and the URLs of feeds whose secrets are lost.
 
-    Feeds whose address is secret are left out; those without their headers are not.
+    `left_out` are feeds without a row, as their address is lost.  Those in `without_headers` have
+    a row without headers.
     """
 
     rows: Mapping[str, list[StoredRow]]
@@ -211,9 +212,9 @@ def _expect_endpoint(row: StoredRow) -> None:
 
 
 def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int], list[Refusal]]:
-    """Register what a data directory does not have; return the numbers of what is new.
+    """Register what a data directory does not have; return counts of new rows, and refusals.
 
-    Subscriptions that this release refuses are returned beside, and their endpoints left out.
+    Subscriptions that this release refuses are returned, and their endpoints are left out.
     Raises RegistrationsError before any change if accounts are in conflict.
     """
     with home.hold("import"):
@@ -267,7 +268,7 @@ def _feed(row: StoredRow) -> Feed:
 
 
 def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Refusal]]:
-    """Register subscriptions in their order; return the number of new ones, and the refused."""
+    """Register subscriptions in their order; return the count of new ones, and refusals."""
     new = [row for row in rows if not _is_there(engine, row)]
     refused = list[Refusal]()
     for (updates, stories, language), alike in groupby(new, _options):
@@ -299,7 +300,10 @@ def _options(row: StoredRow) -> tuple[bool, bool, str]:
 def _add_endpoints(
     engine: Engine, store: Store, rows: Mapping[str, list[StoredRow]], secrets: Credentials
 ) -> int:
-    """Write endpoints, secret addresses and tags of registered subscriptions; secrets first."""
+    """Write endpoints, secret addresses and tags of registered subscriptions.
+
+    Return the count of new endpoints.  Their secrets are written before their rows.
+    """
     position = engine.log.position()
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {subscription.name for subscription in engine.subscriptions}

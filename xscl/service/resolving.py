@@ -5,7 +5,8 @@ stream the owner prefix is inserted into the text and nothing else changes.  Pos
 the engine can therefore be mapped back to the text that the user wrote.
 
 Parsing a query takes a millisecond.  Texts of the operator, who imports a hundred thousand, stay as
-they are and are parsed by the engine alone; a user has at most some thousand, which are remembered.
+they are and are parsed by the engine alone.  Users have at most some thousand each; their names are
+cached.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from xscl.service.names import MINE, refuse_reserved
 SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 """A name in a query that may have an owner prefix."""
 REMEMBERED = 2_000
-"""Maximum number of texts of users whose names are remembered: twice those of a page."""
+"""Maximum number of users' texts whose stream names are cached: twice the texts of a page."""
 
 
 class StreamReference(NamedTuple):
@@ -44,7 +45,7 @@ class StreamReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedQuery:
-    """A query as the engine reads it (`text`) and as the user has `written` it.
+    """A query with the engine's names (`text`) and as the user has `written` it.
 
     `prefix` was inserted before the offsets `insertions` of the written text.  `publishes` is the
     user's name of the stream to which the query publishes.
@@ -58,7 +59,7 @@ class ResolvedQuery:
 
     @contextmanager
     def as_written(self) -> Iterator[None]:
-        """Map positions in query errors raised in the block to the written text."""
+        """Change query errors of the block: their positions become those in the written text."""
         try:
             yield
         except QueryError as error:
@@ -73,7 +74,7 @@ class ResolvedQuery:
             ) from error
 
     def _back(self, offset: int) -> int:
-        """Map an offset of the engine's text to the written text."""
+        """Return the offset in the written text of an offset in the engine's text."""
         passed = 0
         for place in self.insertions:
             if place + passed >= offset:
@@ -83,7 +84,7 @@ class ResolvedQuery:
 
 
 class Resolver:
-    """Resolves stream names; `is_public` returns whether a public stream exists."""
+    """Resolves stream names; `is_public` returns True for the name of a public stream."""
 
     def __init__(self, accounts: Accounts, is_public: Callable[[str], bool]) -> None:
         self._accounts = accounts
@@ -108,7 +109,7 @@ class Resolver:
         return ResolvedQuery(_with(text, prefix, insertions), text, prefix, insertions, publishes)
 
     def written(self, account: Account, text: str) -> str:
-        """Return the user's text of an engine query: strip the owner prefixes."""
+        """Return the text of an engine query without this user's prefix before stream names."""
         if account.is_operator:
             return text
         prefix = account.qualify("")
@@ -120,7 +121,7 @@ class Resolver:
         return "".join([*pieces, text[last:]])
 
     def stream(self, account: Account, name: str) -> str | None:
-        """Return the engine's name for a user's stream name, or None."""
+        """Return the engine's name of the user's own or public stream of a name; None without."""
         refuse_reserved(name)
         if not account.is_operator and self._accounts.has_stream(account, name):
             return account.qualify(name)
@@ -159,7 +160,7 @@ def _places(text: str) -> tuple[StreamReference, ...]:
 def _named(expression: StreamExpression, text: str) -> Iterator[StreamReference]:
     match expression:
         case Block() if expression.is_calendar:
-            return  # nobody's stream
+            return  # a calendar reads no stream
         case Block(stream, _, span):
             assert text[span.start : span.end] == stream
             yield StreamReference(span.start, span.end, False)
@@ -185,13 +186,13 @@ def _with(text: str, prefix: str, offsets: Sequence[int]) -> str:
 
 
 WARNING = "warning: "
-"""The beginning of a line of an explanation that is a warning."""
+"""The prefix of the lines of an explanation that are warnings."""
 
 
 class RegistrationWarnings:
-    """The warnings of queries; those of one shape are found once while nothing arrives.
+    """The warnings of queries, cached by user and shape of the text until a document arrives.
 
-    They are the names that were never seen, and the warnings of the explanation.
+    The warnings are the names that were never seen, and those of the query's explanation.
     """
 
     def __init__(self, engine: Engine, resolver: Resolver) -> None:

@@ -5,16 +5,16 @@ into a staging directory, and the store is opened there.  Then the parts are ren
 the old ones are kept in a dated directory.  Meanwhile the mark says that the restore is unfinished,
 so that after a crash the store refuses to open and never mixes old and new parts.
 
-The spool stays if it is the one that the backup is of: what it has beyond the
-backup is consumed again, and documents that the store has are recognised.  A
-spool that the backup lacks and that is lost begins anew, with numbers above all
-that the store knows.
+The spool stays if the backup was made of it: segments after those of the backup are consumed again,
+and documents that the store has are recognised.  Any other spool is set aside.  In its place, or in
+that of a lost one, a spool begins with the backup's segments; the next number is above all that the
+store knows.
 
 Endpoints and feeds whose secret is not on this machine are marked in the restored store at once, so
 that every list says so before a message or a poll has failed (`Lacking`).
 
-The store that is put in place begins a new epoch (`xscl.delivery.store_epochs`): it will
-give positions again that the one before it had given.
+The restored store begins another epoch (`xscl.delivery.store_epochs`), because it will give
+positions to matches that the store before it gave to others.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class SetAside:
     kept: list[str] = field(default_factory=list)
 
     def take(self, path: Path) -> None:
-        """Move a file or directory there if it exists."""
+        """Move a file or directory into the dated directory if it exists."""
         if path.exists():
             path.rename(self._place() / path.name)
             self._moved(path)
 
     def copy(self, path: Path) -> None:
-        """Copy a file there if it exists."""
+        """Copy a file into the dated directory if it exists."""
         if path.exists():
             shutil.copy2(path, self._place() / path.name)
             self._moved(path)
@@ -87,7 +87,7 @@ class SetAside:
         synchronise(path.parent)
 
     def _place(self) -> Path:
-        """Return the directory, which has a unique name."""
+        """Return the dated directory; the first call creates it."""
         if self.directory is None:
             name = datetime.now(UTC).strftime("before-%Y%m%dT%H%M%S.%fZ")
             self.directory = self.home.path / name
@@ -97,11 +97,11 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore: the backup, the parts set aside, and the segments that wait.
+    """The result of a restore: the backup, and the names of the parts kept in `aside`.
 
-    `missing` is the number of segments that the restored store has not consumed and that are gone:
-    deleted after they had been consumed, or never written.  `damaged` are those that were so when
-    the backup was made.  `lacking` is what no backup has.
+    `waiting` segments are to be consumed.  `missing` is the number of segments that the restored
+    store has not consumed and that are gone: deleted after an earlier store had consumed them, or
+    never written.  `damaged` are the numbers of segments that are damaged in the backup.
     """
 
     backup: Backup
@@ -115,11 +115,11 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedStore:
-    """The result of accepting a store: its commits, the lost ones, and the parts set aside.
+    """The result of accepting a store: counts of commits, and the parts `kept` in `aside`.
 
     `commits` is 0 without a database: the next start creates an empty store.
-    `lost` is None if the number of commits before is unknown.  A spool that was lost or is another
-    one begins anew after the segment `begun_after`, else that is None.
+    `lost` is None if the earlier number of commits is unknown.  If the spool was lost or is another
+    one, an empty one begins after the segment `begun_after`, which else is None.
     """
 
     commits: int
@@ -181,7 +181,7 @@ def _refuse_kept(home: DataDirectory) -> None:
 
 
 class _Tried(NamedTuple):
-    """An unpacked store: its mark, the last spool segment that it knows, what it lacks."""
+    """An unpacked store: its mark, the last spool segment it knows, the secrets it lacks."""
 
     seen: StoreMark
     segment: int
@@ -189,7 +189,7 @@ class _Tried(NamedTuple):
 
 
 def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Backup) -> _Tried:
-    """Verify the unpacked store by opening it, and mark what lacks its secret in `home`."""
+    """Verify the unpacked store by opening it, and mark rows whose secret is not in `home`."""
     try:
         Spool(staging.spool, read_only=True).refuse_more()
         opened = Store(staging.database)
@@ -211,9 +211,9 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
 
 
 def _unusable(file: Path, staging: DataDirectory, error: StoreError) -> BackupError:
-    """Return the error for a database in a backup that cannot be opened, without its place.
+    """Return the error for a database in a backup that cannot be opened.
 
-    The staging directory is gone when somebody reads the message.
+    Its message is without the path of the staging directory, which is deleted afterwards.
     """
     told = error.message.replace(f"{staging.path}{os.sep}", "")
     if isinstance(error, StoreDamaged | StoreWentBack | WrongVersion):
@@ -222,7 +222,7 @@ def _unusable(file: Path, staging: DataDirectory, error: StoreError) -> BackupEr
 
 
 def _compare(file: Path, store: Store, backup: Backup) -> None:
-    """Raise BackupError unless a store that was just opened is the one of a manifest."""
+    """Raise BackupError unless a store that was just opened has the figures of the manifest."""
     seen = store.seen()
     for name, stated, found in (
         ("store", backup.store, seen.store),
@@ -280,7 +280,7 @@ def _is_ours(
 
 
 def _described(spool: Spool) -> dict[int, tuple[int, int]]:
-    """Return the rows and the arrival of each segment, which erased documents leave as they are."""
+    """Return rows and arrival by number of segment; an erasure of documents changes neither."""
     found = {}
     for number in spool.numbers(0):
         with suppress(SegmentGone, SegmentDamaged):
@@ -299,14 +299,14 @@ def _damaged_segments(directory: Path) -> Iterator[int]:
             yield number
 
 
-# -- What is there -------------------------------------------------------------------------
+# -- A damaged store -----------------------------------------------------------------------
 
 
 def accept(home: DataDirectory) -> AcceptedStore:
     """Accept the store in its current state and give up commits that only its mark records.
 
-    An unreadable log is set aside, with the commits in it.  Raises BackupError if there is no store
-    since a restore was broken off: what it was to replace is set aside, and not lost.
+    An unreadable log is set aside, with the commits in it.  Raises BackupError if a restore was
+    broken off before its store was in place: the store before it is set aside, and not lost.
     """
     with home.hold("restore"):
         refuse_former(home.database)
@@ -340,9 +340,9 @@ def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None
 
 
 def _accepted(home: DataDirectory, aside: SetAside, before: StoreMark | None) -> AcceptedStore:
-    """Open the store in its current state, without its log if that is damaged."""
+    """Accept the store in its current state, without its log if that is damaged."""
     database, log = home.database, log_path(home.database)
-    if before is not None and commits_in_file(database) < before.base:  # the log is of later pages
+    if before is not None and commits_in_file(database) < before.base:  # the log has later pages
         aside.take(log)
     try:
         store = Store(database, accept=True)
@@ -367,7 +367,10 @@ def _accepted(home: DataDirectory, aside: SetAside, before: StoreMark | None) ->
 
 
 def _begun_after(home: DataDirectory, aside: SetAside, store: Store) -> int | None:
-    """Begin the spool anew unless it is the one that a store has consumed."""
+    """Replace a spool that ends before the consumed segment by an empty one.
+
+    Return the segment after which that one begins, None if the spool stays.
+    """
     consumed = ConsumedOffsets(store).segment
     latest = Spool(home.spool, read_only=True).latest() if home.spool.is_dir() else 0
     if latest >= consumed:
@@ -384,8 +387,8 @@ def _begun_after(home: DataDirectory, aside: SetAside, store: Store) -> int | No
 class WithoutSecret:
     """An endpoint or a feed that waits for a secret, and the command that gives it a new one.
 
-    `name` is that of the subscription or the key of the feed, `to` the address.  `command` is None
-    where a user has to act.
+    `name` is the subscription's name or the feed's key, `to` the address, `note` the reason.
+    `command` is None where another user has to act.
     """
 
     kind: str
@@ -400,8 +403,8 @@ class Lacking:
     """The secrets and files that a restored store needs and does not have.
 
     `tokens` has the number of tokens of each user, which remain valid.  `leases` counts the feeds
-    whose hubs are asked anew, `mails` the endpoints that need a mail server.  `apart` are the files
-    of the data directory that no backup has and that are not there.
+    whose subscriptions at hubs are requested again, `mails` the endpoints that need a mail server.
+    `apart` are the files that the data directory lacks and that are in no backup.
     """
 
     secrets: tuple[WithoutSecret, ...]
@@ -414,7 +417,7 @@ class Lacking:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """Yield what a user has to know and to do, the most urgent first."""
+        """Yield the lacking things as lines for the operator, the most urgent first."""
         for secret in self.secrets:
             command = "" if secret.command is None else f": {secret.command}"
             yield f"waits: {secret.kind} of {secret.name!r} to {secret.to}: {secret.note}{command}"
@@ -430,7 +433,7 @@ class Lacking:
 
 
 def find_lacking(store: Store, home: DataDirectory) -> Lacking:
-    """Mark the endpoints and feeds whose secrets are missing, and return all that a store lacks.
+    """Mark the endpoints and feeds whose secrets are missing; return all that the store lacks.
 
     `home` is the directory in which the store will be used.
     """
@@ -469,7 +472,7 @@ def find_lacking(store: Store, home: DataDirectory) -> Lacking:
 def _webhooks(
     endpoints: Endpoints, accounts: Accounts, home: DataDirectory
 ) -> Iterator[WithoutSecret]:
-    """Yield the webhooks that lack a secret."""
+    """Yield the webhooks that lack an address or a secret, with the command that renews it."""
     known = endpoints.all()
     hooks = Counter(one.subscription for one in known if one.channel.kind == "webhook")
     for one in known:

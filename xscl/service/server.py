@@ -1,7 +1,8 @@
 """The HTTP server: uvicorn on the event loop, with timeouts and limits that it lacks.
 
 The socket is bound before the server starts.  The head of a request must arrive within `SECONDS`
-and `HEAD` bytes.  The rest of an unread body must arrive within `SECONDS` after the response.
+and have at most `HEAD` bytes.  A body that the route left unread must arrive within `SECONDS` after
+the response.
 Without these limits slow clients would exhaust file descriptors.  A connection over the limit of
 its client gets 429, one over the limit of the service 503; both are closed at once.
 """
@@ -107,7 +108,7 @@ class Connection(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timeout and free the client's place."""
+        """Cancel the timeout and release the client's slot."""
         self._stop_waiting()
         if self._place is not None:
             self._place.close()
@@ -147,7 +148,7 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def _count_head(self, size: int) -> None:
-        """Raise for a head that is too long: 400, and the connection is closed."""
+        """Count bytes of the head; above `HEAD` raise ValueError, answered by uvicorn with 400."""
         self._head += size
         if self._head > HEAD:
             raise ValueError(f"the head of a request has over {HEAD:,} bytes")
@@ -171,9 +172,9 @@ class Connection(HttpToolsProtocol):
             self._wait()
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        """Respond before a request and close the connection."""
+        """Send a problem without waiting for a request, and close the connection."""
         self._is_refused = True
-        self.connections.discard(self)  # until it is closed it takes no place of others
+        self.connections.discard(self)  # until it is closed it does not count as open
         self.limit.refused += 1
         detail = f"there are too many connections: {reason}"
         headers = {"Retry-After": str(RETRY), "Connection": "close"}
@@ -204,7 +205,7 @@ class Connection(HttpToolsProtocol):
 
 
 def bounded(limit: ConnectionLimit, proxies: Sequence[Network]) -> type[Connection]:
-    """Return a protocol class whose connections share limits."""
+    """Return a subclass of `Connection` whose connections share limits."""
     shared = {"most": connections(), "limit": limit, "proxies": proxies}
     return type("BoundedConnection", (Connection,), shared)
 

@@ -6,8 +6,8 @@ documents and matches to those that it has counted.  All are recounted after a c
 before twenty times the duration of the last count has passed, or a minute.
 
 `StatusSeries` samples throughput, latency, backlog and memory at fixed intervals into a ring
-buffer, so its memory is bounded.  A restart begins anew: `/v1/metrics` is what a monitoring system
-keeps.
+buffer, so its memory is bounded.  A restart empties it: a monitoring system gets longer series from
+`/v1/metrics`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ LONGEST = 60.0
 class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
-    `engine` is the running one, if any; `ticks` is the arrival clock.  `executors` are those
-    of the engine.
+    `engine` is the running one, if any; `ticks` is the arrival clock.  `executors` watches the
+    executors of the engine.
     """
 
     store: Store
@@ -75,11 +75,11 @@ class StatusReader:
 
     def __post_init__(self) -> None:
         self._counted: dict[str, Any] = {}
-        self._until = 0.0  # cached counts are valid until then
-        self._mark: StoreMark | None = None  # of the whole count
+        self._until = 0.0  # no recount before this time
+        self._mark: StoreMark | None = None  # of the store at the last whole count
         self._seen: StoreMark | None = None
         self._next_addition = 0.0
-        self._reached = 0, 0  # the next document and the position at the last look
+        self._reached = 0, 0  # next document number and position when last counted
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class StatusReader:
         elif mark != self._seen and began >= self._next_addition:
             with self.store.reading():
                 self._add_new()
-            ended = self.clock()  # matches are counted in all that are kept: 90 ms of 4,000,000
+            ended = self.clock()  # a count of matches reads all kept ones: 90 ms of 4,000,000
             self._seen, self._next_addition = mark, ended + RATIO * (ended - began)
         position = ConsumedOffsets(self.store).segment
         latest, waiting, oldest = self._backlog.look(self.home, position)
@@ -128,7 +128,7 @@ class StatusReader:
         return {"joins": joins, "here": here, "away": shown}
 
     def _add_new(self) -> None:
-        """Add the documents and matches that have come since the last look to their counts."""
+        """Add the documents and matches since the last count to the counts."""
         came = counts_since(self.store, *self._reached)
         self._counted |= small_counts(self.store)
         self._counted |= {name: self._counted.get(name, 0) + new for name, new in came.items()}
@@ -155,12 +155,15 @@ class _Backlog:
     """The segments that wait to be consumed; each is opened once."""
 
     def __init__(self) -> None:
-        self._spool: Spool | None = None  # it knows the files that it has looked through
+        self._spool: Spool | None = None  # kept, as it caches the files that it has read
         self._segments: deque[Segment] = deque()
         self._seen = 0
 
     def look(self, home: DataDirectory, position: int) -> tuple[int, int, int]:
-        """Return the latest segment, the documents after a position, the oldest one's arrival."""
+        """Return the latest segment's number, and count and arrival of the waiting documents.
+
+        They are in segments after `position`.  The arrival is that of the oldest in ticks, or 0.
+        """
         if self._spool is None or not home.spool.is_dir():
             try:
                 self._spool = Spool(home.spool, read_only=True)
@@ -179,11 +182,11 @@ class _Backlog:
 STEP = 15.0
 """Seconds between two samples."""
 KEPT = 5_760
-"""Samples, of a day."""
+"""Maximum number of samples: those of a day."""
 SPANS = {"hour": 3_600_000_000, "day": 86_400_000_000}
 """The spans for which samples are shown, in ticks."""
 MOST_LATENCIES = 4_096
-"""Latencies of one interval that its quantiles are made of, the last ones."""
+"""Maximum number of latencies of an interval for its quantiles; the last ones are kept."""
 
 
 class StatusSeries:
@@ -206,7 +209,7 @@ class StatusSeries:
             self._latencies.append(max(0.0, seconds))
 
     def observe(self, documents: int, matches: int, waiting: int, lag: float) -> None:
-        """Note the totals of documents and matches, and what waits; sample them when it is time."""
+        """Note total counts and the backlog (`lag` in seconds); add a sample after each `STEP`."""
         now = self._clock()
         with self._mutex:
             self._largest = max(self._largest[0], waiting), max(self._largest[1], lag)

@@ -28,7 +28,7 @@ from xscl.service.tags import checked_tags, set_tags
 
 _OPTIONS = {"updates": "new versions of documents", "stories": "stories"}
 AT_ONCE, SLOW_ONES = 16, 2
-"""Concurrent registrations: of plain queries, of queries of events and of what is kept.
+"""Maximum numbers of concurrent registrations: of XSCL queries without history, of all others.
 
 Each blocks a thread until it is committed.
 """
@@ -53,17 +53,17 @@ class NewSubscription(RequestBody):
     history: bool = True
     """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
     tags: list[str] | None = Field(default=None, max_length=MOST_TAGS, examples=[["daily"]])
-    """Its tags; those that it has stay if this is left out."""
+    """Its tags; if absent, a subscription that exists already keeps those it has."""
 
 
 class SubscriptionRequest(NewSubscription):
-    """A subscription to register under a name; its `tags` stay if they are None."""
+    """A subscription to register under a name; with `tags` None an existing one keeps its tags."""
 
     name: str
 
     @property
     def options(self) -> dict[str, bool]:
-        """The arguments of `Engine.subscribe` that rows of one list have in common."""
+        """The arguments of `Engine.subscribe` that must be equal in all rows of a list."""
         return {"updates": self.updates, "stories": self.stories}
 
 
@@ -99,10 +99,10 @@ async def subscribe(
 def subscribe_all(
     app: App, account: Account, rows: Sequence[SubscriptionRequest], *, is_list: bool = True
 ) -> tuple[int, int]:
-    """Register queries atomically; return the numbers of new and unchanged ones.
+    """Register queries atomically; return the count of new and of unchanged ones.
 
-    All have the options of the first one.  Errors in a list name the row.  What is in memory may
-    not be committed yet, so of what is there only what is committed is acknowledged.
+    All must have the options of the first one.  With `is_list`, errors have the row's number.  An
+    equal registration in memory may not be committed yet; it counts as unchanged only once it is.
     """
     first, catalog = rows[0], app.engine.catalog
     for option, value in first.options.items():
@@ -130,7 +130,7 @@ def subscribe_all(
             if found is None:
                 new[known] = number, resolved
             elif wanted != (found.updates, found.stories, found.language) or (
-                written(app, account, found) != one.query  # whatever its names mean by now
+                written(app, account, found) != one.query  # the meaning of its names may differ
             ):
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query",
@@ -178,7 +178,7 @@ def subscribe_all(
 def _unknown(
     app: App, account: Account, rows: Sequence[SubscriptionRequest], *, is_list: bool
 ) -> int:
-    """Count the new names of a list."""
+    """Return the count of the names in a list that no subscription has."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
         with _in_row(number, is_list=is_list):
@@ -208,7 +208,8 @@ def unsubscribe(
 ) -> tuple[str, ...]:
     """Remove a user's subscription; return the engine names of all that were removed.
 
-    Its matches stay, unless they are purged, which is also possible afterwards.
+    `cascade` also removes the subscriptions that read what only this one publishes.  `purge`
+    deletes the matches, also those of a subscription that was removed before.
     """
     if purge and app.engine.catalog.committed(account.qualify(name)) is None:
         return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
@@ -251,7 +252,10 @@ def committed(app: App, account: Account, name: str) -> Subscription:
 
 
 def resolved_query(app: App, account: Account, text: str, language: str) -> ResolvedQuery:
-    """Return a query with its names resolved; raises Problem for one that only operators may."""
+    """Return a query with its names resolved.
+
+    Raises Problem for a language that only the operator may use.
+    """
     if language == XSCL:
         return app.accounts.resolver.resolve(account, text)
     if not account.is_operator:
@@ -295,7 +299,7 @@ class SubscriptionEdit(RequestBody):
 
 
 def change(app: App, account: Account, name: str, wanted: SubscriptionEdit) -> Subscription:
-    """Change a user's subscription, and make its deliveries follow."""
+    """Change a user's subscription, with its deliveries and listeners; return the changed one."""
     found = committed(app, account, name)
     how = wanted.model_dump(include={"updates", "stories", "language", "paused"})
     if wanted.name is not None:

@@ -14,15 +14,15 @@ from xscl.store.queries.subscriptions import replace_tags
 from xscl.store.store import Store
 
 MOST = 20
-"""Tags of one subscription."""
+"""Maximum number of tags of one subscription."""
 LONGEST = 50
-"""Characters of a tag."""
+"""Maximum number of characters of a tag."""
 
 _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class WrongTag(XsclError):
-    """A tag that cannot be written, or too many of them."""
+    """A tag that is not allowed, or too many tags."""
 
     code = "wrong_tag"
 
@@ -47,7 +47,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def set_tags(store: Store, tagged: Mapping[str, Iterable[str]]) -> None:
-    """Replace the tags of subscriptions, by engine name, by checked ones."""
+    """Replace the tags of subscriptions; `tagged` maps engine names to checked tags."""
     if not tagged:
         return
     with store.transaction():

@@ -31,7 +31,7 @@ FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 """The syntax of a token."""
 
 SESSIONS = 100
-"""Sessions of one user; a further one ends the oldest."""
+"""Maximum number of sessions of one user; a further one ends the oldest."""
 SESSION = 30 * 86_400 * 1_000_000
 """Lifetime of a session in ticks."""
 
@@ -73,11 +73,11 @@ class Tokens:
         self._store = store
         self._accounts = accounts
         self._local = _hash(secrets.token_urlsafe(32))
-        self._changed = object()  # another one after each change: see `watched`
+        self._changed = object()  # replaced at each change: see `watched`
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Commit what the block writes."""
+        """Run the block in a transaction, and note that tokens have changed."""
         try:
             with self._store.transaction():
                 yield
@@ -87,9 +87,9 @@ class Tokens:
     def create(
         self, account: Account, label: str = "", *, most: int | None = None
     ) -> tuple[AccessToken, str]:
-        """Create a token; return it with its full text, which is never shown again.
+        """Create a token; return its public part and its full text, which is never shown again.
 
-        Raises WrongLabel, and QuotaExceeded if the user has `most` tokens.
+        Raises WrongLabel, and QuotaExceeded if the user has `most` tokens (None is no limit).
         """
         refuse_label(label)
         with self._store.transaction():
@@ -99,9 +99,9 @@ class Tokens:
             )
 
     def begin_session(self, given: str, label: str) -> str | None:
-        """Return the full text of a session that begins with a token, None if that is not valid.
+        """Create a session; return its full text, None if the token `given` is not valid.
 
-        It expires after `SESSION`.
+        The session expires after `SESSION`.
         """
         account, now = self.owner(given), ticks()
         if account is None:
@@ -115,7 +115,7 @@ class Tokens:
             return self._insert(session)[1]
 
     def _insert(self, token: AccessToken) -> tuple[AccessToken, str]:
-        """Write a token under a new id; return it with its full text."""
+        """Write a token under a random id; return its public part and its full text."""
         secret, name = secrets.token_urlsafe(32), secrets.token_hex(4)
         while self._found(id=name):
             name = secrets.token_hex(4)
@@ -126,19 +126,22 @@ class Tokens:
     def create_local(self) -> str:
         """Create the operator's token for commands of this machine, and replace the last one.
 
-        It is kept in memory only, so that it ends with the service.
+        The token is in memory only, so that it ends with the service.
         """
         secret = f"xscl_local_{secrets.token_urlsafe(32)}"
         self._local = _hash(secret)
         return secret
 
     def _found(self, **wanted: Any) -> list[AccessToken]:
-        """Return the tokens with some values of columns, the oldest first."""
+        """Return the tokens whose columns have the values `wanted`."""
         rows = rows_of(self._store, "token", *_SHOWN, **wanted)
         return [AccessToken(**row) for row in rows]
 
     def _ended(self, account: Account) -> list[str]:
-        """Return the ids of expired sessions, and of a user's oldest ones beyond `SESSIONS`."""
+        """Return the ids of the sessions to delete before a user begins one more.
+
+        They are all expired ones, and the user's oldest ones beyond `SESSIONS`.
+        """
         sessions = self._found(session=True)
         expired = [session.id for session in sessions if session.is_over]
         own = sorted(
@@ -154,16 +157,17 @@ class Tokens:
         return None if token is None else self._accounts.numbered(token.account)
 
     def watched(self, given: str) -> Callable[[], bool]:
-        """Return a check that a token is valid, which reads it again after changes of tokens only.
+        """Return a function that is True while a token is valid.
 
-        A live connection asks for each event.
+        It reads the token only after changes of tokens, because a live connection calls it for each
+        event.
         """
         read: object = None
         token: AccessToken | None = None
 
         def is_valid() -> bool:
             nonlocal read, token
-            if read is not self._changed:  # which is read first: tokens may change meanwhile
+            if read is not self._changed:  # read before the token, which may change meanwhile
                 read, token = self._changed, self._valid(given)
             return token is not None and not token.is_over
 
@@ -186,7 +190,10 @@ class Tokens:
         return self._found(session=False, **_own(account))
 
     def revoke(self, name: str, account: Account | None = None) -> AccessToken:
-        """Revoke a token with its sessions; with `account` only if it belongs to that one."""
+        """Revoke the token with the id `name` and its sessions; return its public part.
+
+        With `account` only a token of that account is found.  Raises UnknownToken.
+        """
         with self._changing():
             found = self._found(id=name, **_own(account))
             if not found:
@@ -216,7 +223,7 @@ def _own(account: Account | None) -> dict[str, int]:
 
 
 def _id(given: str) -> str | None:
-    """Return the id of a token, or None."""
+    """Return the id in the text of a token, None if the text is none."""
     found = FORM.fullmatch(given)
     return None if found is None else found[1]
 

@@ -23,10 +23,10 @@ from xscl.time_format import written
 
 _TIMES = ("created", "added", "starred", "saved", "read")
 _JSON = ("quota", "config", "view")
-"""The columns with times in ticks, and with JSON."""
+"""The columns with times in ticks, and the columns with JSON."""
 
 _PATIENCE = 30.0
-"""Seconds for which an erasure waits for what was taken before."""
+"""Seconds for which an erasure waits until the documents in the spool are consumed."""
 
 
 class ErasureWaits(XsclError):
@@ -36,7 +36,7 @@ class ErasureWaits(XsclError):
 
 
 def _names(app: App, account: Account) -> list[str]:
-    """Return the engine's names of the subscriptions, those removed with matches included."""
+    """Return the engine's names of a user's subscriptions, and of removed ones with matches."""
     subscriptions = app.engine.state.subscriptions
     known = [*(subscription.name for subscription in subscriptions), *subscriptions.removed()]
     return [name for name in known if account.owns(name)]
@@ -47,7 +47,7 @@ def _names(app: App, account: Account) -> list[str]:
 
 def export(app: App, account: Account) -> Iterator[dict[str, Any]]:
     """Yield the data of a user as JSON values, each with its `kind`: the name of its table."""
-    with closing(app.engine.connect()) as store:  # for long: the client may be slow
+    with closing(app.engine.connect()) as store:  # a slow client holds it for long
         for table in OWNED:
             for row in rows_of_user(store, table, account.number):
                 shown = {name: _shown(account, name, value) for name, value in row.items()}
@@ -68,7 +68,7 @@ def export(app: App, account: Account) -> Iterator[dict[str, Any]]:
 
 
 def _shown(account: Account, column: str, value: Any) -> Any:
-    """Return a value as its user sees it: with the user's names, and times as texts."""
+    """Return a column's value with the user's names; times become texts, and JSON is parsed."""
     if column in _TIMES:
         return written(value)
     if column in _JSON:
@@ -84,9 +84,9 @@ def _shown(account: Account, column: str, value: Any) -> Any:
 def erase(app: App, account: Account, *, is_consumed: bool = False) -> None:
     """Delete all data of a user.
 
-    Tokens go first, so that no request of the user comes between.  With `is_consumed` somebody
-    consumes the spool meanwhile, and has taken what it may have read before the documents are
-    deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
+    Tokens are deleted first, so that no request of the user comes between.  `is_consumed` says that
+    a consumer runs: then documents are deleted after it has consumed all segments, as it may have
+    read them already.  Raises ErasureWaits if that takes too long; repeat the erasure then.
     """
     app.accounts.tokens.revoke_all(account)
     while names := _names(app, account):
@@ -102,7 +102,7 @@ def erase(app: App, account: Account, *, is_consumed: bool = False) -> None:
     with closing(app.engine.connect()) as store:
         store.plan_rewrite()
         app.accounts.users.erase(account)
-        app.accounts.tokens.revoke_all(account)  # live connections of those made meanwhile end
+        app.accounts.tokens.revoke_all(account)  # made meanwhile; ends their live connections
         store.rewrite()
 
 

@@ -1,8 +1,8 @@
-"""Endpoints of a subscription: webhooks, mail addresses, files to which its matches are brought.
+"""Endpoints of a subscription: webhooks, mail addresses and files that get its matches.
 
-`/unsubscribe/ENDPOINT/TOKEN` ends mails (RFC 8058).  It is asked without a token of a user: only
-who has a mail knows the address.  A look at it changes nothing, since programs look at all
-addresses of a mail; a POST ends the mails.
+`/unsubscribe/ENDPOINT/TOKEN` ends mails (RFC 8058).  It needs no token of a user, because only the
+mails contain the address.  A GET changes nothing, since mail programs fetch all addresses in a
+mail; a POST ends the mails.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class _Endpoint(RequestBody):
     grouped: bool = True
     """Matches on the same documents as one message."""
     after: int | None = Field(None, ge=0, le=POSITION, examples=[17])
-    """Position to begin after, at most that of the newest match; default: the newest match."""
+    """Position after which deliveries begin, at most that of the newest match, the default."""
     backfilled: bool | None = Field(None, examples=[True])
-    """Also matches that the subscription began with; default: those behind `after`, if given."""
+    """Also matches that the subscription began with; default: true if `after` is given."""
 
 
 class _PostedEndpoint(_Endpoint):
@@ -80,7 +80,7 @@ class NewWebhook(_PostedEndpoint):
     kind: Literal["webhook"]
     """A webhook."""
     secret: str | None = Field(None, max_length=200, examples=["whsec_BASE64"])
-    """`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is made."""
+    """`whsec_` and the base64 of 24 to 64 secret bytes; default: generated."""
 
 
 class NewSlack(_PostedEndpoint):
@@ -105,8 +105,7 @@ class NewNtfy(_PostedEndpoint):
 class NewMail(_Endpoint):
     """A mail for each message, or a digest.
 
-    Of a user: a code is mailed to the address first, and `:confirm` takes it; nothing else is
-    mailed before.
+    To an address that a user gives, only a code is mailed until `:confirm` has received it.
     """
 
     kind: Literal["mail"]
@@ -123,7 +122,7 @@ class NewFile(_Endpoint):
     kind: Literal["file"]
     """A file; for the operator."""
     name: str = Field(max_length=100, examples=["matches.jsonl"])
-    """Its name."""
+    """The name of the file."""
 
 
 NewEndpoint: TypeAlias = Annotated[
@@ -135,7 +134,7 @@ class Changes(RequestBody):
     """Changes to an endpoint; omitted fields stay unchanged."""
 
     state: Literal["active", "paused"] | None = Field(None, examples=["paused"])
-    """'active' also enables one that was disabled, and tries again at once."""
+    """'active' also enables a disabled endpoint, and retries at once."""
     history: bool | None = Field(None, examples=[True])
     """Also matches between items that were history."""
     backfilled: bool | None = Field(None, examples=[True])
@@ -143,19 +142,19 @@ class Changes(RequestBody):
     grouped: bool | None = Field(None, examples=[False])
     """Matches on the same documents as one message."""
     url: str | None = Field(None, max_length=4_000, examples=["https://example.org/hook"])
-    """Of a webhook."""
+    """The address of a webhook."""
 
 
 class ShownEndpoint(JsonBody):
     """An endpoint without its secret."""
 
     id: str = Field(examples=["5f0c2a9d"])
-    """Its name in addresses."""
+    """The id of the endpoint, as addresses have it."""
     kind: str = Field(examples=["webhook"])
     """webhook, slack, ntfy, mail or file."""
     state: str = Field(examples=["active"])
-    """active, paused, disabled after too many failures, unconfirmed, or incomplete: after a restore
-    on another machine its secret is missing, and messages wait until it is rotated."""
+    """active, paused, disabled after too many failures, unconfirmed, or incomplete: the secret is
+    missing after a restore on another machine, and messages wait until it is rotated."""
     to: dict[str, Any] = Field(examples=[{"url": "https://example.org/hook"}])
     """Target address or file, without secrets."""
     position: int = Field(examples=[17])
@@ -167,7 +166,7 @@ class ShownEndpoint(JsonBody):
     note: str = Field(examples=[""])
     """Last error."""
     letters: int = Field(examples=[0])
-    """Messages that were refused and are kept."""
+    """Number of messages that were refused and are kept."""
     created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Time of creation."""
 
@@ -304,8 +303,8 @@ def delete(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
 
 @router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
 def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
-    """Both secrets sign for a day, so that a receiver can be changed meanwhile.  What an incomplete
-    endpoint has waited for is delivered."""
+    """Replaces the secret.  Messages are signed with both secrets for a day, so that a receiver can
+    be changed meanwhile.  Messages that wait at an incomplete endpoint are delivered."""
     channel = _existing(app, account, name, id).channel
     if not isinstance(channel, Webhook) or not channel.is_signed:
         raise _wrong("id", "only a webhook has a secret")
@@ -316,7 +315,7 @@ def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
 def confirm(
     name: Name, id: Id, app: TheApp, account: TheAccount, confirmation: Confirmation
 ) -> ShownEndpoint:
-    """Takes the code that was mailed to the address, or mails another one."""
+    """Confirms the address by the code that was mailed to it, or mails another code."""
     endpoint = _existing(app, account, name, id)
     if endpoint.state != "unconfirmed":
         return _shown(app, endpoint)
@@ -335,7 +334,7 @@ def confirm(
 
 @router.get("/{id}/letters", summary="List the refused messages of an endpoint")
 def letters(name: Name, id: Id, app: TheApp, account: TheAccount) -> list[ShownLetter]:
-    """Lists the messages on which the endpoint was disabled."""
+    """Lists the messages that the receiver refused, and that are kept for a retry or a replay."""
     endpoint = _existing(app, account, name, id)
     found = app.delivery.endpoints.letters(endpoint.id)
     return [ShownLetter.model_validate(letter) for letter in found]
@@ -349,7 +348,7 @@ def replay(
     account: TheAccount,
     replay: Annotated[Replay, Body(default_factory=Replay)],
 ) -> Replayed:
-    """Tries letters again at once, under the same ids."""
+    """Sends refused messages again at once, with the same ids."""
     endpoint = _existing(app, account, name, id)
     if endpoint.state != "active":
         raise Problem(
@@ -370,7 +369,7 @@ def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
 
 
 def _channel(app: App, account: Account, new: NewEndpoint) -> DeliveryChannel:
-    """Validate the requested channel; raises Problem."""
+    """Return the channel of a requested endpoint, validated; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
     match new:
@@ -401,8 +400,8 @@ def _channel(app: App, account: Account, new: NewEndpoint) -> DeliveryChannel:
 def _check(app: App, account: Account, url: str) -> None:
     """Raise Problem for an address that webhooks may not reach.
 
-    A user gets the same answer for a name that does not resolve as for one that is refused.  The
-    operator may name a host that is not there yet: each message checks the address again.
+    A user gets the same answer for a host that does not resolve as for one that is refused.  The
+    operator may give a host that does not resolve yet: each message checks the address again.
     """
     if HIDDEN in url:
         raise _wrong("url", f"{HIDDEN} stands for what answers do not show: give the whole address")
@@ -482,7 +481,7 @@ Token = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The token of 
 @mail_router.head("/{id}/{token}", include_in_schema=False)  # programs that test addresses
 @mail_router.get("/{id}/{token}", summary="Look at the end of mails", response_class=HTMLResponse)
 def look(id: Id, token: Token, app: TheApp) -> HTMLResponse:
-    """A page with a button that ends the mails."""
+    """Shows a page with a button that ends the mails."""
     endpoint = _mailed(app, id, token)
     return _page(
         f"Mails about {escape(owner_name(endpoint.subscription))}",
@@ -492,21 +491,21 @@ def look(id: Id, token: Token, app: TheApp) -> HTMLResponse:
 
 @mail_router.post("/{id}/{token}", summary="End mails", response_class=HTMLResponse)
 def unsubscribe(id: Id, token: Token, app: TheApp) -> HTMLResponse:
-    """Disables the endpoint of the operator; a user needs the reader's code to go on."""
+    """Disables an endpoint of the operator; that of a user needs another code from the reader."""
     _mailed(app, id, token)
     app.delivery.endpoints.change(id, _ended)
     return _page("No more of these mails", "<p>You get no more of these mails.</p>")
 
 
 def _ended(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint without mails; a user cannot enable it, the reader has to agree again."""
+    """Return an endpoint that sends no mails; a user's needs a confirmation by its reader again."""
     if owner_number(endpoint.subscription):
         return replace(endpoint.stopped(NOTE), state="unconfirmed")
     return endpoint.stopped(NOTE)
 
 
 def _mailed(app: App, id: str, token: str) -> Endpoint:
-    """Return the endpoint of an address; raises Problem 404."""
+    """Return the endpoint of an address `/unsubscribe/ID/TOKEN`; raises Problem 404."""
     endpoint = app.delivery.mailed(id, token)
     if endpoint is None:
         raise Problem("unknown_address", "this is no address of a mail, or its endpoint is gone")

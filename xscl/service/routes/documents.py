@@ -48,7 +48,7 @@ router = APIRouter(tags=["documents"])
 _BLANK = b"\xef\xbb\xbf \t\r"
 
 AHEAD = 5 * 60 * 1_000_000
-"""Tolerated clock skew of users in ticks; such documents get the service's time."""
+"""Ticks by which a user's document may be ahead of the clock; it then gets the service's time."""
 
 MOST = 1_000
 """Maximum number of documents of a batch."""
@@ -123,7 +123,7 @@ def list_(
         Query(description="By arrival, or the newest 50,000 by their own dates."),
     ] = "arrival",
 ) -> ListPage[answers.ListedDocument]:
-    """Lists the documents that you may see, the last one to arrive first, or the newest one."""
+    """Lists the documents that you may see, in the given order with the latest first."""
     found, following = browsed(
         app, account, stream=stream, text=text, before=before, limit=limit, order=order
     )
@@ -145,7 +145,10 @@ def browsed(
     limit: int,
     order: ItemOrder,
 ) -> tuple[list[BrowsedDocument], DocumentPlace | None]:
-    """Return a page of documents and the place that the next one begins before."""
+    """Return a page of documents, and the `before` of the next page, None after the last page.
+
+    Raises Problem.
+    """
     by_date = order == "date"
     try:
         place = place_read(before, by_date=by_date)
@@ -208,11 +211,11 @@ async def post(
         str | None, Header(max_length=50, description="Its time, if `time` is left out.")
     ] = None,
 ) -> answers.SentDocument:
-    """Takes one XML document, as it is; the answer comes when it is safe on the disk.
+    """Accepts one XML document; the answer comes when the document is durable.
 
-    The stream is made if there is none of that name: it is live (see `PUT /v1/streams/{name}`)
-    unless its first document has a time of its own.  What cannot be read is refused with the
-    place; `429` or `503` with `Retry-After` say that there is no room for it now.
+    A stream that does not exist is created: it is live (see `PUT /v1/streams/{name}`) unless its
+    first document has a time of its own.  A malformed document is refused with line and column of
+    the error; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
     charset = charset_of(request.headers.get("content-type"))
     xml = await run_in_threadpool(as_utf8, await request.body(), charset)
@@ -223,14 +226,20 @@ async def post(
 def take(
     app: App, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> answers.SentDocument:
-    """Validate and spool a document durably; raises DocumentError and problems."""
+    """Validate and spool a document durably; raises DocumentError, Problem.
+
+    `name` is its id, `time` its time as text; for None see `POST /v1/documents/{stream}`.
+    """
     (taken,) = _spool(app, [_accept(app, account, stream, xml, name, time)])
     return taken
 
 
 @dataclass(frozen=True, slots=True)
 class _Acceptance:
-    """A valid document for a stream as its sender names it; `is_timed`: its time is final."""
+    """A valid document; `stream` is its sender's name of the stream.
+
+    Unless `is_timed`, the intake replaces its time.
+    """
 
     stream: str
     document: Document
@@ -240,7 +249,7 @@ class _Acceptance:
 def _accept(
     app: App, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> _Acceptance:
-    """Validate a document, count it, and make its stream; raises DocumentError and problems."""
+    """Validate a document, count it, and create its stream; raises DocumentError, Problem."""
     known = writable_stream(app, account, stream)
     given = name or secrets.token_hex(16)
     moment, is_timed = _moment(app, account, given, time)
@@ -256,7 +265,7 @@ def _accept(
 
 
 def _spool(app: App, accepted: Sequence[_Acceptance]) -> list[answers.SentDocument]:
-    """Spool documents durably, in one segment."""
+    """Spool documents durably, in one segment; return the answers to their senders, in order."""
     documents = app.store.intake.append(
         [one.document for one in accepted], [one.is_timed for one in accepted]
     )
@@ -286,14 +295,17 @@ async def post_batch(
 ) -> answers.SentBatch:
     """Takes JSON lines, `{"xml": ...}`; a line may have a `stream`, an `id` and a `time`.
 
-    The answer comes when all that is taken is safe on the disk, at the cost of one write.  A line
-    that cannot be taken is named with its number and the reason; the others are taken.
+    The answer comes when all accepted documents are durable, at the cost of one write.  Refused
+    lines are listed with their number and the reason; all others are accepted.
     """
     return await run_in_threadpool(take_batch, app, account, stream, await request.body())
 
 
 def take_batch(app: App, account: Account, stream: str, body: bytes) -> answers.SentBatch:
-    """Validate the lines of a batch, and spool those that are valid durably."""
+    """Validate the lines of a batch, and spool the valid ones durably; the others are reported.
+
+    `stream` is that of lines that name none.
+    """
     lines = [
         (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_BLANK)
     ]
@@ -315,7 +327,7 @@ def take_batch(app: App, account: Account, stream: str, body: bytes) -> answers.
 
 
 def _accept_line(app: App, account: Account, stream: str, line: bytes) -> _Acceptance:
-    """Validate a line of a batch; raises DocumentError and problems."""
+    """Validate a line of a batch; raises DocumentError, Problem."""
     try:
         given = Line.model_validate_json(line.strip(_BLANK))
     except ValidationError as error:
@@ -327,7 +339,7 @@ def _accept_line(app: App, account: Account, stream: str, line: bytes) -> _Accep
 
 
 def _one_time(given: Given | Line) -> str | None:
-    """Return the time of a document by one of its two names."""
+    """Return the time of a document from `time` or `timestamp`; raises Problem if both are set."""
     if given.time is not None and given.timestamp is not None:
         raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
     time = given.timestamp if given.time is None else given.time
@@ -335,7 +347,7 @@ def _one_time(given: Given | Line) -> str | None:
 
 
 def _check(app: App, account: Account, document: Document) -> None:
-    """Raise for a malformed document, which the engine still records as rejected."""
+    """Raise MalformedDocument for a malformed document; it is spooled, and recorded as rejected."""
     try:
         expect_valid([document])
     except MalformedDocument:
@@ -346,7 +358,7 @@ def _check(app: App, account: Account, document: Document) -> None:
 
 
 def _moment(app: App, account: Account, id: str, time: str | None) -> tuple[int, bool]:
-    """Return a document's time, and whether it is final; if not, the intake stamps it."""
+    """Return a document's time in ticks, and True if it is final; else the intake stamps it."""
     now = app.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:

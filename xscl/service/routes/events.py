@@ -3,7 +3,7 @@
 A listener's only state is a cursor in the order of results.  A client that reconnects with
 `Last-Event-ID` therefore receives every match exactly once.  Buffers are bounded.  A client that
 reads slowly and falls behind is disconnected with a reason; one that reads nothing is disconnected
-without.  Both can reconnect at their cursor.
+without a reason.  Both can reconnect at their cursor.
 
 A client whose next matches were evicted (`serve --keep-matches`) first gets an event `gap`, whose
 id is the last evicted position.  An id ahead of the newest position is refused, as all matches up
@@ -62,10 +62,11 @@ After = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Timeouts of listeners, in seconds.
+    """Timeouts of listeners in seconds, and the limit of their backlog.
 
     A comment is sent after `heartbeat` without events.  A client must accept data within `taking`.
-    One that took longer than `slow` is disconnected when it is `behind` results behind.
+    A client that once took longer than `slow` is disconnected when it is more than `behind` results
+    behind the newest.  `again` is the time in milliseconds after which clients reconnect.
     """
 
     heartbeat: float = 15.0
@@ -87,7 +88,7 @@ async def of_one(
     after: After = None,
     grouped: Annotated[bool, Query(description="Matches on the same documents as one.")] = True,
 ) -> Response:
-    """Each event is a message as webhooks have it; its id says from where to go on.
+    """Each event is a message as webhooks get it; its id, as Last-Event-ID, continues the stream.
 
     If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
     the newest match is refused.
@@ -124,7 +125,8 @@ async def _stream(
 ) -> EventStream:
     """Return the response for a listener; sending it raises QuotaExceeded.
 
-    Raises Problem for an id that is none, or that is ahead of the newest position.
+    `given` is the id of the last event received, None to begin with later matches.  Raises Problem
+    for a malformed id, or one ahead of the newest position.
     """
     begin = await _begin(given, app.delivery)
     most = account.quota.listeners
@@ -143,9 +145,9 @@ class StartPoint:
 
 
 async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
-    """Return after which place to begin: the one that is given, or the last one there is.
+    """Return the start after the place in the id `given`; None is the place of the newest match.
 
-    Raises Problem for an id that is none, or that is ahead of the newest position.
+    Raises Problem for a malformed id, or one ahead of the newest position.
     """
     listening = outbox.listening
     if given is None:
@@ -177,11 +179,11 @@ _NOTICES = {
     "restored": "the service was put back from a backup; matches may come again, under their ids",
     "gap": "matches up to this position are no longer kept; some may not have been sent",
 }
-"""Reasons by event: the cursor predates a restore, or the matches after it were evicted."""
+"""Texts by event: `restored` if the cursor predates a restore, `gap` if matches were evicted."""
 
 
 def _notice(outbox: Outbox, place: MatchPlace, name: str) -> bytes:
-    """Return an event of `_NOTICES`, after which the listener continues at a cursor."""
+    """Return the event `name` of `_NOTICES`, whose id is the cursor at which matches continue."""
     data = {"code": name, "reason": _NOTICES[name], "position": place[0]}
     return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))
 
@@ -190,7 +192,7 @@ _REMOVED = "the subscription was removed"
 
 
 class _Disconnect(Exception):
-    """The listener is disconnected; the reason is sent to it."""
+    """The listener is to be disconnected; with a `code` the reason is sent to it."""
 
     def __init__(self, code: str = "", reason: str = "") -> None:
         super().__init__(reason)
@@ -278,7 +280,7 @@ class EventStream(Response):
             gone.cancel()
 
     async def _send_page(self, send: Send) -> bool:
-        """Send the next page of events, and return whether it had some."""
+        """Send the next page of events, and return True if it had some."""
         self._expect_open()
         try:
             page = await self._outbox.listening.after(self._query, self._place)
@@ -306,7 +308,7 @@ class EventStream(Response):
         self._expect_open()
 
     def _expect_open(self) -> None:
-        """Raise _Disconnect where nothing more can be sent."""
+        """Raise _Disconnect if the subscription, the token or the service has ended."""
         if self._query.one is not None and not self._outbox.has(self._query.one):
             raise _Disconnect("removed", _REMOVED)
         if not self._is_valid():
@@ -320,7 +322,7 @@ def _unreadable(error: StoreError) -> _Disconnect:
 
 
 async def _gone(receive: Receive, signal: asyncio.Event) -> None:
-    """Wait until the client disconnects, then signal the stream."""
+    """Wait until the client disconnects, then set `signal`."""
     while (await receive())["type"] != "http.disconnect":
         continue
     signal.set()

@@ -1,4 +1,4 @@
-"""Feeds: `/v1/feeds`, one's own; the operator's are public."""
+"""Feeds: `/v1/feeds`, the feeds that a user follows; the streams of the operator's are public."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ class NewFeed(RequestBody):
     """A feed to follow."""
 
     url: str = Field(max_length=4_000, examples=["https://example.org/news.atom"])
-    """Its address, or that of a web page that announces it."""
+    """The address of the feed, or of a web page that announces it."""
     stream: Stream | None = Field(None, examples=["news"])
-    """Its stream; the host's name if left out."""
+    """The stream of its items; default: the name of its host."""
     tags: list[Stream] = Field(default=[], max_length=50)
-    """Streams that it shares with others."""
+    """Further streams of its items, which other feeds may share."""
     every: str | None = Field(None, max_length=50, examples=["30 min"])
-    """Time between two polls; an hour if it is left out."""
+    """Time between two polls; default: an hour."""
     headers: list[str] = Field(default=[], max_length=20)
-    """Headers for its requests, `Name: value`; they are never shown again."""
+    """Request headers, `Name: value`; no answer shows them."""
     keep: bool = False
-    """Follow it although its first poll fails."""
+    """Follow it even if its first poll fails."""
 
 
 class FeedChange(RequestBody):
     """Changes to a feed; omitted fields stay unchanged."""
 
     title: str | None = Field(None, max_length=200, examples=["My news"])
-    """Your name for it; an empty one gives it its own title again."""
+    """Your title of the feed; an empty text restores the feed's own title."""
     tags: list[Stream] | None = Field(None, max_length=50, examples=[["news"]])
-    """Shared streams; replaces the whole list."""
+    """Further streams of its items; replaces the whole list."""
     every: str | None = Field(None, max_length=50, examples=["30 min"])
     """Time between two polls."""
     headers: list[str] | None = Field(None, max_length=20, examples=[["X-Key: abc"]])
@@ -114,13 +114,16 @@ def list_(
 
 
 def _place_written(account: Account, place: FeedPlace) -> str:
-    """Return a place as the text of `next`: the user's key, a space, the value."""
+    """Return a place in a list as the text of `next`: the user's key, a space, the sort value."""
     key = account.named(place.key)
     return key if place.value == "" else f"{key} {place.value}"
 
 
 def _place_read(owner: str, text: str, order: FeedOrder) -> FeedPlace:
-    """Return the place that `_place_written` wrote; raises Problem."""
+    """Return the place in a text of `_place_written`; raises Problem.
+
+    `owner` is the prefix of the user's keys.
+    """
     key, has_value, value = text.partition(" ")
     if order == "key":
         return FeedPlace("", owner + key)
@@ -132,7 +135,7 @@ def _place_read(owner: str, text: str, order: FeedOrder) -> FeedPlace:
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
 async def add(new: NewFeed, app: TheApp, account: TheAccount) -> answers.Feed:
-    """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
+    """Follows a feed (RSS, Atom, JSON Feed), or that of a web page, and polls it at once.
 
     Its items are on its stream, on its tags and on the stream `feeds`.  If its first poll fails
     within some seconds it is not followed, unless `keep` is set.
@@ -147,14 +150,18 @@ async def add(new: NewFeed, app: TheApp, account: TheAccount) -> answers.Feed:
 
 
 FIRST_ANSWER = 5.0
-"""Seconds in which a first answer is waited for."""
+"""Maximum time in seconds for which the answer waits for the first poll."""
 
 LOOK = 0.1
-"""Seconds between two looks whether it is there."""
+"""Seconds between two checks whether the first poll is complete."""
 
 
 class _Followed(NamedTuple):
-    """A new feed, its streams whose lateness is fixed, those that were new, and made the user's."""
+    """A feed just followed, and the engine's names of two sets of its streams.
+
+    The lateness of `fixed` could not be raised; `made` did not exist before.  `claimed` are the
+    user's names of the streams that became his.
+    """
 
     feed: Feed
     fixed: list[str]
@@ -163,7 +170,10 @@ class _Followed(NamedTuple):
 
 
 def _first(app: App, account: Account, new: _Followed, *, keep: bool) -> answers.Feed:
-    """Return a new feed with its first poll; removes it and raises FeedsError if that failed."""
+    """Return a feed just followed in its current state.
+
+    If its first poll has failed and not `keep`, removes the feed and raises FeedsError.
+    """
     with app.feeds() as feeds:
         now = next(iter(feeds.among([new.feed.key])), new.feed)
         try:
@@ -219,9 +229,9 @@ async def import_(
         list[str] | None, Query(max_length=50, description="Tags for all of them.")
     ] = None,
 ) -> list[answers.FeedOutcome]:
-    """Takes OPML, or a text with one address a line; folders become tags.
+    """Follows the feeds of OPML, or of a text with one address a line; folders become tags.
 
-    Each line has an outcome; a second time nothing changes.
+    The answer has an outcome for each address.  A repeated import changes nothing.
     """
     charset = charset_of(request.headers.get("content-type"))
     body = await run_in_threadpool(as_utf8, await request.body(), charset)
@@ -269,14 +279,14 @@ def export(app: TheApp, account: TheAccount) -> Response:
 
 @router.post("/feeds:poll", summary="Poll all feeds now", status_code=HTTPStatus.ACCEPTED)
 def poll_all(app: TheApp, account: TheAccount) -> answers.FeedsPolled:
-    """Has all your feeds polled as soon as places are free, as `POST /v1/feeds/{key}:poll` does."""
+    """Requests a poll of each of your feeds, as `POST /v1/feeds/{key}:poll` does of one."""
     with app.feeds() as feeds:
         return answers.FeedsPolled(feeds=feeds.request_polls(account.qualify(""), app.clock.now()))
 
 
 @router.get("/feeds/{key}", summary="Show a feed")
 def get(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
-    """Shows how a feed is doing."""
+    """Shows a feed with its state, its last poll and its number of items."""
     with app.feeds() as feeds:
         feed = existing(feeds, account, key)
         return _as_it_is(feeds, account, feed)
@@ -330,7 +340,7 @@ def remove(key: Key, app: TheApp, account: TheAccount) -> None:
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
 def poll(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
-    """Has a feed polled as soon as a place is free, unless it was within the last minute.
+    """Requests a poll, done as soon as a slot is free, unless one was within the last minute.
 
     A poll in progress is followed by another one, since its answer may be older than the request.
     """
@@ -358,7 +368,7 @@ def refuse_address(app: App, account: Account, url: str) -> None:
 
 
 def _claim(app: App, account: Account, feed: Feed) -> list[str]:
-    """Make a user the owner of a feed's streams; return those that were not his."""
+    """Make a user the owner of a feed's streams; return his names of those that he gained."""
     if account.is_operator:
         return []
     named = map(account.named, feed.streams)
@@ -379,7 +389,7 @@ def _seconds(text: str) -> int:
 def _as_it_is(
     feeds: FeedRepository, account: Account, feed: Feed, fixed: Iterable[str] = ()
 ) -> answers.Feed:
-    """Return a feed as an answer, with warnings for its streams of `fixed` lateness."""
+    """Return a feed as an answer, with a warning for each stream in `fixed` (see `_Followed`)."""
     (shown,) = _shown(feeds, account, [feed], fixed)
     return shown
 
@@ -387,7 +397,7 @@ def _as_it_is(
 def _shown(
     feeds: FeedRepository, account: Account, found: Sequence[Feed], fixed: Iterable[str] = ()
 ) -> list[answers.Feed]:
-    """Return feeds with their items and leases, and warnings for streams of fixed lateness."""
+    """Return feeds as answers, with their items and leases, and warnings as in `_as_it_is`."""
     keys, warnings = [feed.key for feed in found], _warnings(account, fixed)
     counts, leases = feeds.counts(keys), feeds.leases(keys)
     shown = []

@@ -76,14 +76,14 @@ class ExplainAsked(QueryAsked):
 
 
 class WhyAsked(QueryAsked):
-    """A query and the documents of its blocks, in their order; `-` for none."""
+    """A query, and a document for each of its blocks."""
 
     model_config = example(subscription="echo", documents=["orders/17", "invoices/4"])
 
     documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
         min_length=1, max_length=100, examples=[["orders/17", "invoices/4"]]
     )
-    """Their names or ids, one for each block in their order; `-` for none."""
+    """Names or ids of the documents, in the order of the blocks; `-` for a block without one."""
 
 
 @router.post("/try", summary="Try a query on stored documents")
@@ -131,7 +131,7 @@ def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> answers.
 
 @router.post("/check", summary="Check a query")
 def check(asked: CheckAsked, app: TheApp, account: TheAccount) -> answers.QueryCheck:
-    """Checks a query as one writes it: its first error, or names in it that were never seen."""
+    """Checks a query while it is written: its first error, or its names that were never seen."""
     return checked(app, account, asked.query)
 
 
@@ -166,7 +166,7 @@ def show_witness(
             name = find_document(store, id, account.called)
         found = witness(app.engine, name, app.home.spool)
     nodes = []
-    for node in found.nodes:  # what binds a node is the work of all users together
+    for node in found.nodes:  # the variables are those of all users' queries
         shown = map(account.shown, node.variables) if account.is_operator else ()
         nodes.append(node.model_copy(update={"variables": tuple(shown)}))
     return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
@@ -182,13 +182,13 @@ def _explained(app: App, account: Account, asked: QueryAsked, *, sql: bool) -> a
 
 
 def _query(app: App, account: Account, asked: QueryAsked) -> tuple[str, ResolvedQuery]:
-    """Return the engine's subject: the name of a subscription, or a resolved query."""
+    """Return the argument for the engine, the name of a subscription or a text, and the query."""
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")
     if asked.subscription is not None:
         found = versions(app, account, asked.subscription)[-1]
         return found.name, ResolvedQuery(found.query, written(app, account, found))
     resolved = app.accounts.resolver.resolve(account, asked.query or "")
-    # A text with a blank is no name: what is asked is a query even if a subscription is named so.
+    # The blank makes it a query for the engine, even if a subscription has this text as its name.
     text = f"{resolved.text} "
     return text, ResolvedQuery(text, resolved.written, resolved.prefix, resolved.insertions)

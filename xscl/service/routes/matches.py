@@ -43,7 +43,7 @@ def of_one(
 ) -> answers.MatchPage:
     """Lists the matches newest first; with `after`, the later ones oldest first.
 
-    Those of earlier versions are among them, and those of a removed subscription stay.
+    The list includes matches of earlier versions; it remains after a removal without `purge`.
     """
     newest_first = after is None
     page = app.engine.log.page(
@@ -72,8 +72,8 @@ def stories(
 ) -> ListPage[answers.ListedStory]:
     """Lists the stories, the one that grew last first; none of a subscription without stories.
 
-    A story is a set of matches that share documents. Of stories that a later match joins the one
-    that was founded first keeps its id, and takes over the others.
+    A story is a set of matches that share documents. A later match may unite several stories: the
+    one that began first keeps its id, and the others become a part of it.
     """
     found = app.engine.stories(
         versions(app, account, name)[-1].name,
@@ -95,7 +95,7 @@ def of_all(
     ] = None,
     limit: Limit = 100,
 ) -> answers.MatchPage:
-    """The newest of all your subscriptions first."""
+    """Lists the matches of all your subscriptions, the newest first."""
 
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
@@ -108,7 +108,10 @@ def of_all(
 
 
 def _shown(account: Account, page: Page) -> tuple[tuple[answers.Match, ...], MatchPlace | None]:
-    """Return the matches of a page as they are shown, and the place where the next one begins."""
+    """Return the first matches of a page as answers, and the place of the last; None at the end.
+
+    There are as many as fit (`shown_within`); the next page begins at the place.
+    """
     shown = tuple(shown_within(account, page.matches))
     if len(shown) < len(page.matches):
         last = page.matches[len(shown) - 1]

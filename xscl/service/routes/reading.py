@@ -37,9 +37,9 @@ class Marked(RequestBody):
     """Items and matches that are marked."""
 
     items: list[Item] = Field(max_length=1_000, examples=[["news/example.org-1f0c#1"]])
-    """Names of documents, and ids of matches."""
+    """Names of documents and ids of matches."""
     read: bool = True
-    """False marks them as unread."""
+    """True to mark them as read, false as unread."""
 
 
 @router.get("/reading", summary="Show how you read items")
@@ -61,7 +61,7 @@ def put(wanted: ReadingOrder, app: TheApp, account: TheAccount) -> answers.Readi
 def marks(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
 ) -> ListPage[answers.ReadMark]:
-    """Lists the items and matches that you have marked as read, at most 10,000, by their names."""
+    """Lists the items and matches that you have marked as read, at most 10,000, sorted by name."""
     with app.store() as store:
         found = list(read_marks(store, account.number, after=after or "", limit=limit + 1))
     items = [answers.ReadMark(item=one["item"], read=time_of(one["read"])) for one in found[:limit]]

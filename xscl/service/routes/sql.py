@@ -1,4 +1,4 @@
-"""SQL: `POST /v1/sql`, and what to begin with: `GET /v1/sql/examples`, `/v1/sql/relations`."""
+"""SQL: `POST /v1/sql`; examples, relations and saved statements under `/v1/sql/`."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ EXAMPLES = (
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
 )
 def ask(question: SqlQuestion, app: TheApp, account: TheAccount) -> Response:
-    """Answers one SELECT over the public relations, as far as you may see them.
+    """Answers one SELECT over the rows of the public relations that you may see.
 
-    It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at the
-    moment that `as_of` says. In JSON, times, intervals and bytes are text, NaN and infinite
-    numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
+    It has at most 2 s, and its answer at most 5 MB. `as_of` is the moment, between two batches, of
+    which it shows the state. In JSON, times, intervals and bytes are text, NaN and infinite numbers
+    null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     """
     answer = app.store.sql.ask(question.query, account, form=question.format, rows=question.rows)
     if question.format is Form.JSON:
@@ -157,7 +157,7 @@ def saved(app: TheApp, account: TheAccount) -> list[answers.SavedStatement]:
 
 @router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)
 def save(name: StatementName, statement: Statement, app: TheApp, account: TheAccount) -> None:
-    """Saves a statement, in place of one of that name; it is not run."""
+    """Saves a statement without running it; replaces one of the same name."""
     with app.store() as store:
         save_statement(store, account, name, statement.query)
 
@@ -184,7 +184,7 @@ def relations(app: TheApp, account: TheAccount) -> Response:
 
 
 def _document(answer: QueryResult) -> bytes:
-    """Return a result as JSON, whose rows are encoded already."""
+    """Return a result as a JSON document; its rows are JSON already."""
     head = {
         "columns": [column.model_dump() for column in answer.columns],
         "count": answer.count,

@@ -37,7 +37,7 @@ def list_(
         Query(pattern=r"^\d{1,18}\.\w{1,100}$", description="The `next` of the page before."),
     ] = None,
 ) -> ListPage[answers.Star]:
-    """Lists your starred matches as they were, the last starred first."""
+    """Lists your matches as they were when you starred them, the last starred first."""
     with app.store() as store:
         found = stars(store, account, limit + 1, None if after is None else mark_of(after))
     more = found[limit - 1].cursor if len(found) > limit else None
@@ -46,7 +46,7 @@ def list_(
 
 @router.put("/stars/{match}", summary="Star a match", status_code=HTTPStatus.NO_CONTENT)
 def put(match: MatchId, place: StarPlace, app: TheApp, account: TheAccount) -> None:
-    """Keeps what a match shows, beyond the time for which matches are kept."""
+    """Keeps a copy of a match with its values, also when the match itself is evicted."""
     view = match_view(app, account, match, place.position)
     if view.gone:
         raise not_found("match", match)

@@ -73,7 +73,7 @@ def series(
 ) -> list[answers.StatusSample]:
     """Shows the figures of the last hour or day, one sample for each 15 s, to the operator.
 
-    They begin anew with each start of the service.
+    They begin with the last start of the service.
     """
     begin = app.clock.now() - SPANS[span]
     return app.figures.series.since(begin)
@@ -102,7 +102,7 @@ def _rejected(account: Account, row: dict[str, Any]) -> answers.RejectedDocument
 
 @router.get("/late", summary="List late documents")
 def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.LateDocument]:
-    """Lists documents that some of your subscriptions may have missed, the last to arrive first.
+    """Lists late documents that some of your subscriptions may have missed, the last arrival first.
 
     Streams and times decide; whether a pattern would have matched is not tested.
     """
@@ -134,9 +134,9 @@ def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.L
     **raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
 )
 def backup(app: TheApp, _: TheOperator) -> Response:
-    """Answers with the store between two batches and what waits in the spool, without secrets.
+    """Answers with the store between two batches and the waiting segments, without secrets.
 
-    Everything else goes on meanwhile.  One is made at a time.
+    The service keeps working meanwhile.  Only one backup is made at a time.
     """
     file, size = app.store.backups.make()
     headers = {

@@ -1,4 +1,4 @@
-"""Streams: those that a user may read, and his own."""
+"""Streams: `/v1/streams`, the public ones and those that a user owns."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def get(name: Name, app: TheApp, account: TheAccount) -> answers.Stream:
 
 @router.get("/streams/{name}/elements", summary="List the elements of a stream")
 def elements(name: Name, app: TheApp, account: TheAccount) -> answers.Elements:
-    """Lists names of elements and attributes with counts and sample values, for completion.
+    """Lists names of elements and attributes with counts and sample values, for an editor.
 
-    They are those of the newest documents whose texts are kept, at most 300 documents.
+    They are from the newest documents whose texts are kept, at most 300.
     """
     known = app.accounts.resolver.stream(account, name)
     if known is None:
@@ -123,14 +123,14 @@ def put(
 
 
 def make_live(app: App, account: Account, names: Collection[str]) -> None:
-    """Say of streams of a user that their documents arrive as they happen."""
+    """Declare streams live, by a user's own names: the wall clock advances their time, too."""
     for name in names:
         known = account.qualify(name)
         app.engine.stream(known, lateness=app.engine.lateness(known), live=True)
 
 
 def _still_public(app: App, account: Account, name: str) -> tuple[str, ...]:
-    """Return a user's subscriptions that read the public stream of this name."""
+    """Return names of at most 100 of a user's subscriptions that read the public stream `name`."""
     if account.is_operator:
         return ()
     with app.store() as store:

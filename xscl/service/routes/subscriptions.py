@@ -62,7 +62,7 @@ class Imported(JsonBody):
     new: int = Field(examples=[2])
     """Number of new subscriptions."""
     unchanged: int = Field(examples=[1])
-    """Number of subscriptions that existed unchanged."""
+    """Number of subscriptions that existed already with the same query."""
 
 
 @router.get("/subscriptions", summary="List subscriptions")
@@ -110,10 +110,10 @@ async def import_(
     account: TheAccount,
     history: Annotated[bool, Query(description="Begin with what is kept.")] = False,
 ) -> Imported:
-    """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
+    """Registers rows of CSV with a header (`name,query`) or JSON (`{"name": ..., "query": ...}`).
 
-    A row that is wrong is named with its number, and nothing is registered.  Rows that are there
-    already, with the same query, change nothing.
+    If a row is wrong, the problem has its number, and nothing is registered.  Rows that are
+    registered already, with the same query, change nothing.
     """
     with app.accounts.limits.imports.hold(account.number):
         written = request.headers.get("content-type", "")
@@ -133,9 +133,9 @@ def _import(app: App, account: Account, body: bytes, kind: str, history: bool) -
 
 
 def read_rows(body: bytes, kind: str, *, history: bool = False) -> Iterator[SubscriptionRequest]:
-    """Yield the rows of a list of a media type; raises Problem, RowError.
+    """Yield the rows of a list with the media type `kind`; raises Problem, RowError.
 
-    With `history` each begins with the matches of what is kept.
+    With `history` each subscription is to begin with the matches of kept documents.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -159,11 +159,11 @@ async def put(
 ) -> answers.Registered:
     """Registers a query under a name; the same query again changes nothing.
 
-    Under the name of a removed subscription it begins a new list of matches; those that are kept
-    of the removed one are listed as `NAME (removed)` from then on.
-    It begins with what is kept: with the newest 1,000 matches of the last 30 days, or with all of
-    `since`; without `history` it sees the documents that arrive from now on. If the matches of the
-    past are not found within two seconds, they follow: its `history` is `reading` until then.
+    Under the name of a removed subscription it has its own list of matches; the kept matches of the
+    removed one are then listed as those of `NAME (removed)`.
+    It begins with matches among kept documents: the newest 1,000 of the last 30 days, or all since
+    `since`; without `history` it sees only documents that arrive from now on. If the kept documents
+    are not read within two seconds, their matches follow: `history` is `reading` until then.
     """
     wanted = SubscriptionRequest(name=name, **new.model_dump())
     found, is_new = await subscribe(app, account, wanted)
@@ -197,7 +197,7 @@ def removed_names(app: App, account: Account) -> list[str]:
 
 @router.get("/subscriptions:tags", summary="List the tags of subscriptions")
 def tags_(app: TheApp, account: TheAccount) -> list[answers.SubscriptionTag]:
-    """Lists your tags in their order, with the number of subscriptions of each."""
+    """Lists your tags, sorted, with the number of subscriptions of each."""
     with app.store() as store:
         found = tag_counts(store, account.number)
     return [answers.SubscriptionTag(tag=tag, subscriptions=count) for tag, count in found]
@@ -219,7 +219,7 @@ def patch(
 
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
 def versions_(name: Name, app: TheApp, account: TheAccount) -> list[answers.Version]:
-    """Lists the queries whose matches are kept, the oldest first; also after a removal."""
+    """Lists the versions whose matches are kept, the oldest first; also after a removal."""
     return [_version(app, account, version) for version in versions(app, account, name)]
 
 
@@ -260,7 +260,10 @@ def _version(app: App, account: Account, one: Subscription) -> answers.Version:
 
 
 def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:
-    """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
+    """Return shares in evaluation time by engine name: in the time of the user's subscriptions.
+
+    For the operator the shares are in the time of all users' subscriptions.
+    """
     mine = None if account.is_operator else account.owns
     return app.engine.queries.cost_shares(names, mine)
 
@@ -274,7 +277,7 @@ def shown(
 ) -> answers.Subscription:
     """Return a subscription as its owner sees it.
 
-    Its `tags` are read unless they are given, and so are the `shares` of costs by name.
+    `tags` and `shares`, the shares in evaluation time by engine name, are read if they are None.
     """
     if shares is None:
         shares = cost_shares(app, account, [found.name])

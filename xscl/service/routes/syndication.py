@@ -104,10 +104,10 @@ GivenAddress: TypeAlias = Annotated[NewAddress, Body(default_factory=NewAddress)
 
 
 class ShownAddress(JsonBody):
-    """A secret address without its secret part."""
+    """A secret address, without the part that is secret."""
 
     id: str = Field(examples=["5f0c2a9d"])
-    """Its name in addresses; no secret."""
+    """The id of the secret address, for its revocation; not secret."""
     label: str = Field(examples=["reader"])
     """A label for the list of addresses."""
     created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
@@ -125,25 +125,25 @@ class MadeAddress(ShownAddress):
 
 @router.get("/feed.atom", summary="Get matches as Atom", **_ATOM)
 def feed_atom(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
-    """The newest matches; the link `next` leads to older ones."""
+    """Returns the newest matches; the link `next` leads to older ones."""
     return _answer(_of_one(app, existing(app, account, name).name), "atom", conditions)
 
 
 @router.get("/feed.json", summary="Get matches as JSON Feed", **_JSON)
 def feed_json(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
-    """The newest matches; `next_url` leads to older ones."""
+    """Returns the newest matches; `next_url` leads to older ones."""
     return _answer(_of_one(app, existing(app, account, name).name), "json", conditions)
 
 
 @all_router.get("/feed.atom", summary="Get all matches as Atom", **_ATOM)
 def all_atom(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
-    """The newest matches of all your subscriptions; the link `next` leads to older ones."""
+    """Returns the newest matches of all your subscriptions; the link `next` leads to older ones."""
     return _answer(_of_all(app, account), "atom", conditions)
 
 
 @all_router.get("/feed.json", summary="Get all matches as JSON Feed", **_JSON)
 def all_json(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
-    """The newest matches of all your subscriptions; `next_url` leads to older ones."""
+    """Returns the newest matches of all your subscriptions; `next_url` leads to older ones."""
     return _answer(_of_all(app, account), "json", conditions)
 
 
@@ -163,7 +163,7 @@ def secret_json(secret: SecretPart, app: TheApp, conditions: Conditions) -> Resp
 def make(
     name: Name, app: TheApp, account: TheAccount, request: Request, new: GivenAddress
 ) -> MadeAddress:
-    """Feed readers fetch from it without a token.  It is shown this once."""
+    """Creates an address for feed readers, which send no token.  Only this answer shows it."""
     return _made(app, existing(app, account, name).name, request, new)
 
 
@@ -183,7 +183,7 @@ def revoke(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
 def make_of_all(
     app: TheApp, account: TheAccount, request: Request, new: GivenAddress
 ) -> MadeAddress:
-    """Feed readers fetch all your matches from it without a token.  It is shown this once."""
+    """Creates an address of all your matches for feed readers.  Only this answer shows it."""
     return _made(app, account.qualify(""), request, new)
 
 
@@ -202,7 +202,7 @@ def revoke_of_all(id: Id, app: TheApp, account: TheAccount) -> None:
 
 
 def _made(app: App, known: str, request: Request, new: NewAddress) -> MadeAddress:
-    """Create a secret address of a feed by its engine name."""
+    """Create a secret address of the feed with the engine name `known`."""
     address, secret = app.delivery.addresses.make(known, new.label)
     at = f"{request.base_url}f/{secret}"
     return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
@@ -223,7 +223,10 @@ def _revoke(app: App, known: str, id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Feed:
-    """A feed: its engine name, its title, the path of its web page, and the read of its matches."""
+    """A feed of matches: engine name, title, path of its web page, and the function that reads it.
+
+    The engine name is that of a subscription, or the prefix of a user for all his matches.
+    """
 
     app: App
     known: str

@@ -23,7 +23,7 @@ from xscl.service.tokens import AccessToken
 router = APIRouter(tags=["accounts"])
 
 MOST = 100
-"""Tokens of one user."""
+"""Maximum number of tokens of one user."""
 
 TokenId = Annotated[str, Path(max_length=100, description="The id of the token.")]
 Most = Annotated[int, Field(ge=0, lt=1 << 53)] | None
@@ -31,7 +31,7 @@ User = Annotated[str, Path(min_length=1, max_length=100, description="The name o
 
 
 class NewToken(RequestBody):
-    """A token to make."""
+    """A token to create."""
 
     user: str | None = Field(None, min_length=1, max_length=100, examples=["alice"])
     """User of the token, for the operator only; a new user is created. Default: the caller."""
@@ -43,7 +43,7 @@ class Shown(JsonBody):
     """A token without its secret."""
 
     id: str = Field(examples=["3f9a01c2"])
-    """Its name in addresses; no secret."""
+    """The id of the token, as addresses have it; not secret."""
     user: str = Field(examples=["alice"])
     """User of the token."""
     label: str = Field(examples=["laptop"])
@@ -120,13 +120,13 @@ class User_(JsonBody):
 
 @router.get("/me", summary="Show your account")
 def me(app: TheApp, account: TheAccount) -> User_:
-    """Shows your name, what you may have and what you have."""
+    """Shows your name, your quota and your usage."""
     return _user(app, account)
 
 
 @router.get("/tokens", summary="List tokens")
 def list_(app: TheApp, account: TheAccount) -> list[Shown]:
-    """Lists your tokens; the operator sees those of all."""
+    """Lists your tokens; the operator sees the tokens of all users."""
     return [
         _shown(app, one) for one in app.accounts.tokens.of(None if account.is_operator else account)
     ]
@@ -134,7 +134,7 @@ def list_(app: TheApp, account: TheAccount) -> list[Shown]:
 
 @router.post("/tokens", summary="Create a token", status_code=HTTPStatus.CREATED)
 def create(new: NewToken, app: TheApp, account: TheAccount) -> Made:
-    """Makes a token; its text is in this answer and nowhere else."""
+    """Creates a token; only this answer shows its text."""
     owner = account
     if new.user is not None and new.user != account.name:
         if not account.is_operator:
@@ -147,13 +147,13 @@ def create(new: NewToken, app: TheApp, account: TheAccount) -> Made:
 
 @router.delete("/tokens/{id}", summary="Revoke a token", status_code=HTTPStatus.NO_CONTENT)
 def revoke(id: TokenId, app: TheApp, account: TheAccount) -> None:
-    """Makes a token worth nothing from now on."""
+    """Revokes a token with its sessions: requests with it are refused from now on."""
     app.accounts.tokens.revoke(id, None if account.is_operator else account)
 
 
 @router.get("/accounts", summary="List users")
 def accounts(app: TheApp, _: TheOperator) -> list[User_]:
-    """Lists the users, what they may have and what they have."""
+    """Lists the users with their quotas and their usage."""
     return [_user(app, user) for user in app.accounts.users if not user.is_operator]
 
 
@@ -169,21 +169,21 @@ _DATA = raw_response("application/x-ndjson", "One JSON value a line.")
 
 @router.get("/me/data", summary="Export your data", **_DATA)
 def my_data(app: TheApp, account: TheAccount) -> StreamingResponse:
-    """Writes all that is kept of you: account, tokens, streams, feeds, subscriptions, endpoints,
-    documents and matches; each value has its `kind`."""
+    """Returns all your data: account, tokens, streams, feeds, subscriptions, endpoints, documents
+    and matches; each value has its `kind`."""
     return _exported(app, account)
 
 
 @router.get("/accounts/{name}/data", summary="Export the data of a user", **_DATA)
 def data(name: User, app: TheApp, _: TheOperator) -> StreamingResponse:
-    """Writes all that is kept of a user, as `/v1/me/data` does for the user."""
+    """Returns all data of a user, as `/v1/me/data` does for the user."""
     return _exported(app, _existing(app, name))
 
 
 @router.delete("/accounts/{name}", summary="Erase a user", status_code=HTTPStatus.NO_CONTENT)
 def erase(name: User, app: TheApp, _: TheOperator) -> None:
     """Erases a user with all data: tokens, subscriptions, matches, endpoints, feeds, streams and
-    documents, in the spool, too. Backups still have some of it."""
+    documents, in the spool, too. Backups that were made before still have the data."""
     user_data.erase(app, _existing(app, name), is_consumed=True)
 
 

@@ -1,7 +1,7 @@
-"""WebSub callbacks: `/websub/SECRET`, to which hubs confirm leases and send what is new.
+"""WebSub callbacks: `/websub/SECRET`, at which hubs confirm leases and send content of feeds.
 
-They are asked without a token: who knows the address is the hub.  Content must be signed; it makes
-the poll of the feed due.
+Requests need no token, because only the hub knows the address.  Content must be signed.  It is not
+read as items: it makes the next poll of the feed due.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ router = APIRouter(prefix=PATH.rstrip("/"), tags=["feeds"])
 T = TypeVar("T")
 
 REQUESTS = 60
-"""Requests to one callback in a minute."""
+"""Maximum number of requests to one callback in a minute."""
 
 AT_ONCE = 4
-"""Bodies that are read at the same time."""
+"""Maximum number of bodies that are read at the same time."""
 
 PATIENCE = 30.0
-"""Seconds for which content may wait to be read."""
+"""Maximum time in seconds for which a request with content waits for one of `AT_ONCE` slots."""
 
 _DAY = 24 * 3_600
 
@@ -50,7 +50,7 @@ async def answer_hub(
     seconds: Annotated[int, Query(alias="hub.lease_seconds", ge=1, le=2**31)] = _DAY,
     reason: Annotated[Text, Query(alias="hub.reason")] = "",
 ) -> Response:
-    """Hubs ask whether a subscription is intended, or tell that they refuse it."""
+    """Confirms a subscription to a hub, which asks if it is intended, or notes a hub's refusal."""
     _, lease = await _lease(app, secret)
     if topic != lease.topic or mode not in ("subscribe", "denied"):
         raise not_found("subscription", topic[:200])
@@ -64,7 +64,7 @@ async def answer_hub(
 
 @router.post("/{secret}", summary="Send what is new in a feed", status_code=HTTPStatus.ACCEPTED)
 async def deliver(secret: Secret, app: TheApp, request: Request) -> Response:
-    """Content of the topic, signed by `X-Hub-Signature`; the feed is polled then."""
+    """Takes content of the topic, signed in `X-Hub-Signature`; the feed is then polled."""
     callbacks, lease = await _lease(app, secret)
     now = app.clock.now()
     if lease.until is None or lease.until <= now:
@@ -93,7 +93,7 @@ async def _lease(app: App, secret: str) -> tuple[HubCallbacks, HubLease]:
 
 
 async def _with_feeds(app: App, work: Callable[[FeedRepository], T]) -> T:
-    """Return the result of a call that reads or writes in a thread."""
+    """Return the result of `work` with the repository of feeds, called in a thread."""
 
     def run() -> T:
         with app.feeds() as feeds:
@@ -103,5 +103,5 @@ async def _with_feeds(app: App, work: Callable[[FeedRepository], T]) -> T:
 
 
 def _unknown() -> Problem:
-    """Return problem 410, at which a hub ends what it sends to the address."""
+    """Return problem 410, after which a hub sends nothing more to the address."""
     return Problem("unknown_callback", "nothing is expected at this address")

@@ -4,8 +4,8 @@ Before it parses the query it sets its limits: a timer that kills it, CPU time, 
 writes, no network.  DuckDB's settings are locked and give it access to nothing but its own memory.
 
 `check` walks the parse tree of DuckDB itself (`json_serialize_sql`), so that check and execution
-cannot disagree about a text.  Unknown node types are refused (an allow-list).  The check serves
-clear error messages.  Isolation does not depend on it: the child has process limits and locked
+cannot disagree about a text.  Unknown node types are refused (an allow-list).  The check is there
+for clear error messages.  Isolation does not depend on it: the child has process limits and locked
 settings, and its snapshot contains only rows that the user may see.
 """
 
@@ -44,14 +44,14 @@ from xscl.store.queries.relations import (
     relations_for,
 )
 
-_DESCRIBED = 20  # templates listed with the columns of their relations
+_DESCRIBED = 20  # maximum number of templates whose relations `relations` lists with columns
 _NICE = 10
 _NO_MEMORY = "the question needs more memory than there is for one"
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 
 
 def answer(channel: socket.socket, snapshot: int) -> None:
-    """Read a query from a channel, run it and write the response."""
+    """Read a query from a channel, run it on the file `snapshot` (a descriptor) and answer."""
     began, connection = time.monotonic(), _connect()
     with channel.makefile("rb") as file:
         request = json.loads(file.readline())
@@ -121,7 +121,7 @@ def _answered(
         columns = list(zip(names, types, strict=True))
         head = {"columns": columns, "count": found.count, "truncated": found.truncated}
         return head, found.body
-    except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
+    except (duckdb.Error, OSError) as error:  # OSError: rows pass through Arrow
         raise _user_error(question, error) from None
 
 
@@ -147,7 +147,7 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
 
 def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
-    """Return the names and descriptions of all relations."""
+    """Return the descriptions of all relations that users may query, by name."""
     found = {**PUBLIC, RELATION_OF_RELATIONS.name: RELATION_OF_RELATIONS.what}
     for number in tables["template"]["id"].to_pylist():
         found |= names_of_template(number)
@@ -157,7 +157,7 @@ def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
 def _create_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
 ) -> None:
-    """Create the relations that a query reads."""
+    """Create the views `used`, which a query reads, and register the tables that they need."""
     tells_of_all = "relations" in used
     described = range(1, _DESCRIBED + 1) if tells_of_all else ()
     graphs = {
@@ -184,7 +184,7 @@ def _create_relations(
 
 
 def _user_error(question: str, error: duckdb.Error | OSError) -> errors.QueryRefused:
-    """Map an error of DuckDB to one for the user."""
+    """Return the error that the user gets for an error of DuckDB."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]
     if message.startswith("Out of Memory Error"):
@@ -302,7 +302,7 @@ def _check_node(question: str, node: dict[str, Any]) -> None:
 
 
 def _table(question: str, node: dict[str, Any]) -> str:
-    """Return the name of a relation that is read."""
+    """Return the relation that a node reads, in lower case; raises for a qualified name."""
     path = node.get("qualified_name", {}).get("path") or [node["table_name"]]
     if len(path) != 1 or node.get("schema_name") or node.get("catalog_name"):
         raise _at(

@@ -92,10 +92,10 @@ _KINDS = {kind.code: kind for kind in QueryRefused.__subclasses__()}
 
 
 def as_data(error: QueryRefused) -> dict[str, Any]:
-    """Return an error as a JSON value, for another process."""
+    """Return an error as a JSON value, which `from_data` reads in another process."""
     return {"code": error.code, **vars(error)}
 
 
 def from_data(code: str, **data: Any) -> QueryRefused:
-    """Return the error of another process."""
+    """Return the error that another process wrote with `as_data`."""
     return _KINDS.get(code, QueryRefused)(**data)

@@ -40,7 +40,7 @@ _BATCH = 256  # rows
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """The number of rows that are within the limits, whether there are more, and their bytes."""
+    """The rows within the limits: their number and bytes; `truncated` if the query has more."""
 
     count: int
     truncated: bool
@@ -48,13 +48,13 @@ class WrittenRows:
 
 
 def written(relation: duckdb.DuckDBPyRelation, form: Form, rows: int, size: int) -> WrittenRows:
-    """Return the first rows of a relation in a form, at most so many rows and bytes."""
+    """Return the first rows of a relation in a form: at most `rows` rows and `size` bytes."""
     columns = [(f"#{place}", str(kind)) for place, kind in enumerate(relation.types, 1)]
     match form:
         case Form.JSON:
             parts = f"json_array({', '.join(_json(*column) for column in columns)})::VARCHAR"
         case Form.CSV:
-            empty = "" if len(columns) > 1 else '""'  # readers skip a line without anything
+            empty = "" if len(columns) > 1 else '""'  # readers of CSV skip an empty line
             parts = f"concat_ws(',', {', '.join(_cell(*column, empty) for column in columns)})"
         case Form.PARQUET:
             parts = ", ".join(_stored(*column) for column in columns)
@@ -85,7 +85,7 @@ def written(relation: duckdb.DuckDBPyRelation, form: Form, rows: int, size: int)
 def _fitting(
     relation: duckdb.DuckDBPyRelation, columns: Sequence[tuple[str, str]], size: int
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows that begin within so many bytes of texts; no later one can be written.
+    """Return the rows before which the texts have at most `size` bytes: no later one would fit.
 
     DuckDB writes up to 2,048 rows at once: with long texts it would need more than its memory.
     """
@@ -98,7 +98,7 @@ def _fitting(
 
 
 def _body(table: pa.Table, names: Sequence[str], form: Form) -> bytes:
-    """Return rows, or their lines, as a whole."""
+    """Return the bytes of an answer; `table` has rows for Parquet, else one column of lines."""
     if form is Form.PARQUET:
         sink = io.BytesIO()
         pq.write_table(table.rename_columns(_distinct(names)), sink)
@@ -113,14 +113,14 @@ def _body(table: pa.Table, names: Sequence[str], form: Form) -> bytes:
 
 
 def _json(column: str, kind: str) -> str:
-    """Return SQL for a value in JSON."""
+    """Return the SQL expression whose value DuckDB writes into JSON for a column of a type."""
     if _FLOAT.fullmatch(kind):
         return f"CASE WHEN isfinite({column}) THEN {column} END"
     return column if _IN_JSON.fullmatch(kind) else f"{column}::VARCHAR"
 
 
 def _cell(column: str, kind: str, empty: str) -> str:
-    """Return SQL for a value in CSV."""
+    """Return the SQL expression of a CSV cell for a column of a type; `empty` is an empty cell."""
     text = f"{column}::VARCHAR"
     if not _NO_TEXT.fullmatch(kind):
         text = rf"regexp_replace({text}, '{_FORMULA}', '''\1')"
@@ -130,7 +130,7 @@ def _cell(column: str, kind: str, empty: str) -> str:
 
 
 def _stored(column: str, kind: str) -> str:
-    """Return SQL for a value in Parquet."""
+    """Return the SQL expression of the value that Parquet stores for a column of a type."""
     if "HUGEINT" in kind and _WHOLE.fullmatch(kind):
         return f"CAST({column} AS DECIMAL(38, 0))"
     return column if _IN_PARQUET.fullmatch(kind) else f"{column}::VARCHAR"

@@ -23,8 +23,9 @@ class Limits:
 
     `seconds` is the time limit, counted from the start of the child, which is killed `grace` later.
     `memory` is in bytes above the fork server's size; DuckDB's own limit is three quarters of it.
-    `text` is the length of a query in characters.  `together` queries run concurrently, one of each
-    user, with `waiting` more in the user's queue.
+    `rows` is the default number of rows of an answer, `most_rows` the maximum, `size` its maximum
+    bytes.  `text` is the maximum length of a query in characters.  `together` queries run
+    concurrently, one of each user, with `waiting` more in the user's queue.
     """
 
     seconds: float = 2.0

@@ -63,9 +63,9 @@ def publish(
 ) -> Snapshot:
     """Publish a snapshot of the current state for a query; `now` is in ticks.
 
-    Values of the newest matches, and relations of joins on executors, are made for a query that may
-    read them.  `store` is a connection that only this call uses.  The file is in a directory, or in
-    memory without one.
+    Values of the newest matches, and relations of joins on executors, are computed only if the text
+    `question` may read them.  `store` is a connection that only this call uses.  The file is in
+    `directory`, in memory if that is None.
     """
     began = time.monotonic()
     with read_snapshot(engine.transactions, store) as look:
@@ -115,7 +115,7 @@ def _tables(look: ReadSnapshot, viewer: Account, *, has_joins: bool) -> Tables:
 
 
 def _values(engine: Engine, viewer: Account) -> pa.Table:
-    """Return the values of the viewer's newest matches, with his names of subscriptions."""
+    """Return the table `match_values`: values of the viewer's newest matches."""
     prefix = viewer.qualify("")  # empty for the operator
     page = engine.log.page_of_all(
         lambda one: one.name.startswith(prefix), limit=VALUED, newest_first=True, prefix=prefix
@@ -125,7 +125,7 @@ def _values(engine: Engine, viewer: Account) -> pa.Table:
 
 
 def _variables(look: ReadSnapshot, rows: Mapping[int, JoinRow], viewer: Account) -> Tables:
-    """Return the pairs of variables of some rows of R_T, and the variables."""
+    """Return the tables `pair` and `variable`, for the variables of the given rows of R_T."""
     pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
     variables = dict(sorted(one for _, *both in pairs for one in both))
     texts = pa.chunked_array([pa.array(variables.values(), pa.string())])
@@ -146,7 +146,7 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, JoinRow], viewer: Account)
 def _joined(
     look: ReadSnapshot, rows: Mapping[int, JoinRow], *, has_joins: bool
 ) -> RebuiltRelations:
-    """Return the last push and the join state; with `has_joins` also those of joins elsewhere."""
+    """Return relations of the last push and join state; with `has_joins` also of executors."""
     store, found = look.store, None
     if has_joins:
         found = rebuilt(store, look.pushed, look.documents_seen, look.most, qids=rows.keys())
@@ -155,7 +155,7 @@ def _joined(
 
 
 def _last_push(pushed: Pushed) -> Tables:
-    """Return the relations of the last push."""
+    """Return the witnesses, times and value joins of the last push by table."""
     return {
         "batch_binding": pushed.bindings.select(["doc", "pair", "node1", "node2", "key"]),
         "batch_times": pushed.times.select(["doc", "ts"]),
@@ -165,7 +165,7 @@ def _last_push(pushed: Pushed) -> Tables:
 
 
 def _seen(tables: Mapping[str, pa.Table], documents: pa.Table, pairs: set[int] | None) -> Tables:
-    """Return the rows of relations of joins that belong to some pairs and documents, or all."""
+    """Return tables with only the rows of given documents and pairs; all if `pairs` is None."""
     found = dict(tables)
     if pairs is None:
         return found
@@ -184,7 +184,7 @@ def _templates(
     documents: pa.Table,
     last: Mapping[int, pa.Table],
 ) -> Tables:
-    """Return rows of R_T with their templates and their R_out of the last push."""
+    """Return the tables of R_T, of its templates, and of each template's R_out of the last push."""
     numbers = {row.template for row in rows.values()}
     r_t = pa.table(
         {
@@ -208,7 +208,7 @@ def _templates(
 
 
 def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Account) -> Tables:
-    """Return the readers of streams, and the known streams."""
+    """Return the tables `reading` (subscriptions and streams they read) and `known_stream`."""
     readings, streams = look.readings, look.streams
     if not viewer.is_operator:
         readings = readings.filter(pc.is_in(readings["subscription"], pa.array(names, pa.string())))
@@ -220,7 +220,7 @@ def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Account) -> Table
 
 
 def _own_names(table: pa.Table, viewer: Account, *columns: str) -> pa.Table:
-    """Replace engine names in columns of a table by the owner's."""
+    """Return a table whose columns of the given names are without the viewer's prefix."""
     for name in columns:
         at = table.column_names.index(name)
         pattern = f"^{viewer.qualify('').replace('.', '[.]')}"
@@ -230,14 +230,14 @@ def _own_names(table: pa.Table, viewer: Account, *columns: str) -> pa.Table:
 
 
 def _renamed(table: pa.Table, viewer: Account) -> pa.Table:
-    """Return subscriptions with the owner's names and texts."""
+    """Return a table of subscriptions with the owner's names, and queries as he wrote them."""
     table = _own_names(table, viewer, "name", "publish")
     at = table.column_names.index("query")
     return table.set_column(at, "query", _as_written(table["query"], viewer))
 
 
 def _as_written(texts: pa.ChunkedArray, viewer: Account) -> pa.ChunkedArray:
-    """Return texts with the owner's names."""
+    """Return texts without the viewer's prefix before names."""
     pattern = rf"(^|[^\w.]){viewer.qualify('').replace('.', '[.]')}"
     return pc.replace_substring_regex(texts, pattern, r"\1")
 
@@ -263,7 +263,10 @@ def _in_order(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Table:
-    """Map the numbers of a column; 0 stays."""
+    """Return a table with a column's numbers mapped by `numbers`, whose values are 1, 2, ...
+
+    A number that is not in `numbers`, such as 0, becomes 0.
+    """
     known = pa.array(numbers, table.schema.field(column).type)
     places = pc.index_in(table[column], value_set=known)
     shown = pc.fill_null(pc.add(places, 1), 0)
@@ -271,7 +274,7 @@ def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Tabl
 
 
 def _anonymous(directory: Path | None) -> int:
-    """Return the descriptor of a new unlinked file."""
+    """Return the descriptor of an unlinked file in `directory`, in memory if that is None."""
     if directory is None:
         return os.memfd_create("snapshot", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:

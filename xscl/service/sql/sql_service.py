@@ -1,8 +1,8 @@
 """The service's side of users' SQL: limits, snapshots and child processes.
 
-A query needs a slot, a snapshot and a child.  Slots limit concurrent queries; each user has one, so
-that queries delay only those of the same user.  Each query has a snapshot of its own, of the moment
-at which it has its slot.
+A query needs a slot, a snapshot and a child.  Slots limit concurrent queries.  A user has at most
+one, so that queries delay only those of the same user.  Each query has a snapshot of its own, taken
+after it has its slot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows, written in a form; `truncated` says that there are more.
+    """`count` rows, written in a form; `truncated` says that the query has more.
 
     As JSON the body is an array of rows, and a row an array of values.
     """
@@ -53,7 +53,7 @@ class QueryResult:
     body: bytes
 
     def rows(self) -> list[list[Any]]:
-        """Return the rows of an answer as JSON."""
+        """Return the rows of an answer in the form JSON as lists of values."""
         rows: list[list[Any]] = json.loads(self.body)
         return rows
 
@@ -88,7 +88,7 @@ class UserSql:
         self.close()
 
     def close(self) -> None:
-        """Kill the fork server; what is asked from now on is refused."""
+        """Kill the fork server; later queries raise Unavailable."""
         with self._mutex:
             if not self._closed:
                 self._root.close()
@@ -130,7 +130,7 @@ class UserSql:
         return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
     def _published(self, viewer: Account, question: str) -> Snapshot:
-        """Publish a snapshot for a user who holds a slot, with all that a query reads."""
+        """Publish a snapshot of the rows that a user may see, for a query that has its slot."""
         with self._mutex:
             if self._closed:
                 raise errors.Unavailable("the service is ending")
@@ -147,7 +147,7 @@ class UserSql:
     # -- Children --------------------------------------------------------------------------
 
     def _child(self, snapshot: int) -> socket.socket:
-        """Return a socket to a new child; a service that was asked nothing has no fork server."""
+        """Return a socket to a new child; the first query starts the fork server."""
         with self._mutex:
             if self._closed:
                 raise errors.Unavailable("the service is ending")
@@ -171,7 +171,7 @@ class _ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # no variable of the service, as these may be secrets
+                # no environment variable of the service, as some may be secrets
                 env={"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
             )
         self._is_ready = False
@@ -185,7 +185,7 @@ class _ForkServer:
         return self._process.poll() is None
 
     def child(self, snapshot: int) -> socket.socket:
-        """Return a socket to a new child, which has a snapshot."""
+        """Return a socket to a new child, which reads the snapshot of a descriptor."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -225,10 +225,10 @@ def _check_text(question: str, limits: Limits) -> None:
 def _exchange(
     channel: socket.socket, request: Mapping[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], bytes]:
-    """Send a request to a child; return header and rows."""
+    """Send a request to a child; return the head of its answer and the bytes of the rows."""
     began, answer = time.monotonic(), bytearray()
     try:
-        channel.settimeout(limits.seconds + 1.0)  # by then its timer has ended the child
+        channel.settimeout(limits.seconds + 1.0)  # later than the timer that kills the child
         channel.sendall(json.dumps(request).encode() + b"\n")
         while piece := channel.recv(_PIECE):
             answer += piece
@@ -238,7 +238,7 @@ def _exchange(
         raise _too_slow(limits) from None
     except ConnectionError:
         pass  # the bytes received so far decide
-    if not answer.startswith(BEGUN):  # it ended before it had read the request
+    if not answer.startswith(BEGUN):  # the child ended before it had read the request
         raise errors.Unavailable("no question can be answered now", hint="ask again soon")
     head, found, body = bytes(answer).removeprefix(BEGUN).partition(b"\n")
     if not found:
