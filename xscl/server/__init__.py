@@ -1,4 +1,4 @@
-"""The composition root: which components one process runs, in which order they start.
+"""The composition root: the components that one process runs, and the order of their start.
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.

@@ -1,4 +1,4 @@
-"""The application: routes, middleware and error handlers."""
+"""The web application: the service's routes, middleware and error handlers."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ PUBLIC = (
     websub.router,
     deliveries.mail_router,
 )
-"""Routes beside the API, whose addresses are secrets."""
+"""Routes that need no token: /docs, and those whose addresses are secrets."""
 
 _ALL = APIRouter()
-"""All routes.  Made once: FastAPI reads the signatures of included routes at the first request of
-each application that includes them, for as long as a service takes to start."""
+"""All routes, shared by all applications of a process.  If each application included the routers,
+FastAPI would read all signatures again at its first request, for as long as a service takes to
+start."""
 
 for _router in ROUTERS:
     _ALL.include_router(_router, prefix="/v1", dependencies=[Depends(declared_parameters_only)])
@@ -68,7 +69,7 @@ for _router in (*PUBLIC, pages):
 
 
 def create_app(service: App) -> FastAPI:
-    """Return the application of a service."""
+    """Return the web application of a service."""
     app = FastAPI(
         title="xscl",
         version="1",

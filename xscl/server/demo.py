@@ -1,9 +1,9 @@
 """The demonstration: three sample feeds on this machine, five subscriptions, the whole pipeline.
 
-A server on the loopback address publishes the samples.  As soon as all feeds
-were fetched once, and the consumer runs, it publishes the next step of each.
-The items of the first poll are history and all later ones are new, so the
-matches do not depend on timing.
+A server on the loopback address publishes samples in steps (`xscl.web.samples`).  When all feeds
+have been fetched in the current step, and the consumer runs, it publishes the next step of each.
+The items of the first poll are history and all later ones are new, so the matches do not depend on
+timing.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
 EVERY = 1
 """Seconds between two polls of a sample feed."""
 PACE = 5.0
-"""Seconds between two items of `xscl serve --demo`, so that one sees them come."""
+"""Minimum seconds between two steps of `xscl serve --demo`, so that users see items come."""
 SHOWN = ("after-a-gale", "same-picture")
 STORIES = "same-story"
-"""The sample subscriptions of `xscl serve --demo`, and the use case of the gallery whose story
-grows with the last step: so the largest story is the first on the page."""
+"""The sample subscriptions of `xscl serve --demo`, and the use case of the gallery to which it also
+subscribes: its story grows with the last step, so the largest story is the first on the page."""
 
 
 class SamplePublisher(ThreadingHTTPServer):
-    """The server of the samples, step by step, each at least `pace` seconds after the last."""
+    """A server that publishes samples in steps, each at least `pace` seconds after the last.
+
+    Steps begin when `begun` is set; after the last one `finished` is set.
+    """
 
     daemon_threads = True
 
@@ -57,17 +60,17 @@ class SamplePublisher(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The host and port of the address."""
+        """The host and port of the server."""
         return f"127.0.0.1:{self.server_port}"
 
     def url(self, sample: Sample) -> str:
         return f"http://{self.address}/{sample.name}"
 
     def fetch(self, path: str) -> tuple[Sample, int]:
-        """Return a sample and its current step; the next step begins when all were fetched.
+        """Return the sample at a path and its current step; the step ends when all were fetched.
 
-        The first step waits for `begun`.  After the last step there is one more round without new
-        items: a client that asks again has processed the answer before.
+        It does not end before `begun`.  After the last step all samples are fetched once more: a
+        client that fetches again has processed the answer before.
         """
         with self._mutex:
             step = self._step
@@ -107,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def publishing(samples: Sequence[Sample] = (), pace: float = 0.0) -> Iterator[SamplePublisher]:
-    """Serve samples while the block runs, those of the demonstration by default."""
+    """Publish samples while the block runs, by default those of the demonstration."""
     with SamplePublisher(samples or feeds(), pace) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
@@ -128,8 +131,9 @@ def demonstrate(
 ) -> dict[str, Any]:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
-    With a Spark master documents pass its executors.
-    It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
+    `master` is the Spark master whose executors evaluate documents, None without Spark.  With
+    `once` the demonstration ends after the last step.  Else it also serves the web UI, and ends at
+    SIGINT or SIGTERM.  `tell` gets lines about its progress.
     """
     listening = None if once else ServiceSettings(port=0)  # any free port
     serving = ServeSettings(master, listen=listening)
@@ -155,11 +159,11 @@ def demonstrate(
 def serving_samples(
     home: DataDirectory, serving: ServeSettings
 ) -> Iterator[tuple[ServeSettings, SamplePublisher]]:
-    """Yield the settings to serve a new data directory with samples, and what publishes them.
+    """Set up a new data directory with samples; yield settings to serve it, and their publisher.
 
-    They are the items of the gallery, and live feeds, which publish an item now and then once
-    `begun` is set, so that matches come while one looks.  All items are of the last days, so
-    queries find them as they find those of real feeds.
+    The samples are the items of the gallery, and feeds that publish in steps once `begun` is set,
+    so that matches come while users look.  All items are dated in the last days, so queries find
+    them like those of real feeds.
     """
     now = ticks()
     samples = feeds_until(datetime.fromtimestamp(now // 1_000_000, UTC))
@@ -180,9 +184,10 @@ def _followed(
     queries: Mapping[str, str],
     told: UseCase | None = None,
 ) -> Iterator[tuple[ServeSettings, SamplePublisher]]:
-    """Publish samples, which a new data directory follows, with subscriptions to some queries.
+    """Publish samples during the block; make a new data directory that follows them.
 
-    One to a use case has stories.  Yield the settings to serve it.
+    It has subscriptions to `queries` by name, and to the use case `told`, with stories if that has
+    them.  Yield the settings to serve it, and the publisher.
     """
     if home.exists():
         raise DataDirectoryError(

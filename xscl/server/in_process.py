@@ -26,7 +26,7 @@ from xscl.service import problems
 from xscl.service.app import App
 
 ADDRESS = "http://127.0.0.1"
-"""The address of the API in this process, which nobody connects to."""
+"""The base URL of requests to the API in this process; no server listens there."""
 
 _ROUTES: Mapping[str, str] = {
     "/v1/subscriptions/[^/]+/endpoints": "deliveries",
@@ -39,7 +39,8 @@ _ROUTES: Mapping[str, str] = {
     "/v1/tokens|/v1/accounts": "tokens",
     "": "inspection",
 }
-"""The module of routes for paths.  A command needs one or two of them, and all take 0.4 s."""
+"""The module of routes for each pattern at the beginning of a path; the first that matches counts.
+A command needs one or two modules, and to import all takes 0.4 s."""
 
 
 class InProcess(httpx.BaseTransport):
@@ -51,7 +52,7 @@ class InProcess(httpx.BaseTransport):
         self._routes = cache(self._application)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request; the body of the answer is in memory."""
+        """Return the response to a request, with its whole body in memory."""
         path = request.url.raw_path.decode()
         module = next(name for begin, name in _ROUTES.items() if re.match(begin, path))
         return self._loop.run_until_complete(_answer(self._routes(module), request))
@@ -86,7 +87,7 @@ class _Every(frozenset[str]):
 
 
 async def _unresolved(*_: Any) -> NoReturn:
-    """Resolve no name: nothing is sent now."""
+    """Raise OSError for every name: a command sends no messages."""
     raise OSError
 
 
@@ -94,7 +95,8 @@ async def _unresolved(*_: Any) -> NoReturn:
 def opened(home: DataDirectory, command: str) -> Iterator[App]:
     """Yield the application on a data directory, which is held for a command.
 
-    A trial or a history that still runs ends with the block.  Raises DataDirectoryInUse.
+    A trial or a backfill that still runs at the end of the block is stopped.  Raises
+    DataDirectoryInUse.
     """
     ways = DeliverySettings(home.files, requests=RequestSettings(_Every(), resolve=_unresolved))
 

@@ -1,12 +1,12 @@
 """The service: a consumer of the spool, and the components beside it.
 
-The main thread runs the consumer, with or without Spark, which lets time pass on live streams, too.
+The main thread runs the consumer, with or without Spark, and appends the beats of live streams.
 Beside it are deliveries with the event loop, the HTTP API (`xscl.service`), and three jobs, which
-poll feeds, write status.json and read histories; the last one that was started stops first.
+poll feeds, write status.json and read backfills.  They stop in the reverse order of their start.
 
-A failure of a job or the consumer ends the service with its error.  A failed
-report is logged, and the next one is tried; so is a failed listener, because matches are stored
-before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
+A failure of a job or the consumer ends the service with its error.  A failed report of the status
+is only logged, and so is a failure to notify readers of matches, because matches are stored before
+they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
 Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
 full or fails ends nothing: every writer waits until it can be written (`xscl.engine.disk_guard`).
 """
@@ -76,31 +76,32 @@ _log = logging.getLogger(__name__)
 SWITCH = 0.0003
 """Seconds for which a thread keeps the interpreter while others wait for it.
 
-A push calls NumPy thousands of times, which releases the interpreter, and waits so long to have it
-back while another thread computes (prints matches, answers a request).  Measured beside a thread
-that prints matches of a 128 kB document: 22 documents with 10,000 matches each took 29 s at the
-default of 0.005, 14 of them 3.1 s at 0.0003 (8.3 s for 18 at 0.001).
+A push calls NumPy thousands of times, which releases the interpreter lock.  To get it back takes
+`SWITCH` each time while another thread computes (prints matches, answers a request).  Measured
+beside a thread that prints matches of a 128 kB document: 22 documents with 10,000 matches each took
+29 s at the default of 0.005, 14 of them 3.1 s at 0.0003 (8.3 s for 18 at 0.001).
 """
 
 RETRY = 1.0
-"""Seconds until a history is read again after a failure of the store."""
+"""Seconds after a failure of the store until backfills are retried."""
 
 REPORT = 0.5
-"""Seconds between two looks at how the service is doing."""
+"""Seconds between two writes of status.json."""
 
 
 GRACE = 2.0
-"""Seconds for a part of the service to end."""
+"""Seconds for which the end of each part of the service is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """Settings of the service: the Spark master (None: no Spark), the interval of spool polls.
+    """Settings of the service; `master` is the Spark master, None for a service without Spark.
 
-    `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
-    `listen` is the address of the HTTP API; None: no API.  `mail` is the mail server.  `least_free`
-    bytes of the disk stay free.  `clock` gives times to arrivals, by default from this machine's
-    clocks.  Hubs send to callbacks below `public_url`, if there is one.
+    Segments of other processes are looked for every `poll_interval` seconds.  `history` and
+    `keep_matches` change the retention of texts and matches; None leaves it unchanged.  `listen`
+    has the address of the HTTP API, None for no API.  `least_free` bytes of the disk stay free.
+    `clock` stamps arrivals, by default from this machine's clocks.  Hubs send to callbacks below
+    `public_url`; if that is empty, there are none.
     """
 
     master: str | None = None
@@ -119,10 +120,10 @@ class ServeSettings:
 class Service:
     """One run of the service on a data directory.
 
-    `on_matches` is called in a separate thread with the operator's matches, and `on_skipped` with
-    the number of skipped ones if it is far behind.  `on_listening` gets the address as soon as
-    requests are accepted, `on_consuming` the seconds until the consumer started, `on_first_token`
-    the operator's token if requests need one and none existed.
+    `on_matches` is called in a separate thread with the operator's matches; if that thread is far
+    behind, matches are skipped, and `on_skipped` gets their number.  `on_listening` gets the
+    address as soon as requests are accepted, `on_consuming` the seconds until the consumer started,
+    `on_first_token` the operator's token if requests need one and none existed.
     """
 
     home: DataDirectory
@@ -136,15 +137,15 @@ class Service:
     def __post_init__(self) -> None:
         self._clock = self.serving.clock or ArrivalClock()
         self._stopping = threading.Event()
-        self._stopped = asyncio.Event()  # the same on the event loop
+        self._stopped = asyncio.Event()  # set with `_stopping`, for the event loop
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
         self.disk = DiskGuard(self.home.path, self.serving.least_free)
-        self._ends = False  # by itself, so it waits for no executors
+        self._ends = False  # True in `run_once`, which waits for no executors
         is_alone = self.serving.master is None
         self._executors = None if is_alone else ExecutorsWatch(self._clock.now)
         self.app: App | None = None  # while it runs
-        self.address: str | None = None  # where requests are taken, once they are
+        self.address: str | None = None  # of the HTTP API, while it accepts requests
 
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
@@ -181,7 +182,7 @@ class Service:
                     consumer.run_once()
                     with app.store() as store:
                         self._heartbeat(app, store).beat_if_due()
-                    # The heartbeat is later than what waited.
+                    # The beat is a segment after those that were consumed.
                     if app.store.spool.numbers(app.engine.ingest.segment, 1):
                         consumer.run_once()
                     for number in list(app.engine.state.subscriptions.backfills):
@@ -191,7 +192,7 @@ class Service:
                 report(whole=True)
 
     def stop(self) -> None:
-        """Request the end; from any thread or signal handler."""
+        """Request the end of the service; for any thread or signal handler."""
         self._stopping.set()
         if self._consumer is not None:
             self._consumer.stop()
@@ -199,14 +200,14 @@ class Service:
             app.delivery.loop.call(self._stopped.set)
 
     def _expect_free_port(self) -> None:
-        """Raise CannotListen if the HTTP server could not listen."""
+        """Raise CannotListen if the HTTP server cannot listen on its address."""
         settings = self.serving.listen
         if settings is not None:
             expect_free(settings.host, settings.port)
 
     @contextmanager
     def _opened(self) -> Iterator[App]:
-        """Open the application with the retention of this process until the block ends."""
+        """Open the application during the block, with the retention from the settings."""
         home, serving = self.home, self.serving
         ways = DeliverySettings(
             home.files,
@@ -252,7 +253,10 @@ class Service:
     def _beside(
         self, app: App, report: Callable[..., int], until: threading.Event | None
     ) -> Iterator[None]:
-        """Start the parts of the service beside the consumer, and stop the last one first."""
+        """Run the other parts beside the consumer during the block; then stop the last one first.
+
+        The service also ends when the event `until` is set and no document waits.
+        """
         loop, histories = app.delivery.loop, DaemonPool("backfill", 1)
         with ExitStack() as parts:
             try:
@@ -275,9 +279,9 @@ class Service:
 
     @contextmanager
     def _listening(self, app: App, report: Callable[..., int]) -> Iterator[None]:
-        """Take requests during the block, after the tokens that lack are made."""
-        # The extra `service`, which takes a moment to load, and may not be installed.
-        with paused():  # a sixth of the time of these imports, and nothing in them is garbage
+        """Accept requests during the block; first create the operator's first token if needed."""
+        # Modules of the extra `service`: they take a moment to import, and may not be installed.
+        with paused():  # collections take a sixth of these imports, which make no garbage
             from xscl.server.app import create_app
             from xscl.service.server import serving
 
@@ -294,7 +298,7 @@ class Service:
                 _log.info("requests are taken", extra={"address": address})
                 self.address = address
                 report()
-                self.on_listening(address)  # and by now commands find it
+                self.on_listening(address)  # the report has told commands the address
                 yield
         finally:
             app.home.write_token()
@@ -323,21 +327,21 @@ class Service:
                 except (SpoolError, StoreError, PipelineError, OSError) as error:
                     if not self.disk.failed(error):
                         raise
-                    self.disk.wait(self._stopping)  # the batch is whole in the spool
+                    self.disk.wait(self._stopping)  # the batch is still in the spool
 
     def _announce(self, app: App) -> None:
-        """Notify the readers of matches, and the watch, of all that is committed.
+        """Notify the readers of matches, and the watch of the consumer, of the last commit.
 
-        A commit may have succeeded although it was reported as failed; then its batch, which comes
-        again, has no matches.
+        A commit may have succeeded although it was reported as failed; then its batch, which is
+        pushed again, returns no matches, and readers would not be notified.
         """
         app.figures.watch.committed(app.engine.ingest.segment)
         app.delivery.notify_all()
 
     def _notify(self, app: App, matches: Matches) -> None:
-        """Notify the readers of matches of a commit, and count the matches.
+        """Notify the readers of the matches of a commit, and count the matches for quotas.
 
-        The matches are stored already: a failure here is logged, and delays no other match.
+        The matches are stored already: a failure here is logged, and the consumer continues.
         """
         app.figures.watch.committed(app.engine.ingest.segment)
         try:
@@ -349,7 +353,7 @@ class Service:
 
     @contextmanager
     def _consuming(self, app: App, hold: Callable[[], None]) -> Iterator[Consumer]:
-        """Create the consumer, with a Spark session while it is needed.
+        """Yield the consumer; with a Spark master it has a Spark session during the block.
 
         `hold` is called before each batch.
         """
@@ -378,7 +382,11 @@ class Service:
 
     @contextmanager
     def _on_spark(self, master: str, engine: Engine) -> Iterator[Executors]:
-        """Yield the executors of a master; one on this machine is there, or the service ends."""
+        """Yield the executors of a master.
+
+        If they cannot start, they are noted as away.  With a local master, or in `run_once`, raise
+        PipelineError instead.
+        """
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.spark.executors import SparkExecutors
 
@@ -399,11 +407,11 @@ class Service:
 
     @property
     def executors_away(self) -> Away | None:
-        """Why executors are away; None if they are there, or if there is no master."""
+        """Why executors are away; None if they are available, or in a service without Spark."""
         return None if self._executors is None else self._executors.away
 
     def _note_away(self, failure: PipelineError | None) -> None:
-        """Note why executors are away; None: they are there."""
+        """Note the failure for which executors are away, None if they are available."""
         if self._executors is not None:
             self._executors.note(failure)
 
@@ -412,8 +420,8 @@ class Service:
     async def _poll(self, app: App) -> None:
         """Poll feeds until `stop`.
 
-        After a failure the table of feeds is opened again, because it has to catch up with the
-        spool.
+        After a failure the repository of feeds is opened again, because its opening applies the
+        segments that were appended without an update of the table of feeds.
         """
         while not self._stopping.is_set():
             try:
@@ -435,7 +443,7 @@ class Service:
         return Heartbeat(app.engine, app.store.spool, partial(heard_until, store), self._clock.now)
 
     def _read_histories(self, app: App) -> None:
-        """Complete the backfills of subscriptions until `stop`, also those of the last process."""
+        """Complete backfills until `stop`, also those that an earlier process left unfinished."""
         catalog = app.engine.catalog
         while not self._stopping.is_set():
             try:
@@ -457,7 +465,7 @@ class Service:
             try:
                 waiting = await asyncio.to_thread(report)
             except (SpoolError, StoreError, OSError) as error:
-                if until is not None:  # who waits for the end would wait for ever
+                if until is not None:  # without reports the service would not end
                     raise
                 if str(error) != last_warning:
                     last_warning = str(error)
@@ -468,7 +476,7 @@ class Service:
 
     @contextmanager
     def _reporting(self, app: App) -> Iterator[Callable[..., int]]:
-        """Yield the function that writes status.json."""
+        """Yield the function that writes status.json (see `_report`)."""
         with closing(app.engine.connect()) as store:
             looks = StatusReader(
                 store,
@@ -511,6 +519,6 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _await(name: str, done: Future[None]) -> None:
-    """Wait until a part of the service has ended; leave it if it does not."""
+    """Wait at most `GRACE` until a part of the service has ended; log if it has not."""
     if wait([done], GRACE).not_done:
         _log.warning("%s does not end; the service goes without it", name)

@@ -3,8 +3,8 @@
 A handler in Python runs only when the main thread is between two instructions, which a long call
 into DuckDB or lxml delays. The signal is therefore read from a wakeup descriptor by a thread.
 
-Past the deadline the process exits as if it was killed. That is safe: the store is whole or
-unchanged (`Store.transaction`), and the spool has what was acknowledged.
+Past the deadline the process exits as if it was killed. That is safe: a transaction of the store is
+whole or not at all (`Store.transaction`), and the spool has all acknowledged documents.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def stopped_by_signals(
 ) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM call `stop` instead of killing the process.
 
-    It is called in another thread, perhaps more than once. If `overdue` is given and the block has
-    not ended by then, it is called so many seconds after the first signal.
+    `stop` is called in another thread, once. If the block has not ended `deadline` seconds after
+    the first signal, `overdue` is called.
     """
     ended = threading.Event()
     ours, pythons = socket.socketpair()
@@ -72,5 +72,5 @@ def stopped_by_signals(
             signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            pythons.shutdown(socket.SHUT_RDWR)  # the watcher reads the end
+            pythons.shutdown(socket.SHUT_RDWR)  # ends `watch`: it reads the end of the stream
             watcher.join()
