@@ -9,14 +9,14 @@ from xscl.service.explanations import reworded
 
 
 def numbered(edges: Sequence[answers.Edge], documents: Sequence[str]) -> list[answers.Edge]:
-    """Return conditions with the numbers of documents in place of their ids."""
+    """Return conditions whose texts have `item N` in place of the id of the N-th document."""
     longest_first = sorted(enumerate(documents, 1), key=lambda one: -len(one[1]))
     names = [(name, f"item {number}") for number, name in longest_first if name != "-"]
     return [reworded(edge, lambda text: _renamed(text, names)) for edge in edges]
 
 
 def readable(found: answers.Diagnosis) -> answers.Diagnosis:
-    """Return a diagnosis whose closest documents are numbered."""
+    """Return a diagnosis with `item N` in the conditions on its closest documents (`numbered`)."""
     closest = found.closest
     if closest is None:
         return found

@@ -1,4 +1,4 @@
-"""Facets of an answer in SQL: its rows by the values of a column, each a narrower statement."""
+"""Facets of an SQL answer: counts of its rows by a column's values, each with a statement."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 MOST = 3
-"""Columns by which an answer is counted at once."""
+"""Maximum number of columns by which one answer is counted."""
 VALUES = 20
-"""Values of a column that are listed; a column with more in the rows shown is not suggested."""
+"""Maximum number of values listed of a column; one with more in the rows shown is not suggested."""
 
 
 def suggested(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield the columns whose values repeat in some rows."""
+    """Yield the names of columns with repeated values in `rows`, and 2 to `VALUES` values."""
     for column, values in zip(names, zip(*rows, strict=True), strict=False):
         distinct = len(set(map(str, values)))
         if 1 < distinct <= VALUES and distinct < len(values):
@@ -30,8 +30,8 @@ def counting(statement: str, column: str) -> str:
 def facet(statement: str, column: str, counts: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """Return the facet of a column, given the rows of `counting`.
 
-    It has the most frequent values, None for NULL, with the `rows` of each and the statement for
-    these; `is_more` if there are more values.
+    It has the most frequent values, None for NULL, each with its number of `rows` and the statement
+    for these; `is_more` is True if there are more values.
     """
     values = [
         {"value": value, "rows": number, "statement": narrowed(statement, column, value)}
@@ -41,14 +41,14 @@ def facet(statement: str, column: str, counts: Sequence[Sequence[Any]]) -> dict[
 
 
 def narrowed(statement: str, column: str, value: str | None) -> str:
-    """Return the statement for the rows of another one that have a value."""
+    """Return the statement for the rows of another one with a value in a column; None is NULL."""
     is_it = "IS NULL" if value is None else "= '{}'".format(value.replace("'", "''"))
     tested = _quoted(column) if value is None else f"CAST({_quoted(column)} AS VARCHAR)"
     return f"SELECT * FROM ({_inner(statement)})\nWHERE {tested} {is_it}"
 
 
 def _inner(statement: str) -> str:
-    """Return a statement to stand in parentheses: its last line may end with a comment."""
+    """Return a statement for use in parentheses: on its own lines, as a comment may end it."""
     return "\n{}\n".format(statement.rstrip("; \t\r\n"))
 
 

@@ -1,4 +1,4 @@
-"""The gallery: use cases, each one query with sample documents and what it finds among them.
+"""The gallery: use cases, each a query with sample documents and its matches among them.
 
 <case stories="true">  or without stories
   <title/> <story/> <query/>
@@ -25,9 +25,9 @@ HOUR = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class UseCase:
-    """A use case; `finds` are the documents of each match, in the order of the matches.
+    """A use case; `finds` has the documents' ids of each match, in the order of the matches.
 
-    Its subscription has `stories`, unless its reader says otherwise.
+    `stories` is the default of that option for a subscription to the use case.
     """
 
     slug: str
@@ -52,14 +52,14 @@ def cases() -> tuple[UseCase, ...]:
 
 
 def case_of(slug: str) -> UseCase | None:
-    """Return the use case of a name, None if there is none."""
+    """Return the use case with a slug, None if there is none."""
     return next((case for case in cases() if case.slug == slug), None)
 
 
 def all_found() -> dict[str, list[Match]]:
-    """Return the matches of every use case, found by one engine among the documents of all.
+    """Return the matches by slug, found by one engine among the documents of all use cases.
 
-    They can be read as long as they are kept: they hold the engine that has found them.
+    The matches hold a reference to the engine, which reads their documents.
     """
     engine = Engine()
     engine.subscribe_many((case.slug, case.query) for case in cases())
@@ -75,7 +75,7 @@ def all_found() -> dict[str, list[Match]]:
 def documents(now: int) -> list[Document]:
     """Return all sample documents, moved in time so that the latest of a case is an hour old.
 
-    Their ids say whose case they are and when they were taken: twice is not the same again.
+    Their ids contain the slug and `now` (in ticks), so that a second call makes other documents.
     """
     moved: list[Document] = []
     for case in cases():

@@ -1,4 +1,4 @@
-"""Pages: the router that views share, a request for one, and errors as pages.
+"""Pages: the router that views share, requests for pages, and errors as pages.
 
 Requests without authentication are redirected to the sign-in page.
 """
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageProblem:
-    """The text of an error page; the excerpt has a caret below the position."""
+    """The text of an error page; `excerpt` is a line of a query with a caret below the error."""
 
     title: str
     detail: str
@@ -42,14 +42,17 @@ class PageProblem:
 
 
 def _hint(problem: Problem) -> str | None:
-    """Return the parts of a hint that are for readers of pages: no commands, no address of docs."""
+    """Return a problem's hint without the parts that name commands or /docs; None if empty."""
     parts = (problem.hint or "").split("; ")
     kept = [part for part in parts if "'xscl " not in part and not part.startswith("/docs")]
     return "; ".join(kept) or None
 
 
 def problem_text(error: Exception, reader: Account, source: str = "") -> PageProblem:
-    """Return the text of an error in a query, with names as the reader may see them."""
+    """Return the text of an error page for an error, with names as the reader may see them.
+
+    `source` is the query of an error that has a position but no text.
+    """
     problem = of_error(error, reader.number)
     title = problem.status.phrase
     line, column = getattr(error, "line", None), getattr(error, "column", None)
@@ -68,14 +71,14 @@ class PageRoute(APIRoute):
 
 
 def error_page(request: Request, problem: Problem) -> Response | None:
-    """Return the page of a problem, None for what is no page and is not asked for as one.
+    """Return the page of a problem, None if the route is no page and the client accepts no HTML.
 
     Requests without authentication are redirected to the sign-in page.
     """
     path = request.url.path
     detail = re.sub(r"^(query|path|body)\.", "", problem.detail)
     is_route = isinstance(request.scope.get("route"), PageRoute)
-    if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # no form sends another
+    if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # no form has it
         is_page = "text/html" in request.headers.get("accept", "")
         if not is_page or path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
             return None
@@ -92,7 +95,7 @@ def error_page(request: Request, problem: Problem) -> Response | None:
 
 
 def on_site(path: str) -> str:
-    """Return a path of this site; "/" for a text that could lead to another one.
+    """Return `path` if it is a path of this site, "/" if it could lead to another site.
 
     Browsers read a backslash as a slash and drop tabs and line ends, so that `//evil`, `/\\evil`
     and `/<tab>/evil` all name another host.
@@ -107,23 +110,23 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 """The routes of all views (`xscl.web.router`)."""
 
 Lines: TypeAlias = Annotated[str, AfterValidator(lambda text: text.replace("\r\n", "\n"))]
-"""A text of several lines, as a form sends it."""
+"""A text of a form with several lines, whose line ends become `\\n`."""
 Back: TypeAlias = Annotated[str, Form(max_length=4_000)]
-"""The page that a form is on, for `PageRequest.back`."""
+"""The path of the page that has the form, for `PageRequest.back`."""
 _PLACES = {"after", "before", "added", "polled", "since"}
 
 
 class ListQuery(BaseModel):
-    """The parameters of a list: its filter, empty where nothing is filtered, and a place in it."""
+    """The query parameters of a list: its filter, with empty values by default, and a place."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The filter as parameters of an address."""
+        """The values of the filter that are not empty, by parameter of an address."""
         given = self.model_dump(by_alias=True, exclude=_PLACES)
         return {name: value for name, value in given.items() if value}
 
     def address(self, path: str, **place: object) -> str:
-        """Return the address of the list with this filter, from another place on."""
+        """Return the address of the list with this filter, which begins at another place."""
         return f"{path}?{urlencode({**self.parameters, **place})}"
 
 
@@ -145,22 +148,22 @@ class PageRequest:
         return page(self.request, template, self.account, **shown)
 
     def redirect(self, path: str, **parameters: object) -> Response:
-        """Lead to an address with parameters, after a form was taken."""
+        """Return the redirect, after a form, to a path with query parameters."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, HTTPStatus.SEE_OTHER)
 
     def back(self, path: str) -> Response:
-        """Lead back to the page of a form, which says where that is."""
+        """Return the redirect to `path`, the page of a form; to "/" if it is another site's."""
         return self.redirect(on_site(path))
 
     def problem(self, error: Exception, source: str = "") -> PageProblem:
-        """Return the text of an error in a query, with names as the reader may see them."""
+        """Return the text of an error for the reader (see `problem_text`)."""
         return problem_text(error, self.account, source)
 
     def with_store(
         self, function: Callable[Concatenate[Store, P], T], *given: P.args, **named: P.kwargs
     ) -> T:
-        """Return the result of a function of the store."""
+        """Return the result of a function called with a store and the given arguments."""
         with self.app.store() as store:
             return function(store, *given, **named)
 

@@ -1,6 +1,6 @@
 """The words of XSCL for the query editor, as a module that its scripts import.
 
-The tables of the language are the only ones: `static/query_words.js` is made from them.
+The words are those of the parser's tables; `static/query_words.js` is generated from them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OF_ARITHMETIC = ("DIV", "MOD")
 
 
 def query_words() -> bytes:
-    """Return the module: words outside of blocks, words of predicates, functions."""
+    """Return the source of the module, which exports each list of words as a constant."""
     beside = (*_OF_PREDICATES, *_OF_CALENDARS, *_OF_WINDOWS, *_OF_SIDES)
     tables = {
         "KEYWORDS": [word for word in KEYWORDS if word not in beside],

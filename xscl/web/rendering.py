@@ -1,6 +1,7 @@
 """Rendering of templates, with the headers of the content security policy.
 
-Templates escape everything.  Pictures are the only markup made by code, and lxml serializes them.
+Templates escape every value.  Only pictures and time elements are markup made by code: lxml
+serializes pictures, and `Markup.format` escapes the values of elements.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ DENSITY = "xscl_density"
 """The cookie of the density of lists."""
 
 _SPANS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 172_800), ("days", 86_400, 604_800))
-"""Units of relative times: their lengths, and below which number of seconds each is used."""
+"""Units of relative times: length in seconds, and the number of seconds below which it is used."""
 
 _FRACTIONS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 
@@ -58,7 +59,7 @@ FURTHER_VIEWS = (
     ("/status", "Status"),
     ("/operator", "Operator"),
 )
-"""The views of readers, and those under *More*."""
+"""The views in the menu, and those under its entry *More*: path and title."""
 OPERATORS_VIEWS = ("/plan", "/status", "/operator")
 
 
@@ -68,7 +69,7 @@ def _picture(picture: Picture) -> Markup:
 
 
 def when(ticks: int) -> str:
-    """Format a time in UTC for reading."""
+    """Return a time in ticks as text in UTC, such as `01 Mar 2026, 12:00 UTC`."""
     try:
         return datetime.fromtimestamp(ticks / 1e6, UTC).strftime("%d %b %Y, %H:%M UTC")
     except (ValueError, OverflowError, OSError):
@@ -76,7 +77,10 @@ def when(ticks: int) -> str:
 
 
 def time_element(value: int | str | datetime | None) -> Markup:
-    """Return a time as an element: relative if it is of the last week, absolute on hover."""
+    """Return the element of a time (ticks, text or datetime); None is the text `never`.
+
+    It shows a time within a week relative to now, and the absolute time on hover.
+    """
     if isinstance(value, datetime):
         value = value.isoformat()
     ticks = ticks_of_time(value) if isinstance(value, str) else value
@@ -88,7 +92,7 @@ def time_element(value: int | str | datetime | None) -> Markup:
 
 
 def timed(text: str) -> Markup:
-    """Return a text whose times are elements, which a page shows in the zone of its reader."""
+    """Return a text with its times as elements, which scripts show in the reader's time zone."""
     return Markup("").join(
         Markup('<span data-at="{}">{}</span>').format(part, when(ticks_of_time(part) or 0))
         if at % 2
@@ -98,7 +102,7 @@ def timed(text: str) -> Markup:
 
 
 def _ago(seconds: int) -> str:
-    """Return a time that has passed or will pass, in words; empty for more than a week."""
+    """Return `N UNIT ago`, for negative seconds `in N UNIT`; empty for more than a week."""
     length = abs(seconds)
     for unit, size, below in _SPANS:
         if length < below:
@@ -187,7 +191,7 @@ DAYS = 30
 
 
 def spark(days_ago: Mapping[int, int] | None, what: str) -> Picture | None:
-    """Return the sparkline of what was counted, None if nothing was."""
+    """Return the sparkline of counts by age in days, None without any; `what` is the noun."""
     if not days_ago:
         return None
     counts = [0] * DAYS

@@ -1,7 +1,7 @@
 """Three small feeds and five subscriptions, written for the demonstration.
 
-In a feed `<?publish n?>` stands before what is published in step n and later
-steps, in JSON the member `_publish`; what comes first is there from the start.
+In an XML feed the items after `<?publish N?>` are published from step N on, in JSON the items with
+the member `_publish` N; all others are published from the start.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Sample:
     body: bytes
 
     def at(self, step: int) -> bytes:
-        """Return the feed as it is published up to a step."""
+        """Return the feed as it is published in a step."""
         if self.media_type == "application/feed+json":
             return _json_at(self.body, step)
         return _xml_at(self.body, step)
 
     def later(self, by: timedelta) -> Sample:
-        """Return the feed with all its dates moved by some time."""
+        """Return the feed with all its dates moved by `by`."""
 
         def moved(date: re.Match[bytes]) -> bytes:
             text = date[0].decode()
@@ -66,14 +66,14 @@ def feeds() -> tuple[Sample, ...]:
 
 
 def feeds_until(now: datetime) -> tuple[Sample, ...]:
-    """Return the sample feeds, moved in time so that their last item is of now."""
+    """Return the sample feeds, moved in time so that the last date in them is `now`."""
     found = feeds()
     last = max(_time(date.decode()) for one in found for date in _DATES.findall(one.body))
     return tuple(one.later(now - last) for one in found)
 
 
 def _time(date: str) -> datetime:
-    """Return a time of ISO 8601 or RFC 5322."""
+    """Return the time in a text of ISO 8601 or RFC 5322."""
     return datetime.fromisoformat(date) if date[0].isdigit() else parsedate_to_datetime(date)
 
 
@@ -95,7 +95,7 @@ def _xml_at(body: bytes, step: int) -> bytes:
     for mark in list(root.iter(etree.PI)):
         parent = mark.getparent()
         if parent is None:
-            continue  # it went with an earlier one
+            continue  # removed with the items after an earlier mark
         if int(mark.text or 0) > step:
             for later in list(mark.itersiblings()):
                 parent.remove(later)

@@ -28,7 +28,7 @@ from xscl.web.pages import Asked, AskedByOperator, Back, PageProblem, on_site, r
 from xscl.web.rendering import page
 
 MOST = 10
-"""Maximum number of busy subscriptions, and of failing deliveries."""
+"""Maximum number of busy subscriptions, and of failing deliveries, on the operator's page."""
 
 User = Annotated[str, Form(min_length=1, max_length=100)]
 
@@ -56,7 +56,7 @@ def overview(asked: AskedByOperator) -> Response:
 
 @router.post("/operator/erase")
 def erase(asked: AskedByOperator, user: User, sure: User) -> Response:
-    """Erase a user whose name was typed again; raises Problem 422 for another one."""
+    """Erase a user; raises Problem 422 unless `sure`, the name typed again, is equal."""
     if sure != user:
         raise Problem(
             "invalid_request", f"{sure!r} is not {user!r}", hint="type the name of the user again"
@@ -71,14 +71,14 @@ def allow(
     user: Annotated[str, Query(min_length=1, max_length=100)],
     quota: Annotated[tokens.Quotas, Form()],
 ) -> Response:
-    """Set the limits of a user, none for an empty field, and return."""
+    """Set the limits of a user, no limit for an empty field, and show the operator's page."""
     tokens.allow(user, quota, asked.app, asked.account)
     return asked.redirect("/operator#users")
 
 
 @router.get("/account")
 def account(asked: Asked) -> Response:
-    """Show what the reader uses and may use, and the reader's tokens."""
+    """Show the reader's usage, limits and tokens."""
     listed = [
         one for one in tokens.list_(asked.app, asked.account) if one.user == asked.account.name
     ]
@@ -93,9 +93,9 @@ def create(
     label: Annotated[str, Form(max_length=200)] = "",
     back: Back = "/account",
 ) -> Response:
-    """Create a token and show it once: the reader's, or the operator's for a user, maybe a new one.
+    """Create a token and show it once; the operator may create one for another or a new user.
 
-    The page that shows it leads back.
+    The page that shows it has a link to `back`.
     """
     new = tokens.NewToken(user=user.strip() or None, label=label)
     made = tokens.create(new, asked.app, asked.account)
@@ -113,7 +113,7 @@ def revoke(
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """A limit of a user, in words, and what is used of it; None is no limit, or not counted."""
+    """A limit of a user and its usage; None is no limit, or a usage that is not counted."""
 
     name: str
     limit: int | None
@@ -121,7 +121,7 @@ class QuotaRow:
 
     @property
     def words(self) -> str:
-        """The name in words."""
+        """The name with blanks for underscores."""
         return self.name.replace("_", " ")
 
     @property
@@ -153,7 +153,7 @@ def ask(
     next: Annotated[str, Query(max_length=4_000)] = "/",
     out: bool = False,
 ) -> Response:
-    """Show the sign-in form, with a hint if no token exists; `out` after signing out."""
+    """Show the sign-in form, with a hint if no token exists; `out` is True after a sign-out."""
     error = _none_exists(app)
     return page(request, "signin.html", None, next=on_site(next), error=error, out=out)
 
@@ -203,7 +203,7 @@ def _none_exists(app: App) -> PageProblem | None:
 
 
 def _refused(request: Request, app: App) -> tuple[HTTPStatus, PageProblem]:
-    """Return the status and text for a wrong token, or 429 after too many."""
+    """Return the status and text for a wrong token; after too many they are those of 429."""
     try:
         count_guess(request, app)
     except Problem:

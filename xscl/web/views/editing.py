@@ -39,9 +39,9 @@ from xscl.web.pages import Asked, Lines, PageRequest, router
 from xscl.web.views.subscriptions import drawing
 
 SHOWN = 10
-"""Maximum number of matches of a trial."""
+"""Maximum number of matches of a trial that the page shows."""
 COUNTING = 1.0
-"""Seconds that matches are counted for while a query is written: a trial waits for it, at most."""
+"""Maximum seconds of a count of matches while a query is written; a trial may wait for it."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
 
 _NOTHING: dict[str, Any] = {
@@ -52,7 +52,7 @@ _NOTHING: dict[str, Any] = {
     "absences": None,
     "silent": (),
 }
-"""The values of the template for a query that is not written yet."""
+"""The values of `_checked` for an empty query."""
 
 Text = Annotated[str, Form(max_length=65_536)]
 
@@ -65,10 +65,10 @@ def blank(
     query: Annotated[Lines, Query(max_length=65_536)] = "",
     edit: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
-    """Show the editor, empty or with a query: a given one, or that of an example or subscription.
+    """Show the editor, empty or with a query: `query`, or that of an example or subscription.
 
-    `from` begins a new subscription with the query of another one, `edit` changes one, with `query`
-    as a proposal.
+    `example` is the slug of a use case.  `from` names a subscription whose query a new one begins
+    with.  `edit` names one to change, for which `query` is a proposal.
     """
     case = case_of(example)
     if edit:
@@ -97,7 +97,7 @@ def blank(
 
 @router.post("/subscribe/check")
 def check(asked: Asked, query: Text) -> Response:
-    """Show the error of a query, or its join graph."""
+    """Show the error of a query, or its join graph, sentence and warnings."""
     return asked.page("checked.html", status=HTTPStatus.OK, **_checked(query, asked))
 
 
@@ -105,11 +105,11 @@ def check(asked: Asked, query: Text) -> Response:
 async def count(asked: Asked, query: Text) -> Response:
     """Show the number of matches of a query in the last 30 days.
 
-    The count ends when its reader leaves, which a browser does with each further letter.
+    The count ends when its client disconnects, as a browser does at each further letter.
     """
     dropped = threading.Event()
     counting = asyncio.create_task(run_in_threadpool(_counted, asked, query, dropped))
-    # The body has been read, so all that can follow is that the reader has left.
+    # The body has been read, so the only message that can follow is `http.disconnect`.
     leaving = asyncio.ensure_future(asked.request.receive())
     try:
         await asyncio.wait((counting, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -120,9 +120,9 @@ async def count(asked: Asked, query: Text) -> Response:
 
 
 class QueryForm(BaseModel):
-    """The input of the editor, which is shown again: a new query, or one of a subscription to edit.
+    """The input of the editor: a new query, or that of the subscription `edit`.
 
-    Of the streams `live` the reader says that their items arrive as they happen.
+    `do` is the button.  The streams `live` are to become live.
     """
 
     query: Lines = Field(max_length=65_536)
@@ -136,7 +136,7 @@ class QueryForm(BaseModel):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the fields that the editor shows again."""
+        """Return the fields that the editor shows again after a trial or an error."""
         return self.model_dump(exclude={"do", "live"})
 
 
@@ -158,15 +158,15 @@ async def submit(asked: Asked, form: Annotated[QueryForm, Form()]) -> Response:
 
 
 def _query_of(asked: PageRequest, name: str) -> str:
-    """Return the query of a subscription in XSCL, as its owner has written it."""
+    """Return the query of the reader's subscription, as he has written it; Problem 404."""
     own = asked.app, asked.account
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
 async def _save(asked: PageRequest, form: QueryForm) -> None:
-    """Register a query, or give it to a subscription, perhaps with another name.
+    """Register a query, or change the query and perhaps the name of the subscription `form.edit`.
 
-    Chosen streams, among those asked about, become live: the wall clock then reports absences.
+    Those of `form.live` on which the query reports absences late become live (`remarks`).
     """
     own = asked.app, asked.account
     if not re.fullmatch(r"\S(.*\S)?", form.name):
@@ -183,7 +183,7 @@ async def _save(asked: PageRequest, form: QueryForm) -> None:
 
 
 def _tried(asked: PageRequest, form: QueryForm) -> Response:
-    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors."""
+    """Show the matches of a query among kept documents, or a diagnosis; raises its errors."""
     app, account = asked.app, asked.account
     resolved = app.accounts.resolver.resolve(account, form.query)
     subject, begin = f"{resolved.text} ", form.since or None
@@ -204,7 +204,10 @@ def _tried(asked: PageRequest, form: QueryForm) -> Response:
 
 
 def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Response:
-    """Count the matches of a query in the last 30 days; a query with an error shows none."""
+    """Show the count of matches of a query in the last 30 days, none if the query has an error.
+
+    Setting `dropped` ends the count.
+    """
     app, account = asked.app, asked.account
     found: Sequence[Match] | None = None
     is_long = False
@@ -224,7 +227,7 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> Respon
 
 
 def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
-    """Return the error of a query, or its picture, sentence and warnings, for the template."""
+    """Return values for the template: the error of a query, or its picture, sentence, warnings."""
     if not query.strip():
         return _NOTHING
     try:

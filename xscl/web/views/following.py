@@ -1,4 +1,4 @@
-"""Feeds: status, adding and removing, import and export of lists."""
+"""Feeds: the list, a page for each, adding and removing, import and export."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ LIMIT = 100
 LARGEST = 5_000_000
 """Maximum size in bytes of a list of feeds."""
 
-_ITEM_LEVELS = 2  # of a field of an item: item/title
+_ITEM_LEVELS = 2  # length of the path of an item's field: item/title
 
 Key = Annotated[str, Form(max_length=500)]
 
 ORDERS = {"name": "Name", "state": "Errors", "item": "Newest"}
-"""The orders of the list, in words: by name, errors first, the newest item first."""
+"""The words on the page for the orders: by name, errors first, the newest item first."""
 
 
 class FeedList(ListQuery):
     """The filter and the order of the list of feeds.
 
-    `added` is the key of a feed that was just followed, `polled` how many feeds were to be polled
-    `since` a time in ticks.
+    `added` is the key of a feed that was just followed.  `polled` is the number of feeds of which
+    polls were requested at the time `since` in ticks.
     """
 
     after: str = Field(default="", max_length=1_000)
@@ -60,7 +60,7 @@ class FeedList(ListQuery):
 
 @router.get("/feeds")
 def listed(asked: Asked, wanted: Annotated[FeedList, Query()]) -> Response:
-    """Show the feeds, and what was just done."""
+    """Show the feeds, and the result of a form (see `FeedList`)."""
     return _page(asked, wanted)
 
 
@@ -75,7 +75,7 @@ class FeedForm(BaseModel):
 
 @router.post("/feeds/add")
 async def add(asked: Asked, given: Annotated[FeedForm, Form()]) -> Response:
-    """Follow a feed and return to the list, which says what came."""
+    """Follow a feed and return to the list, which shows the result of the first poll."""
     try:
         stream, tags = given.stream or None, split_tags(given.tags)
         new = feeds.NewFeed(
@@ -97,7 +97,7 @@ def poll(asked: Asked, feed: Key) -> Response:
 
 @router.post("/feeds/poll-all")
 async def poll_all(asked: Asked) -> Response:
-    """Poll all feeds, and return to the list with the numbers of polls and new items."""
+    """Poll all feeds; when all are polled, or after `FIRST_ANSWER`, return to the list."""
     since, until = asked.app.clock.now(), time.monotonic() + feeds.FIRST_ANSWER
     wanted = (await run_in_threadpool(feeds.poll_all, asked.app, asked.account)).feeds
     while (await run_in_threadpool(_refreshed, asked, since))["due"]:
@@ -108,7 +108,7 @@ async def poll_all(asked: Asked) -> Response:
 
 
 def _refreshed(asked: PageRequest, since: int) -> dict[str, int]:
-    """Return the numbers of the reader's feeds that were polled since a time, and of new items."""
+    """Return figures of the polls of the reader's feeds since a time in ticks (`polled_since`)."""
     until = since + int(feeds.FIRST_ANSWER * SECOND)
     return asked.with_store(polled_since, asked.account.qualify(""), since, until)
 
@@ -122,7 +122,7 @@ def edit(
     every: Annotated[str, Form(max_length=50)] = "",
     revive: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Change the name, the tags and the interval of a feed, or resume one that is gone."""
+    """Change title, tags and interval of a feed; with `revive` resume one in the state `gone`."""
     changed = {"title": title, "tags": split_tags(tags), "revive": revive}
     changed["every"] = every.strip() or None
     try:
@@ -164,7 +164,7 @@ def one(
     key: Annotated[str, Path(max_length=500)],
     asked_now: Annotated[bool, Query(alias="asked")] = False,
 ) -> Response:
-    """Show a feed: how it is doing, its items, and a form to change it."""
+    """Show a feed: its state and polls, its newest items, and a form to change it."""
     return _one(asked, key, is_asked=asked_now)
 
 
@@ -213,7 +213,7 @@ def _event(poll: Poll) -> TimelineEvent:
 
 
 def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
-    """Return the number of `newest` items of a stream, and the `counts` of those with a field."""
+    """Return the number of items examined, `newest`, and `counts` of those with each field."""
     known = asked.app.accounts.resolver.stream(asked.account, stream)
     if known is None:
         return {"newest": 0, "counts": {}}

@@ -41,13 +41,13 @@ def load(asked: AskedByOperator) -> Response:
 
 @lru_cache(maxsize=1)
 def examples() -> dict[str, MatchView]:
-    """Return the view model of each use case's last match."""
+    """Return the view model of each use case's last match, by slug."""
     return {slug: shown(found[-1], slug) for slug, found in all_found().items()}
 
 
 @router.get("/help")
 def contents(asked: Asked) -> Response:
-    """Show the pages and their sections."""
+    """Show the contents of the help: its pages and their sections."""
     return asked.page("help.html", topics=topics(), text=None, cases=cases())
 
 
@@ -62,10 +62,10 @@ def reference_page(asked: Asked, page: str) -> Response:
 
 @cache
 def reference(page: str) -> Markup | None:
-    """Return a page of the reference; None if there is none of that name."""
+    """Return a page of the reference as HTML; None if there is none of that name."""
     if page not in PAGES:
         return None
-    from markdown_it import MarkdownIt  # 60 modules, which a start does without
+    from markdown_it import MarkdownIt  # 60 modules, imported at the first use
 
     (topic,) = found(page)
     markdown = MarkdownIt("commonmark").enable("table")
@@ -79,7 +79,10 @@ def reference(page: str) -> Markup | None:
 
 
 def _link(token: Token) -> Token:
-    """Lead a link to another page of the reference there; any other file is not served."""
+    """Return a token whose link to a page of the reference leads to `/help/PAGE`.
+
+    A link to any other file becomes `#`, because the service does not serve it.
+    """
     href = str(token.attrGet("href") or "")
     if token.type == "link_open" and "://" not in href and not href.startswith("#"):
         path, _, anchor = href.partition("#")

@@ -1,4 +1,4 @@
-"""Items: what has come in, a document with its nodes, and two documents side by side."""
+"""Items: the list of documents, one with its nodes, a comparison of two, and conditions."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ WINDOWS = (
 )
 
 _ELSEWHERE = frozenset({"img", "h1", "h2"})
-"""Removed elements: pages load nothing from other sites and have headings of their own."""
+"""Elements removed from items: pages load nothing from other sites and have their own headings."""
 
 Doc = Annotated[str, Query(max_length=1_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """A row of the list; `card` is None if the text of the document is not kept."""
+    """A row of the list, times in ticks; `card` is None if the document's text is not kept."""
 
     id: str
     ts: int
@@ -78,7 +78,7 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A document to compare: its card, its nodes, and the block that it would match."""
+    """A document to compare: its name, its tree, and the stream and root of a block for it."""
 
     id: str
     part: MatchDocument
@@ -90,7 +90,7 @@ class Example:
 
 
 class ItemFilter(ListQuery):
-    """The filter of the list; `with` is the first of two documents to compare."""
+    """The filter of the list; `with` is a document already chosen for a comparison."""
 
     before: Before = ""
     stream: str = Field(default="", max_length=200)
@@ -100,7 +100,7 @@ class ItemFilter(ListQuery):
 
 @router.get("/items")
 def items(asked: Asked, wanted: Annotated[ItemFilter, Query()]) -> Response:
-    """Show the documents, the last one to arrive first."""
+    """Show a page of documents in the reader's order, the latest first."""
     before, given = wanted.before, wanted.parameters
     order = asked.with_store(item_order, asked.account)
     found, following = browsed(
@@ -108,7 +108,7 @@ def items(asked: Asked, wanted: Annotated[ItemFilter, Query()]) -> Response:
         asked.account,
         stream=wanted.stream,
         text=wanted.q,
-        before=before if order == "arrival" or "." in before else "",  # a link of the other order
+        before=before if order == "arrival" or "." in before else "",  # else of the other order
         limit=LIMIT,
         order=order,
     )
@@ -132,7 +132,7 @@ def order_items(
     order: Annotated[ItemOrder, Form()],
     back: Back = "/items",
 ) -> Response:
-    """Set the order in which the reader reads items, and return to the first of them."""
+    """Set the reader's order of items, and return to the page `back`."""
     reading.put(reading.ReadingOrder(order=order), asked.app, asked.account)
     return asked.back(back)
 
@@ -143,14 +143,14 @@ def mark(
     item: Annotated[list[str], Form(max_length=1_000)],
     read: Annotated[bool, Form()] = True,
 ) -> Response:
-    """Mark items or matches as read or unread, as the keys and links of lists do."""
+    """Mark items or matches as read or unread, for the keys and links of lists."""
     reading.mark(reading.Marked(items=item, read=read), asked.app, asked.account)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.get("/document")
 def document(asked: Asked, id: Doc) -> Response:
-    """Show a document's content and its nodes, each with the query for its value."""
+    """Show a document's content and its nodes, each with a query for documents with its value."""
     shown = example(asked, id)
     found = show_witness(id, asked.app, asked.account)
     leaves = {node.path: node.text for node in found.nodes}
@@ -171,7 +171,7 @@ def document(asked: Asked, id: Doc) -> Response:
 
 @router.get("/compare")
 def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> Response:
-    """Show two documents: what they share, and the subscriptions that can be asked why not."""
+    """Show two documents: shared and differing values, and subscriptions to explain on them."""
     pair = _pair(asked, doc)
     trees = [one.part.tree for one in pair]
     apart = abs(pair[0].part.ts - pair[1].part.ts)
@@ -195,7 +195,10 @@ def written(
     window: Annotated[str, Query(pattern=r"^\d{1,6} (ms|s|min|h|d|w)$")] = "7 d",
     order: Annotated[str, Query(pattern="^(first|any)$")] = "first",
 ) -> Response:
-    """Write the query for what was ticked, and open it in the editor."""
+    """Open the editor with a query for two documents' ticked values.
+
+    `pair` are shared values, `differs` paths of values that differ.
+    """
     left, right = _pair(asked, doc)
     trees = left.part.tree, right.part.tree
     ticked: list[SharedValue] = [one for one in shared(*trees) if one.key in (pair or ())]
@@ -214,9 +217,9 @@ def why_not(
     subscription: Annotated[str, Query(max_length=500)],
     doc: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> Response:
-    """Show each condition of a subscription on some documents: whether it holds, or how near.
+    """Show each condition of a subscription on given documents: its evidence, or nearest miss.
 
-    Without documents, show what each block finds, and the documents that come closest.
+    Without documents, show the diagnosis: the counts of each block, and the closest documents.
     """
     doc = doc or []
     subject: dict[str, Any] = {"subscription": subscription, "query": None}
@@ -243,7 +246,7 @@ def why_not(
 
 
 def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
-    """Return the newest items of a stream of the reader."""
+    """Return the `NEWEST` items of a stream, given by the reader's name."""
     known = asked.app.accounts.resolver.stream(asked.account, stream)
     with asked.app.store() as store:
         viewer = asked.account.number
@@ -258,7 +261,7 @@ def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
 
 
 def _streams(asked: PageRequest) -> list[tuple[str, int]]:
-    """Return the streams that the reader sees with their numbers of documents, largest first."""
+    """Return the reader's names of streams with counts of documents, the largest count first."""
     with asked.app.store() as store:
         counts = documents_by_stream(store)
     seen = [(asked.account.visible(known), number) for known, number in counts.items()]
@@ -267,7 +270,7 @@ def _streams(asked: PageRequest) -> list[tuple[str, int]]:
 
 
 def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Example]:
-    """Return two documents to compare, the earlier one first."""
+    """Return two documents to compare, the earlier one first; raises Problem."""
     if len(documents) != 2:
         raise Problem("invalid_request", "two documents are compared", hint="choose them in Items")
     one, other = sorted((example(asked, name) for name in documents), key=lambda one: one.part.ts)
@@ -275,7 +278,7 @@ def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Exampl
 
 
 def example(asked: PageRequest, name: str) -> Example:
-    """Return a visible document with its nodes; raises Problem 404."""
+    """Return a document that the reader may see, by name or id; raises Problem 404."""
     app, account = asked.app, asked.account
     with app.store() as store:
         try:
@@ -299,7 +302,7 @@ def example(asked: PageRequest, name: str) -> Example:
 
 
 def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
-    """Return the nodes of a document with their paths and the queries for their values."""
+    """Return each node of a document with its path, and a query for documents with its value."""
     tree = one.part.tree
     rows = []
     for node, leaf, item in zip(nodes, steps_of(tree), tree.items, strict=True):
@@ -315,7 +318,7 @@ def not_again(
     subscription: Annotated[str, Query(max_length=500)],
     doc: Annotated[list[str], Query(min_length=1, max_length=20)],
 ) -> Response:
-    """Show the conditions that exclude a match, given by its documents; nothing changes yet."""
+    """Show conditions that would exclude a match, given by its documents, from a subscription."""
     found = subscriptions.shown(
         asked.app, asked.account, existing(asked.app, asked.account, subscription)
     )
@@ -330,6 +333,6 @@ def not_again(
 
 
 def _excludes(asked: PageRequest, one: Exclusion, documents: list[str]) -> bool:
-    """Return True if the documents do not match the query with the condition."""
+    """Return True if the documents do not match the query with the exclusion's condition."""
     question = WhyAsked(query=one.query, subscription=None, documents=documents)
     return not why(question, asked.app, asked.account).matched

@@ -26,7 +26,7 @@ from xscl.web.pages import Asked, Back, ListQuery, PageRequest, router
 
 LIMIT = 20
 PAGES = 50
-"""Maximum number of pages of matches that a filter reads for one of its own."""
+"""Maximum number of pages of matches that are read to fill one page of filtered matches."""
 
 Written: TypeAlias = Annotated[str, StringConstraints(pattern=r"^\d{1,18}\.\d{1,10}$")]
 MatchId: TypeAlias = Annotated[str, StringConstraints(max_length=100)]
@@ -36,7 +36,8 @@ Name = Annotated[str, Query(max_length=500)]
 class MatchFilter(ListQuery):
     """The filter of the list.
 
-    `subscription`, `tag` and `stream` select subscriptions, `text` and a `day` of a `zone` matches.
+    `subscription`, `tag` and `stream` select subscriptions; `text` and `day` select matches.  A day
+    is one of the time zone `zone`.
     """
 
     before: Written | None = None
@@ -49,11 +50,11 @@ class MatchFilter(ListQuery):
 
     @property
     def is_live(self) -> bool:
-        """Return True if new matches can be shown as they come."""
+        """Return True if the page can add new matches as they come: only `subscription` filters."""
         return not (self.tag or self.stream or self.text or self.day)
 
     def accepts(self, one: MatchView) -> bool:
-        """Return True for a match that is of the day, or arrived then, and contains the text."""
+        """Return True for a match that contains the text and is dated, or arrived, on the day."""
         times = [at for at in (one.t1, one.arrived) if at is not None]
         if self.day and all(_day(at, self.zone) != self.day for at in times):
             return False
@@ -61,7 +62,7 @@ class MatchFilter(ListQuery):
 
 
 def _day(at: int, zone: str) -> str:
-    """Return the day of a time in ticks; in UTC where the zone or the year is unknown."""
+    """Return the date of a time in ticks; in UTC if the zone or the year is not supported."""
     try:
         return f"{datetime.fromtimestamp(at / 1e6, ZoneInfo(zone)):%Y-%m-%d}"
     except (KeyError, ValueError, OverflowError, OSError):
@@ -96,7 +97,10 @@ def matches(asked: Asked, wanted: Annotated[MatchFilter, Query()]) -> Response:
 def _filtered(
     asked: PageRequest, wanted: MatchFilter, before: MatchPlace | None
 ) -> tuple[list[MatchView], MatchPlace | None]:
-    """Return the matches of a page, and the place before which the next one begins."""
+    """Return the filtered matches of a page, and the place before which the next page begins.
+
+    The place is None after the last page.
+    """
     listed: list[MatchView] = []
     for _ in range(PAGES):
         found = _page(asked, wanted, before=before)
@@ -114,7 +118,7 @@ def _filtered(
 
 
 def _text_of(one: MatchView) -> str:
-    """Return the view of a match."""
+    """Return all text that the view of a match shows, for the filter."""
     values = list(one.values)
     for card in one.cards:
         several = (*card.categories, *card.values)
@@ -125,7 +129,10 @@ def _text_of(one: MatchView) -> str:
 
 @router.get("/matches/news")
 def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
-    """Return the matches after a cursor, newest first, and the next cursor in headers."""
+    """Return the matches after a cursor as a part of the page, newest first.
+
+    The headers X-After and X-More have the next cursor, and if more matches follow.
+    """
     found = _page(asked, MatchFilter(subscription=subscription), after=_place(after))
     listed = match_views(asked.app, asked.account, found.matches)
     headers = {"X-After": _written(found.place), "X-More": "yes" if found.more else "no"}
@@ -136,23 +143,23 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
 
 @router.get("/matches/{id}")
 def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> Response:
-    """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
+    """Show the match at a cursor: the permanent link in feeds of matches; Problem 404."""
     found = match_view(asked.app, asked.account, id, *_place(at), stories=True)
     return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
 
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
-    """Return the ids of the matches on a page that the reader has starred."""
+    """Return the ids of those of `listed` that the reader has starred."""
     return asked.with_store(starred_among, asked.account, [one.id for one in listed])
 
 
 def read_of(asked: PageRequest, items: Sequence[str]) -> set[str]:
-    """Return those of the items or matches on a page that the reader has read."""
+    """Return those of `items` (names of documents, ids of matches) that the reader has read."""
     return asked.with_store(read_among, asked.account, items)
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
-    """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
+    """Return the reader's names of his subscriptions in XSCL, at most a thousand."""
     names = asked.with_store(names_of, asked.account.number, language=XSCL, limit=1_000)
     return list(map(asked.account.named, names))
 
@@ -164,7 +171,10 @@ def _page(
     before: MatchPlace | None = None,
     after: MatchPlace | None = None,
 ) -> Page:
-    """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
+    """Return matches of the selected subscriptions: those after `after` the oldest first.
+
+    Without `after` they are the newest first, all before `before` if that is given.
+    """
     app, account, log = asked.app, asked.account, asked.app.engine.log
     how: dict[str, Any] = {"limit": LIMIT, "newest_first": after is None, "heads": True}
     after = after or (0, 0)
@@ -205,7 +215,7 @@ def _guide(asked: PageRequest) -> Response:
 def starred(
     asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
 ) -> Response:
-    """Show the starred matches, the last starred first, as they were."""
+    """Show the matches as they were when the reader starred them, the last starred first."""
     found = asked.with_store(stars, asked.account, LIMIT + 1, mark_of(before) if before else None)
     names = {one.view.subscription for one in found}
     known = {name for name in names if asked.app.engine.subscription(asked.account.qualify(name))}

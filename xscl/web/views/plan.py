@@ -16,7 +16,7 @@ from xscl.web.pages import AskedByOperator, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions
 
 _NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")
-"""The names of nodes in an explanation."""
+"""The name of a node in an explanation."""
 
 SHOWN = 50
 """Maximum number of names of subscriptions that share a node."""
@@ -29,10 +29,10 @@ def plan(
     template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
     node: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
-    """Show the plan, of a large one the largest part, with the path of a subscription marked.
+    """Show the plan, or its `MOST` largest nodes; `subscription` marks the nodes of one.
 
-    With a `node` also its time, its state and its subscriptions, with a `template` how its joins
-    are evaluated, in SQL.
+    `node` shows also the time, the state and the subscriptions of a node, `template` the SQL that
+    evaluates the joins of a template.
     """
     path = _path(asked, subscription) if subscription else set[str]()
     engine = asked.app.engine
@@ -74,12 +74,12 @@ def plan(
 
 
 def address_of(node: str) -> str:
-    """Return the address of what is known of a node of the plan."""
+    """Return the address of the page's part about a node of the plan."""
     return f"/plan?{urlencode({'node': node})}#node"
 
 
 def _explained(asked: PageRequest, template: int) -> str:
-    """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
+    """Return the explanation, with SQL, of the first subscription of a template; "" of none."""
     with asked.app.store() as store:
         rows = rows_of(store, "subscription", "name", order="number", template=template)
     first = next(rows, None)
@@ -87,7 +87,7 @@ def _explained(asked: PageRequest, template: int) -> str:
 
 
 def _path(asked: PageRequest, name: str) -> set[str]:
-    """Return the nodes that evaluate a subscription, as `explain` names them; Problem 404."""
+    """Return the names of a subscription's streams and nodes in the plan; raises Problem 404."""
     found = existing(asked.app, asked.account, name)
     explained = asked.app.engine.explain(found.name)
     return {*map(asked.app.accounts.users.called, found.reads), *_NODE.findall(explained)}

@@ -19,7 +19,7 @@ from xscl.web import facets
 from xscl.web.pages import Asked, Lines, PageRequest, router
 
 ROWS = 200
-"""Maximum number of rows."""
+"""Maximum number of rows on a page."""
 PAGES = 25
 """Maximum number of pages of an answer."""
 ADDRESS = 8_000
@@ -35,10 +35,10 @@ def question(
     page: Annotated[int, Query(ge=1, le=PAGES)] = 1,
     facet: Annotated[list[str] | None, Query(max_length=facets.MOST)] = None,
 ) -> Response:
-    """Show a query with its result: the given one, an example, or a subscription's matches.
+    """Show a query with its result: `sql`, an example by index, or a subscription's matches.
 
-    A query in a link of another site is shown, and not run.  With `facet` the rows are counted by
-    the values of some columns.
+    A query in a link from another site is shown but not run.  `facet` are columns by whose values
+    the rows are counted.
     """
     if subscription:
         named = subscription.replace("'", "''")
@@ -58,7 +58,7 @@ def save(
     sql: Annotated[Lines, Form(min_length=1, max_length=65_536)],
     name: Annotated[str, Form(max_length=LONGEST_NAME)] = "",
 ) -> Response:
-    """Save a statement under a name, else under its beginning, and return to it."""
+    """Save a statement, by default under its first characters as the name, and return to it."""
     called = name.strip() or shortened(sql, LONGEST_NAME)
     asked.with_store(save_statement, asked.account, called, sql)
     return asked.redirect("/witnesses", sql=sql)
@@ -95,7 +95,7 @@ def download(
 def _answered(
     asked: PageRequest, text: str, page: int = 1, columns: Sequence[str] = ()
 ) -> Response:
-    """Run a query and show a page of its result, or its error."""
+    """Run a query and show a page of its result with facets of `columns`, or its error."""
     begin = ROWS * (page - 1)
     try:
         found = asked.app.store.sql.ask(text, asked.account, rows=begin + ROWS)
@@ -130,7 +130,7 @@ def _answered(
 
 
 def _facet(asked: PageRequest, text: str, column: str) -> dict[str, Any]:
-    """Return the values of a column in the whole result of a query, with their numbers."""
+    """Return the facet of a column over all rows of a query (`facets.facet`)."""
     found = asked.app.store.sql.ask(facets.counting(text, column), asked.account)
     return facets.facet(text, column, found.rows())
 
@@ -140,14 +140,14 @@ def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
 
 
 def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
-    """Return the columns of the relations that the reader can query, by the relation's name."""
+    """Return descriptions of the columns of all relations, by the relation's name."""
     try:
         rows = asked.app.store.sql.ask(
             'SELECT relation, what, "column", type FROM relations',
             asked.account,
             rows=5_000,
         ).rows()
-    except XsclError:  # the list is help, not what was asked for
+    except XsclError:  # the page works without this help
         return {}
     shown: dict[str, list[dict[str, str]]] = {}
     for name, what, column, kind in rows:

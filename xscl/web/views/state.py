@@ -40,7 +40,7 @@ _TYPES = {
 
 REJECTED = "/witnesses?sql=SELECT+*+FROM+rejected+LIMIT+50"
 LATE = "/witnesses?sql=SELECT+stream,late,lateness+FROM+watermarks+WHERE+late+%3E+0"
-# Of `late` a document is only if a subscription may have missed it: the list could be empty.
+# The relation `late` has only documents that a subscription may have missed: it could be empty.
 
 
 _FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
@@ -56,7 +56,7 @@ _FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the status page; `bad` highlights it, and `see` is where its cause is shown."""
+    """A figure of the status page; `bad` highlights it, and `see` is a link to its cause."""
 
     name: str
     value: str
@@ -69,7 +69,7 @@ class Figure:
 def status(
     asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
 ) -> Response:
-    """Show the figures of the status file, and how they were in the last hour or day."""
+    """Show the figures of the status file, and their course over the last hour or day."""
     written = asked.app.home.read_status() or {}
     begin = asked.app.clock.now() - SPANS[span]
     deliveries = asked.with_store(delivery_counts)

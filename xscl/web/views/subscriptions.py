@@ -38,24 +38,24 @@ from xscl.web.views.matches import starred_of
 LIMIT = 50
 MATCHES = 5
 LETTERS = 20
-"""Maximum number of letters of an endpoint."""
+"""Maximum number of refused messages (*letters*) that are shown of an endpoint."""
 
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
 Tags = Annotated[str, Form(max_length=2_000)]
 Flag = Annotated[str, Form(max_length=10)]
 Saved: TypeAlias = Literal["history", "now", "edit"]
-"""The kinds of saves in the editor: with history, without, edit of a subscription."""
+"""The result of the editor: a subscription with history, one without, or an edited one."""
 
 
 MatchCounts: TypeAlias = Mapping[str, Any]
-"""A row of `match_counts`, with the picture of the last days as `spark`."""
+"""A row of `match_counts`, with the sparkline of the last days as `spark`."""
 
 
 class SubscriptionRow(NamedTuple):
-    """A row of the list: the API's view of a subscription, with the counts of what was `found`.
+    """A row of the list: the API's view of a subscription, and the counts `found` of its matches.
 
-    `about` is the comment that the query begins with, `text` the query without it.
+    `about` is the comment at the beginning of the query, `text` the query without this comment.
     """
 
     shown: answers.Subscription
@@ -73,9 +73,9 @@ def _row(shown: answers.Subscription, found: MatchCounts) -> SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """An endpoint in the list: the API's view of it, in words, and its last letters.
+    """An endpoint in the list: the API's view, target and interval as text, and last letters.
 
-    `behind`: its cursor is behind the newest position.
+    `behind` is True if its cursor is behind the newest position.
     """
 
     shown: deliveries.ShownEndpoint
@@ -98,7 +98,7 @@ NOTHING = DeliveryForm()
 
 
 class SubscriptionFilter(ListQuery):
-    """The filter of the list, by a part of the name; with a `template` those with its joins."""
+    """The filter of the list: `q` is a part of the name, `template` the number of a template."""
 
     q: str = Field(default="", max_length=200)
     after: str = Field(default="", max_length=500)
@@ -108,7 +108,7 @@ class SubscriptionFilter(ListQuery):
 
 @router.get("/subscriptions")
 def listed(asked: Asked, wanted: Annotated[SubscriptionFilter, Query()]) -> Response:
-    """Show a page of the list in order of name."""
+    """Show a page of the subscriptions in the order of their names."""
     app, account = asked.app, asked.account
     with app.store() as store:
         names = names_of(
@@ -144,7 +144,7 @@ def listed(asked: Asked, wanted: Annotated[SubscriptionFilter, Query()]) -> Resp
 
 
 def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
-    """Return the counts of matches of some subscriptions, by number."""
+    """Return the counts of matches by number of subscription; zeros for one without matches."""
     none: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
     found = asked.with_store(match_counts, numbers, now=asked.app.clock.now(), days=DAYS)
     rows = {row["number"]: row | {"spark": spark(row["days_ago"], "match")} for row in found}
@@ -153,7 +153,7 @@ def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
 
 @router.get("/subscriptions/{name:path}")
 def one(asked: Asked, name: str, saved: Annotated[Saved | None, Query()] = None) -> Response:
-    """Show a subscription; after the editor has `saved` it, also what it begins with."""
+    """Show a subscription; `saved` by the editor also where its matches begin."""
     return show(asked, name, saved=saved)
 
 
@@ -170,7 +170,7 @@ def show(
 ) -> Response:
     """Show a subscription; `wrong` is the error of the endpoint form `given`.
 
-    `refused` is the error of an `edited` query.
+    `refused` is the error of the query `edited`.
     """
     app, account = asked.app, asked.account
     found = existing(app, account, name)
@@ -203,7 +203,7 @@ def show(
 
 
 def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
-    """Return the sentence that answers a saved subscription."""
+    """Return the sentence that tells of a saved subscription where its matches begin."""
     if saved == "edit":
         return f"Version {found.version} is on; the matches of earlier versions stay"
     if saved == "now":
@@ -218,7 +218,7 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
 
 
 def _earlier(asked: PageRequest, name: str, current: int) -> list[Version]:
-    """Return the earlier versions of a subscription whose matches are kept, each once."""
+    """Return the versions before `current` whose matches are kept, each number once."""
     versions = {one.version: one for one in subscriptions.versions_(name, asked.app, asked.account)}
     return [one for version, one in versions.items() if version != current]
 
@@ -237,7 +237,7 @@ def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
 
 @router.post("/subscriptions/address")
 def address(asked: Asked, name: Name = "") -> Response:
-    """Create a secret address for feed readers and show it once; without a name of all matches."""
+    """Create a secret address of a subscription's matches, or of all with no name; show it once."""
     label = syndication.NewAddress(label="page")
     given = asked.app, asked.account, asked.request, label
     made = syndication.make(name, *given) if name else syndication.make_of_all(*given)
@@ -297,9 +297,9 @@ def edit(
     tags: Tags = "",
     query: Annotated[Lines, Form(max_length=1_000_000)] = "",
 ) -> Response:
-    """Give a subscription another query, or with `new` a name and tags, and return to it.
+    """Change a subscription and return to it: with `new` its name and tags, else its query.
 
-    A query that is refused is shown with its error.
+    A refused query is shown again with its error.
     """
     text, named = query.strip(), new or name
     wanted: dict[str, Any] = {"tags": split_tags(tags)} if new else {"query": text}
@@ -323,12 +323,15 @@ def remove(asked: Asked, name: Name, purge: Flag = "") -> Response:
 
 
 def drawing(query: str) -> Picture:
-    """Return the picture of a query; raises QueryError."""
+    """Return the picture of a query's join graph; raises QueryError."""
     return draw_query(compile_query(query))
 
 
 def _sharing(asked: PageRequest, qid: int, template: int) -> str:
-    """Describe the sharing of a subscription for the operator; empty for users."""
+    """Return, as text, counts of subscriptions with the same results and with the same template.
+
+    The text is for the operator, and empty for users.
+    """
     if not asked.account.is_operator:
         return ""
     with asked.app.store() as store:
@@ -392,7 +395,7 @@ def change_endpoint(
 
 
 def _wanted(given: DeliveryForm) -> deliveries.NewEndpoint:
-    """Validate the form; raises Problem."""
+    """Return the endpoint that a form describes; raises Problem."""
     asked = {"kind": given.kind, CHANNELS[given.kind].target: given.to}
     if given.kind == "mail" and given.every:
         asked["every"] = given.every
