@@ -1,7 +1,7 @@
 """Rendering of templates, with the headers of the content security policy.
 
 Templates escape every value.  Only pictures and time elements are markup made by code: lxml
-serializes pictures, and `Markup.format` escapes the values of elements.
+serializes pictures, and the values in elements are escaped.
 """
 
 from __future__ import annotations
