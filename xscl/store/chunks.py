@@ -1,10 +1,11 @@
 """The large relations: batches of Arrow in rows of the table `chunk`.
 
 A chunk is the body of one record batch, without its schema.  Appends of few rows make small chunks.
-When there are `MANY` of them they are merged; before a large chunk is appended, too, since only the
-last chunks of a relation are merged.  So the order of the chunks is that of the appends.
+`MANY` small chunks at the end of a relation are merged; fewer are merged before a large chunk
+follows them, since only the last chunks are merged.  So the order of chunks is that of the appends.
 
-`first` and `last` are the least and the largest value of the order column of the relation, or 0.
+`first` and `last` are the least and the largest value of the relation's order column in a chunk,
+or 0 if it has none.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import pyarrow.compute as pc
 from xscl.store.queries.tables import RELATIONS
 
 LARGE = 1 << 16
-"""Bytes from which on a chunk is compressed and stays as it is."""
+"""Bytes from which on a chunk is compressed, and never merged."""
 MANY = 64
-"""Small chunks that are merged."""
+"""Number of small chunks at which they are merged."""
 MOST_ROWS = 8_192
-"""Rows of a chunk: who needs one of them reads so many."""
+"""Most rows of a chunk: it is read as a whole, even for one row."""
 
 _INSERT = (
     "INSERT INTO state.chunk (id, relation, first, last, rows, size, crc, data)"
@@ -43,9 +44,9 @@ _DELETE_UPTO = "DELETE FROM state.chunk WHERE relation = ? AND last <= ? RETURNI
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 Execute: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
-"""Returns the rows of a statement with its parameters."""
+"""A function that executes a statement with parameters, and returns the rows."""
 Dead: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
-"""Returns of a batch a mask of the rows that go."""
+"""A function that returns a mask of a batch, True for the rows to remove."""
 
 
 class ChunkDamaged(apsw.CorruptError):
@@ -53,7 +54,7 @@ class ChunkDamaged(apsw.CorruptError):
 
 
 class Chunk(NamedTuple):
-    """A part of a relation, with the bounds of its order column."""
+    """A part of a relation, with the bounds of its order column; `size` in bytes, uncompressed."""
 
     id: int
     first: int
@@ -63,7 +64,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """The relations as a connection sees them; each call needs one snapshot."""
+    """The relations as a connection reads them; the caller keeps one snapshot during a call."""
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
@@ -76,7 +77,7 @@ class Chunks:
         *,
         newest_first: bool = False,
     ) -> Iterator[Chunk]:
-        """Yield the chunks with rows between two values, in order; raises ChunkDamaged."""
+        """Yield the chunks that may have rows from `since` to `until`; raises ChunkDamaged."""
         bounds = (_LEAST if since is None else min(since, _MOST), _MOST if until is None else until)
         found = self._execute(_FOUND, (relation, *bounds))
         numbers = sorted((number for (number,) in found), reverse=newest_first)
@@ -90,7 +91,7 @@ class Chunks:
         *,
         newest_first: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of the appends, those between two values, in batches."""
+        """Yield batches of the rows with `since` <= order column <= `until`, as appended."""
         order = RELATIONS[relation].order
         for one in self.between(relation, since, until, newest_first=newest_first):
             yield _inside(one, order, since, until)
@@ -101,7 +102,7 @@ class Chunks:
             pass
 
     def _read(self, number: int) -> Chunk:
-        """Return a chunk; raises ChunkDamaged."""
+        """Return the chunk with an id; raises ChunkDamaged."""
         ((relation, first, last, size, crc, data),) = self._execute(_READ, (number,))
         if zlib.crc32(data) != crc:
             raise ChunkDamaged(f"chunk {number} of {relation} has another checksum")
@@ -124,7 +125,7 @@ class ChunkWriter(Chunks):
         self._small: dict[str, list[Chunk]] = {}  # the small chunks at the end of a relation
 
     def append(self, relation: str, rows: pa.Table) -> None:
-        """Append rows, by the names of their columns."""
+        """Append rows; their columns are matched by name."""
         if not rows.num_rows:
             return
         schema = RELATIONS[relation].schema
@@ -142,13 +143,13 @@ class ChunkWriter(Chunks):
                 self._merge(relation)
 
     def forget(self) -> None:
-        """Read anew which chunks there are."""
+        """Forget the small chunks, so that the next append reads them again."""
         self._small.clear()
 
     def drop(self, relation: str, upto: int | None = None, dead: Dead | None = None) -> int:
-        """Remove rows up to a value of the order column, those of a mask; return how many."""
+        """Remove the rows up to `upto` that `dead` selects, or all; return their number."""
         order, removed = RELATIONS[relation].order, 0
-        if dead is None:  # whole chunks go unread
+        if dead is None:  # chunks of removed rows alone are not read
             bounds = (relation, _MOST if upto is None else upto)
             removed = sum(rows for (rows,) in self._execute(_DELETE_UPTO, bounds))
         for one in self.between(relation, until=upto):
@@ -173,11 +174,11 @@ class ChunkWriter(Chunks):
         return self._small[relation]
 
     def _note(self, relation: str, added: Chunk) -> None:
-        """Note a chunk at the end of a relation."""
+        """Remember an appended chunk if it is small; after a large one there are none."""
         self._small[relation] = [] if added.size >= LARGE else [*self._small[relation], added]
 
     def _merge(self, relation: str) -> None:
-        """Replace the small chunks at the end of a relation by larger ones, in their place."""
+        """Replace the small chunks at the end of a relation by larger ones under their ids."""
         small, self._small[relation] = self._small[relation], []
         self._connection.executemany(_DELETE, [(one.id,) for one in small])
         rows = pa.Table.from_batches([one.batch for one in small]).combine_chunks()
@@ -187,7 +188,7 @@ class ChunkWriter(Chunks):
     def _insert(
         self, relation: str, batch: pa.RecordBatch, body: pa.Buffer, number: int | None = None
     ) -> Chunk:
-        """Insert a chunk, as the last one or in place of a removed one."""
+        """Insert a chunk, as the last one (`number` None) or with the id of a removed one."""
         data = pa.compress(body, codec="lz4") if body.size >= LARGE else body
         if data.size >= body.size:
             data = body
@@ -202,7 +203,7 @@ class ChunkWriter(Chunks):
 
 
 def _inside(chunk: Chunk, order: str | None, since: int | None, until: int | None) -> Any:
-    """Return the rows of a chunk that are between two values."""
+    """Return the rows of a chunk with `since` <= order column <= `until`."""
     low, high = chunk.first if since is None else since, chunk.last if until is None else until
     if order is None or (low <= chunk.first and chunk.last <= high):
         return chunk.batch

@@ -30,7 +30,7 @@ def remaining(database: Path) -> str | None:
 def expect_consumed(database: Path | None, segment: int) -> None:
     """Raise StoreWentBack unless a store in a data directory has consumed what its spool notes.
 
-    `segment` is the last one that it has consumed.
+    `segment` is the last segment that the store has consumed.
     """
     if database is None or database.name != DATABASE:
         return

@@ -49,7 +49,7 @@ from xscl.store.store_file import WRITING, StoreFile, connect, seen
 READING = 30.0
 """Seconds for which a reader may keep a snapshot."""
 CHECKPOINT, RESTART = 16 << 20, 64 << 20
-"""Bytes of the log from which on a checkpoint is due, and on it waits for readers."""
+"""Bytes that the log grows until a checkpoint is due; its size from which one waits for readers."""
 LARGEST_LOG = 1 << 30
 """Bytes of the log from which on every reader is ended."""
 WAITING = 100
@@ -57,7 +57,7 @@ WAITING = 100
 
 _UNREADABLE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_SHORT_READ)
 _FRAME = 4096 + 24  # bytes of a page in the log
-_PORTION = 500  # pages that are given back at once
+_PORTION = 500  # pages that `shrink` gives back in one step
 _LOOK = 100_000  # steps of SQLite's machine after which a reader looks at the clock
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Reader:
         self.connection = connect(database.path)
         self.connection.set_progress_handler(self._is_late, _LOOK)
         self._mutex = threading.RLock()  # held while a statement runs
-        self._since: float | None = None  # when the snapshot was taken
+        self._since: float | None = None  # when the snapshot or statement began
         self._is_unlimited = False
         self._is_ended = False
 
@@ -114,7 +114,7 @@ class Reader:
                     self._since = None
 
     def expect_time(self) -> None:
-        """Raise InterruptError if it is ended; within `running`, between steps of a copy."""
+        """Raise InterruptError if the reader is ended or late; called between steps of a copy."""
         if self._is_late():
             raise apsw.InterruptError
 
@@ -124,12 +124,12 @@ class Reader:
         return self._is_ended or late
 
     def end_if_late(self, *, every: bool = False) -> None:
-        """Take the snapshot from a reader that is late, or from any; called by other threads."""
+        """End the snapshot if it is late, or with `every` in any case; other threads call this."""
         if self._since is None or not (every or self._is_late()):
             return
         self._is_ended = True
         self.connection.interrupt()
-        if self._mutex.acquire(timeout=WAITING / 1_000):  # nothing interrupts a backup
+        if self._mutex.acquire(timeout=WAITING / 1_000):  # an interrupt does not end a backup
             try:
                 if self._is_ended and self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
@@ -146,6 +146,7 @@ class Database:
     """The shared part of the stores of one file, or of one database in memory.
 
     `changed` has, by table, the number of the last commit that changed or removed rows of it.
+    For the tables in `ASCENDING`, `removed` has that of the last commit that removed rows.
     """
 
     def __init__(self, path: Path | None, *, accept: bool = False) -> None:
@@ -160,7 +161,7 @@ class Database:
         self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
         self._mutex = threading.Lock()  # guards the list of readers
         self._unlimited = threading.Lock()
-        self._frames = self._checkpointed = 0  # frames of the log, and at the last checkpoint
+        self._frames = self._checkpointed = 0  # frames of the log now, at the last checkpoint
         self.writer.set_wal_hook(self._note_log)
         try:
             with self.translated():
@@ -224,7 +225,7 @@ class Database:
         self.writer.execute("COMMIT")
 
     def note_changes(self, sql: str) -> None:
-        """Note which tables a statement of this transaction changes."""
+        """Note the tables whose rows a statement of this transaction changes or removes."""
         for table, how in changes_of(sql):
             if how != "INSERT":
                 noted = self.removed if how == "DELETE" and table in self.removed else self.changed
@@ -237,7 +238,7 @@ class Database:
     # -- Checkpoints -----------------------------------------------------------------------
 
     def _note_log(self, connection: apsw.Connection, schema: str, frames: int) -> int:
-        if frames < self._frames:  # it has begun anew
+        if frames < self._frames:  # the log has begun anew
             self._checkpointed = 0
         self._frames = frames
         return 0
@@ -263,7 +264,7 @@ class Database:
                 _log.warning("readers keep the log of %s at %d MB", self.path, size >> 20)
 
     def checkpoint(self, mode: int) -> bool:
-        """Write the log to the database; return whether all of it was, and nobody reads it now."""
+        """Write the log to the database in a mode of SQLite; return True if all was written."""
         assert self._file is not None
         with self.lock:
             self.writer.set_busy_timeout(WAITING)
@@ -289,20 +290,20 @@ class Database:
         return True
 
     def shrink(self) -> None:
-        """Give unused pages back to the file system, some at a time: others write between."""
+        """Give unused pages back to the file system, in steps between which others can write."""
         left = 1 << 62
         while True:
             with self.lock, self.translated():
                 self.expect_open()
                 before, left = left, int(self.writer.execute("PRAGMA state.freelist_count").get)
-                if not 0 < left < before:  # in memory they stay
+                if not 0 < left < before:  # in memory unused pages stay
                     return
                 # Each row that is read frees a page.
                 self.writer.execute(f"PRAGMA state.incremental_vacuum({_PORTION})").fetchall()
                 self._checkpoint_if_due()
 
     def vacuum(self) -> None:
-        """Write all pages anew, through a file beside it: the store may be larger than memory."""
+        """Write all pages anew, through a temporary file: the store may be larger than memory."""
         with self.lock, self.translated():
             self.changed |= dict.fromkeys(TABLES, self.commits + 1)  # rows get other numbers
             if self.path is None:
@@ -340,8 +341,9 @@ class Database:
     ) -> Iterator[Chunks]:
         """Keep one snapshot of a reader during the block.
 
-        An `unlimited` one waits for others.  In memory there is one connection, which nobody else
-        uses meanwhile.  `begin` is called when the snapshot was taken, before the next commit.
+        An `unlimited` one waits for other unlimited ones.  In memory (reader None) there is one
+        connection, which no other thread uses meanwhile.  `begin` is called when the snapshot was
+        taken, before the next commit.
         """
         if reader is None:
             with self.lock, self.translated():
@@ -395,7 +397,7 @@ def translated(
     connection: apsw.Connection | None = None,
     kinds: tuple[type[Exception], ...] = (apsw.Error,),
 ) -> Iterator[None]:
-    """Raise errors of SQLite, or of other `kinds`, too, as errors of the store."""
+    """Raise errors of SQLite, or those of `kinds`, in the block as errors of the store."""
     try:
         yield
     except kinds as error:
@@ -407,9 +409,9 @@ def translated(
 
 
 def sqlite_error(path: Path | None, error: Exception, errno: int = 0) -> StoreError:
-    """Return the error of the store for an error of SQLite, which users never see.
+    """Return the StoreError that users see in place of an error of SQLite.
 
-    `errno` is that of the last failed system call.
+    `errno` is that of the last failed system call, 0 without one.
     """
     where = "in memory" if path is None else str(path)
     if isinstance(error, apsw.FullError):

@@ -3,10 +3,11 @@
 A push is one transaction, so a batch is stored completely or not at all.  Tables of rows
 (`xscl.store.queries.tables`) are read and written with SQL, under the names `state.NAME`.  The
 large relations are chunks of Arrow, which `append`, `scan`, `batches` and `drop` serve.  For
-analysis `duck` has both in DuckDB.
+analysis `duck` makes both readable in DuckDB.
 
 Each thread has a store of its own (`connect_again`) over one shared database: outside of a
-transaction the first one reads on the connection that writes, all others on their own.
+transaction the first one reads on the connection that writes, all others on connections of
+their own.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from xscl.store.store_file import seen
 from xscl.store.store_lock import StoreMark
 
 _log = logging.getLogger(__name__)
-_SHAPES = 1_000  # statements of which the columns are known
+_SHAPES = 1_000  # most statements whose columns are remembered
 _REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
 
 
@@ -58,14 +59,14 @@ class Store:
         self._database = Database(self.path, accept=accept)
         self._mirrors = self._new_mirrors()
         self._shapes: dict[str, Shape] = {}
-        self._chunks: Chunks | None = None  # within a reading
+        self._chunks: Chunks | None = None  # of the snapshot, within `reading`
         self._reader: Reader | None = None
         self._is_first = True
-        if self.meta(_REWRITE):  # it was broken off
+        if self.meta(_REWRITE):  # a rewrite was broken off
             self.rewrite()
 
     def connect_again(self) -> Self:
-        """Return the store for another thread."""
+        """Return another store of the same database, for another thread."""
         self._database.expect_open()
         other = object.__new__(type(self))
         vars(other).update(vars(self))
@@ -87,18 +88,18 @@ class Store:
         return self._database.writing == threading.get_ident()
 
     def _changing(self) -> AbstractContextManager[None]:
-        """Return a transaction, or the one that there is."""
+        """Return a context: a transaction, or nothing within one that has begun."""
         return nullcontext() if self._is_within else self.transaction()
 
     def append(self, relation: str, rows: pa.Table) -> None:
-        """Append rows to a relation, by the names of their columns."""
+        """Append rows to a large relation; their columns are matched by name."""
         with self._changing():
             self._database.chunks.append(relation, rows)
 
     def drop(self, relation: str, upto: int | None = None, dead: Dead | None = None) -> int:
-        """Remove rows of a relation up to a value of its order column, those of a mask.
+        """Remove the rows whose order column is at most `upto` and that `dead` selects.
 
-        Return how many.
+        None selects all.  Return the number of removed rows.
         """
         with self._changing():
             return self._database.chunks.drop(relation, upto, dead)
@@ -106,7 +107,10 @@ class Store:
     def insert(
         self, table: str, columns: Mapping[str, ColumnValues], *, replace: bool = False
     ) -> None:
-        """Append rows to a table: columns of Python values or of NumPy, by their names."""
+        """Append rows to a table, given as columns by name: Python values, or arrays of NumPy.
+
+        With `replace` they replace rows of the same key.
+        """
         name = table.removeprefix("state.")
         schema = TABLES[name]
         values = (stored_column(one, schema.field(column).type) for column, one in columns.items())
@@ -116,15 +120,15 @@ class Store:
     def insert_rows(
         self, table: str, rows: Iterable[Mapping[str, object]], *, replace: bool = False
     ) -> None:
-        """Append rows of Python values by the names of columns, all of the table.
+        """Append rows to a table; each maps all columns of the table to Python values.
 
-        They `replace` those of the same keys.
+        With `replace` they replace rows of the same key.
         """
         each, names = list(rows), TABLES[table.removeprefix("state.")].names
         self.insert(table, {name: [row[name] for row in each] for name in names}, replace=replace)
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
-        """Execute a statement with each of some rows of parameters."""
+        """Execute a statement once for each row of parameters."""
         with self._changing():
             self._database.note_changes(sql)
             self._database.writer.executemany(sql, rows)
@@ -135,7 +139,7 @@ class Store:
         self.execute_many(f"UPDATE state.progress SET {written}", [[*map(int, values.values())]])
 
     def set_meta(self, **values: int) -> None:
-        """Write named numbers that rarely change."""
+        """Write numbers that rarely change to the table `meta`, by their keys."""
         sql = "INSERT OR REPLACE INTO state.meta (key, value) VALUES (?, ?)"
         self.execute_many(sql, values.items())
 
@@ -150,9 +154,9 @@ class Store:
     def rewrite(self) -> bool:
         """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
 
-        Meanwhile nothing is written (6 s a GB); the log and a temporary file take its size.  It
-        waits for readers, which are ended after `xscl.store.database.READING` seconds.
-        Return False if one still needs the log then, or the disk is full: the next start does it.
+        Changes wait meanwhile (6 s a GB); the log and a temporary file each take the file's size.
+        It waits for readers, which are ended after `xscl.store.database.READING` seconds.  Return
+        False if a reader still needs the log then, or the disk is full: the next start repeats it.
         """
         database, why = self._database, "it is read"
         try:
@@ -198,9 +202,9 @@ class Store:
     ) -> Iterator[None]:
         """See one snapshot in the block, and refuse every change.
 
-        It is ended after `xscl.store.database.READING` seconds (ReadTooLong), unless it is
-        `unlimited`: then it waits until no other such one runs, and ends when the log is large.
-        `begin` is called at the instant of the snapshot, while nothing is committed.
+        The reading is ended after `xscl.store.database.READING` seconds (ReadTooLong).  An
+        `unlimited` one first waits until no other unlimited one runs, and is ended when the log is
+        large.  `begin` is called at the instant of the snapshot, while nothing is committed.
         """
         if self._chunks is not None or self._is_within:
             yield
@@ -213,7 +217,7 @@ class Store:
                 self._chunks = None
 
     def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
-        """Return the rows of a relation in order, those between two values of its order column."""
+        """Return the rows with `since` <= order column <= `until`, in the order of appends."""
         found = self.batches(relation, since, until)
         return pa.Table.from_batches(found, schema=RELATIONS[relation].schema)
 
@@ -260,7 +264,7 @@ class Store:
     ) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
 
-        Those that are `lent` are there, too.  The caller closes it.
+        `lent` are further tables, by name.  The caller closes the connection.
         """
         tables = dict(lent)
         with self.reading():
@@ -268,16 +272,16 @@ class Store:
         return ANALYSIS.connect(tables)
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query with the stored values."""
+        """Return the rows of a query, with values as SQLite stores them."""
         with self.connected() as connection:
             found: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
             return found
 
     def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[Shape, list[Any]]:
-        """Return the columns and the rows of a statement with stored values."""
+        """Return columns and rows of a statement, with values as SQLite stores them."""
         bound = [encoded(parameter) for parameter in parameters]
         changed = changes_of(sql)
-        # Within a reading the connection refuses it.
+        # Within a reading the connection refuses the change.
         changing = self._changing() if changed and self._chunks is None else nullcontext()
         with changing, self.connected() as connection:
             self._database.note_changes(sql)
@@ -291,7 +295,7 @@ class Store:
                 described.append(Shape.of(now.description_full))
                 return True
 
-            # Later it is unknown: an answer without rows is complete when `execute` returns.
+            # After `execute` it is unknown: an answer without rows is complete by then.
             cursor.exec_trace = describe
             rows = cursor.execute(sql, bound).fetchall()
             (shape,) = described
@@ -305,18 +309,18 @@ class Store:
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, or of a change the number of changed rows.
 
-        Stored columns have the values of their types; computed ones those of SQLite.
+        Values of stored columns are decoded to their types; computed ones are as SQLite has them.
         """
         shape, rows = self._answer(sql, parameters)
         return shape.decoded(rows)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[dict[str, Any]]:
-        """Return all rows of a query, which runs now, each by the names of its columns."""
+        """Return all rows of a query as mappings by column; the query runs at the call."""
         shape, rows = self._answer(sql, parameters)
         return (dict(zip(shape.names, row, strict=True)) for row in shape.decoded(rows))
 
     def columns(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Sequence[Any]]:
-        """Return the columns of a query by their names; lists are tuples, equal ones one object."""
+        """Return the columns of an answer by name; values that are lists are shared tuples."""
         shape, rows = self._answer(sql, parameters)
         values = zip(*rows, strict=True) if rows else ((),) * len(shape.names)
         return dict(zip(shape.names, map(values_of, values, shape.types), strict=True))
@@ -329,17 +333,17 @@ class Store:
         return pa.Table.from_arrays(list(arrays), names=list(shape.names))
 
     def progress(self, name: str) -> int:
-        """Return one number of the last push."""
+        """Return one number of the last push: a column of `progress`."""
         (value,) = self.numbers(name)
         return value
 
     def numbers(self, *names: str) -> tuple[int, ...]:
-        """Return some numbers of the last push, by one statement."""
+        """Return some columns of `progress`, in the order of `names`, by one statement."""
         (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
         return values
 
     def meta(self, key: str) -> int:
-        """Return a named number, 0 if there is none."""
+        """Return a number of the table `meta` by its key, 0 if there is none."""
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", (key,))
         return int(rows[0][0]) if rows else 0
 
@@ -349,7 +353,7 @@ class Store:
             return seen(connection)
 
     def read_all(self) -> StoreMark:
-        """Return the store's state, after comparing all rows of relations with their checksums."""
+        """Return what `seen` returns, after comparing all chunks with their checksums."""
         with self.reading(unlimited=True), self._reading_chunks() as chunks:
             chunks.verify()
             return self.seen()

@@ -3,6 +3,7 @@
 StoreError             the state of an engine cannot be opened or read
 ├── StoreInUse         another process or engine holds its lock
 ├── StoreDamaged       a file does not hold what was written to it
+├── StoreNeedsMemory   there is too little memory to open or change it
 ├── StoreWentBack      acknowledged commits are missing, or its id is another one
 ├── WrongVersion       a later release wrote it
 ├── OldFormat          version 0.2 wrote it, as a database of DuckDB
@@ -148,7 +149,7 @@ class BackupError(StoreError):
 
 
 def moving(source: str, target: str) -> str:
-    """Return the hint to move what users have set up from version 0.2."""
+    """Return the hint to move registrations from version 0.2; `source` is an option of commands."""
     return (
         "write its users, subscriptions, feeds and endpoints to a file with version 0.2:"
         f" pip install xscl==0.2.0; xscl export registrations.json {source}; register them in a"

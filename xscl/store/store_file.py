@@ -10,8 +10,8 @@ the log has its own.  SQLite opens a database whose log was removed, or an older
 an error.  So commits are counted, and the count is compared with the mark.  The mark is written
 after a commit: a kill between the two leaves it one behind, never ahead.
 
-Only this process opens the file, and no other part of it: closing any descriptor of the file drops
-the locks that SQLite has on it.
+No other process opens the file, and no other code of this one: closing any descriptor of the file
+drops the locks that SQLite has on it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from xscl.store.store_lock import UNFINISHED, StoreLock, StoreMark
 
 _SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
-_STATEMENTS = 256  # that a connection keeps prepared
-_CHECKSUM = 8  # bytes of a page
-_LONGEST = 1_016  # bytes of a path that SQLite opens, with a log beside it
-_NEW = ("auto_vacuum = INCREMENTAL",)  # each time it is set it is written
+_STATEMENTS = 256  # prepared statements that a connection keeps
+_CHECKSUM = 8  # bytes of it in each page
+_LONGEST = 1_016  # most bytes of a path, so that SQLite can open its log, too
+_NEW = ("auto_vacuum = INCREMENTAL",)  # for a new file only: to set it is to write
 WRITING = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -68,8 +68,8 @@ def connect(
 ) -> apsw.Connection:
     """Return a connection whose schema `state` is the database in a file, or a new one in memory.
 
-    It makes no file: that of a store which lost its file would take part in its log.  Closing it
-    writes nothing.  `settings` are for PRAGMA, `options` of the URI of SQLite.
+    It creates no file: an empty one beside the log of a lost file would be read with that log.
+    Closing it writes nothing.  `settings` are PRAGMAs, `options` are added to the URI of SQLite.
     """
     connection = apsw.Connection(":memory:", _FLAGS, statementcachesize=_STATEMENTS)
     try:
@@ -92,7 +92,7 @@ def connect(
 
 
 def _named(path: Path) -> str:
-    """Return a path as SQLite takes it; raises StoreError."""
+    """Return a path as text; raises StoreError if SQLite cannot open it."""
     name = str(path)
     try:
         size = len(name.encode())
@@ -109,7 +109,7 @@ def _named(path: Path) -> str:
 
 
 def _in_small_letters(*arguments: str | bytes | float | None) -> str | None:
-    """Return a text in small letters, of all scripts: `lower` of SQLite knows those of ASCII."""
+    """Return a text in small letters of all scripts; SQLite's `lower` changes only ASCII."""
     (text,) = arguments
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="ignore")
@@ -206,12 +206,12 @@ class StoreFile:
             self.note(now._replace(base=0 if mark is None else mark.base), durably=True)
         except BaseException:
             if log_path(path).exists() and not log_path(path).stat().st_size:
-                log_path(path).unlink()  # SQLite has made it
+                log_path(path).unlink()  # SQLite has made this empty log
             self.lock.withdraw()
             raise
 
     def _expect_there(self, mark: StoreMark | None, accept: bool) -> None:
-        """Refuse a file of something else, and one that is not what was here."""
+        """Refuse a file that is no database, is too old or was lost; create one where none was."""
         path, log = self.path, log_path(self.path)
         refuse_former(path)
         has_log = log.exists() and log.stat().st_size > 0
@@ -235,11 +235,11 @@ class StoreFile:
                 raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         for name in (path, log, path.with_name(f"{path.name}-shm")):
             name.unlink(missing_ok=True)
-        # Of its owner alone, as the log and its index are then, too: it has users' data.
+        # It has users' data: only its owner may read it, and so the log and its index.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
     def _expect_sound(self) -> None:
-        """Refuse a database of something else, of another version, or with a wrong page."""
+        """Refuse a database of another application or version, or with a damaged page."""
         path, connection = self.path, self.connection
         if not connection.execute("SELECT count(*) FROM state.sqlite_schema").get:
             return
@@ -252,7 +252,7 @@ class StoreFile:
             raise StoreDamaged(path, str(found))
 
     def _compared(self, mark: StoreMark | None) -> StoreMark:
-        """Return the state of the database, after making the tables of a new one."""
+        """Return the state of the database; it may not lack commits.  Make a new one's tables."""
         path, connection = self.path, self.connection
         if not connection.execute("SELECT count(*) FROM state.sqlite_schema").get:
             if mark is not None and mark.commits:
@@ -275,7 +275,7 @@ class StoreFile:
         return now
 
     def note(self, mark: StoreMark, *, durably: bool = False) -> None:
-        """Write the mark; a failure is harmless, since it then says less than there is."""
+        """Write the mark; a failure is harmless, since the file then keeps an earlier mark."""
         self.mark = mark
         with suppress(OSError):
             self.lock.note(mark, durably=durably)
@@ -294,9 +294,9 @@ def log_path(path: Path) -> Path:
 
 
 def commits_in_file(path: Path) -> int:
-    """Return the number of commits that the file has without its log; many if it is unknown.
+    """Return the number of commits in the file without its log; 1 << 62 if it is unknown.
 
-    It is unknown after a checkpoint that was broken off, which the log repeats.
+    It is unknown after a checkpoint that was broken off; the next one repeats that from the log.
     """
     try:
         with closing(connect(path, options="&immutable=1")) as connection:

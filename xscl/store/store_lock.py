@@ -1,13 +1,13 @@
 """The exclusive lock of a database file; it names the process that holds it.
 
 It is a lock on a file beside the database, held until `release` or the end of the process:
-`NAME.lock`, or `lock` in a data directory, whose user locks the directory itself
-(`xscl.ingestion.data_directory`).  The database has locks of its own.  The operating system drops
-them as soon as any code of the process closes the file, and they do not exclude the same
-process; hence this one.  Within the process a file with several names (hard links) is
-identified by its inode.
+`NAME.lock`, or `lock` in a data directory.  (The process that uses a data directory locks the
+directory itself, too: `xscl.ingestion.data_directory`.)  SQLite locks the database file.  The
+operating system drops such a lock as soon as any code of the process closes the file, and it does
+not exclude the same process; hence this one.  Within the process a file with several names (hard
+links) is identified by its inode.
 
-The file has a mark, too: what the database should have (`StoreMark`).
+The lock file also has the mark: the commits that the database should have (`StoreMark`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ UNFINISHED = (1 << 63) - 1
 """The number of commits in the mark of a store that is being restored; none opens with it."""
 
 _LENGTH = 80  # bytes of a mark
-_SIGNED = 20  # bytes of the number of the holder
-_HOLDER = 256  # where it begins; before it is who uses a data directory
-_MARK = 512  # where the mark begins: in a sector of its own, which a disk writes whole
+_SIGNED = 20  # bytes of the process id of the holder
+_HOLDER = 256  # offset of that id; before it is the process that uses a data directory
+_MARK = 512  # offset of the mark: its own sector, which a disk writes whole
 
 _open: set[tuple[int, int]] = set()
 _mutex = threading.Lock()
@@ -73,7 +73,7 @@ class StoreLock:
             raise
 
     def _is_open(self) -> bool:
-        """Return True if the open file is there still: a store that is refused removes its own."""
+        """Return True if the open file is still at its path: a refused store removes it."""
         return self._descriptor >= 0 and _file_of(self._descriptor) == _file_of(self._path)
 
     def _lock(self) -> None:
@@ -85,18 +85,18 @@ class StoreLock:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode().ljust(_SIGNED), _HOLDER)
 
     def acquire(self) -> None:
-        """Lock the file under all its names, as soon as it exists or is replaced."""
+        """Lock the database under all its names; to be called once it exists or is replaced."""
         file = _file_of(self._database)
         assert file is not None, "it exists"
         with _mutex:
             if file in _open and file != self._file:
                 raise StoreInUse(self._database, os.getpid())
-            _open.discard(self._file or (0, 0))  # else a later file of its number would be refused
+            _open.discard(self._file or (0, 0))  # else a later file of that inode would be refused
             _open.add(file)
             self._file = file
 
     def is_in_place(self) -> bool:
-        """Return True if the file that is locked is the one of its name."""
+        """Return True if the path of the database still leads to the locked file."""
         return _file_of(self._database) == self._file
 
     def mark(self) -> StoreMark | None:
@@ -113,8 +113,8 @@ class StoreLock:
             os.fdatasync(self._descriptor)
 
     def withdraw(self) -> None:
-        """Release the file of a store that is refused, and remove a lock that was made for it."""
-        signed = os.pread(self._descriptor, _HOLDER, 0).strip(b"\0")  # by a data directory's user
+        """Release the lock of a refused store, and remove its file if it was made for it."""
+        signed = os.pread(self._descriptor, _HOLDER, 0).strip(b"\0")  # holder of a data directory
         if self._is_new and not signed and self.mark() is None:
             self._path.unlink(missing_ok=True)
         self.release()
@@ -130,7 +130,7 @@ class StoreLock:
 
 
 def _file_of(place: int | Path) -> tuple[int, int] | None:
-    """Return the device and the number of the file of a descriptor or a path, None without one."""
+    """Return device and inode of the file of a descriptor or path; None if there is none."""
     try:
         status = os.stat(place)
     except FileNotFoundError:

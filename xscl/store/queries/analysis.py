@@ -23,7 +23,7 @@ def tables_of(query: str) -> frozenset[str]:
 
 
 def answers(store: Store, queries: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Return the answers of queries over stored tables, as of one commit."""
+    """Return the answers of queries by their names, over stored tables as of one commit."""
     tables = frozenset().union(*map(tables_of, queries.values()))
     with closing(store.duck(*tables)) as connection:
         return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
@@ -51,7 +51,7 @@ DAY = UNITS["d"]
 
 
 def days_ago(column: str) -> str:
-    """Return the SQL of the numbers of rows by days ago, for a column of times: a mapping.
+    """Return SQL for a mapping of days ago to numbers of rows, by a column of times in ticks.
 
     Its parameters are the time now, and the time after which rows are counted.
     """

@@ -13,7 +13,7 @@ from xscl.store.queries.rows import LISTED, any_of, contains
 from xscl.store.store import Store
 
 SEARCHED = 50_000
-"""Number of the newest documents that a search reads, and a list by dates."""
+"""Number of the newest documents that a search, or a list by dates, reads."""
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
 _BY_DAY = (
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
@@ -26,7 +26,7 @@ _BY_DAY = (
 class BrowsedDocument:
     """A document by its number in the order of arrival; `xml` is None if its text is not kept.
 
-    Names are the engine's.  `feed_title` is the user's name for its feed.
+    `name` and `streams` are the engine's names, `feed_title` is the user's name for its feed.
     """
 
     number: int
@@ -62,9 +62,9 @@ def documents_seen(
 ) -> list[BrowsedDocument]:
     """Return documents that an owner sees, the last one to arrive first, or `by_date` the newest.
 
-    They are those before a place, on a stream (by the engine's name), and with a text in id or
-    text, in any capitals, as far as these are given.  By text or dates only the newest ones are
-    searched.
+    Conditions that are given select those before a place, on a stream (by the engine's name), and
+    with `text` in the id or the XML, in capitals or not.  With `text` or `by_date` only the newest
+    `SEARCHED` documents are read.
     """
     seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
     conditions, parameters = [any_of("d.streams", seen)], list[object]()
@@ -102,7 +102,7 @@ def documents_seen(
 
 
 def times_of_arrival(store: Store, names: Collection[str]) -> dict[str, int]:
-    """Return the times of arrival of documents by name, among the newest ones."""
+    """Return the times of arrival of documents by name, among the newest `SEARCHED`."""
     rows = store.rows(
         "SELECT id, max(arrived) AS arrived FROM state.document"
         f" WHERE {_NEWEST} AND id IN {LISTED} GROUP BY id",
@@ -114,7 +114,7 @@ def times_of_arrival(store: Store, names: Collection[str]) -> dict[str, int]:
 def documents_by_day(
     store: Store, streams: Sequence[str], *, now: int, days: int
 ) -> dict[str, dict[int, int]]:
-    """Return the numbers of documents of streams by days ago, for some days before `now`."""
+    """Return by stream a mapping of days ago to documents, for some days before `now`."""
     begin = now - days * DAY
     rows = analysed(store, _BY_DAY, [begin, now, begin, list(streams)])
     return {row["name"]: row["days_ago"] for row in rows}

@@ -21,7 +21,10 @@ from xscl.store.store import Store
 
 
 def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:
-    """Return the relational rows between two times that are results, each with its `qid`."""
+    """Yield the relational rows (composites without documents) that are results, each with a `qid`.
+
+    Their times are from `first` to `last`, in ticks.
+    """
     composites = {
         row["doc"]: row
         for row in store.rows(
@@ -53,13 +56,13 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
 
 
 def documents_of_composites(store: Store, *, bases: bool = False) -> RowNumbers:
-    """Return the numbers of the documents of all composites, or their `bases`: first versions."""
+    """Return the documents of all composites by number, or with `bases` their first versions."""
     column = "bases" if bases else "docs"
     return found_numbers(store, f"SELECT value FROM state.composite, json_each({column})")
 
 
 def delete_composites(store: Store, *, but: RowNumbers) -> None:
-    """Delete all composites but those of some numbers."""
+    """Delete all composites except those with the numbers `but`."""
     numbers = found_numbers(store, "SELECT doc FROM state.composite")
     gone = numbers[~np.isin(numbers, but)]
     if len(gone):

@@ -36,14 +36,14 @@ _STORED = (
 
 
 def stored_documents(store: Store, docs: Collection[int]) -> dict[str, Sequence[Any]]:
-    """Return the columns of documents that matches need; `stream` is the first one of several."""
+    """Return the columns of documents that matches need; `stream` is the first of its streams."""
     listed, parameters = among(docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
     return store.columns(query, parameters)
 
 
 def documents_of_streams(store: Store, prefix: str) -> RowNumbers:
-    """Return the documents of which all streams have names that begin with a prefix."""
+    """Return the numbers of the documents whose streams all have names with a prefix."""
     others = any_of("streams", "instr(value, ?) <> 1")
     query = f"SELECT doc FROM state.document WHERE NOT {is_empty('streams')} AND NOT {others}"
     return found_numbers(store, query, [prefix])
@@ -55,7 +55,7 @@ def latest_document(store: Store) -> int:
 
 
 def documents_from(store: Store, time: int) -> RowNumbers:
-    """Return the documents of a time or later that have a text, in the order of their numbers."""
+    """Return the numbers, in order, of the documents with a text from a time in ticks on."""
     return found_numbers(
         store,
         "SELECT doc FROM state.document WHERE ts >= ? AND doc IN (SELECT doc FROM state.text)"
@@ -96,13 +96,13 @@ def latest_arrival(store: Store) -> int | None:
 
 
 def first_arrived_since(store: Store, time: int, *, doc: int) -> int | None:
-    """Return the first document from number `doc` on that arrived at a time or later, if any."""
+    """Return the first document from number `doc` on that arrived at `time` or later, or None."""
     query = "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?"
     return found_number(store, query, [doc, time])
 
 
 def clock_from(store: Store, doc: int) -> int | None:
-    """Return the clock before the first document with at least a number; None if there is none."""
+    """Return the clock before the arrival of the first document from `doc` on; None without one."""
     query = "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1"
     return found_number(store, query, [doc])
 
@@ -112,7 +112,7 @@ def earliest_time(
 ) -> int | None:
     """Return the least timestamp of documents of streams, at most `until`; None if there is none.
 
-    Their `first` is at least `since`.
+    They were made of documents from number `since` on (`first`).
     """
     return found_number(
         store,
@@ -122,7 +122,7 @@ def earliest_time(
 
 
 def has_documents(store: Store, streams: Sequence[str]) -> bool:
-    """Return True if a document of one of some streams is known."""
+    """Return True if a document of at least one of the streams is known."""
     return bool(
         store.fetch(
             f"SELECT 1 FROM state.document WHERE {has_any('streams')} LIMIT 1",
@@ -152,7 +152,7 @@ def documents_by_stream(store: Store) -> dict[str, int]:
 def document_named(store: Store, name: str) -> dict[str, Any]:
     """Return the columns of a document that is known, with its streams and its text `xml`.
 
-    That is None if it is not kept.
+    `xml` is None if the text is not kept.
     """
     (row,) = store.rows(f"{_TEXTS} WHERE d.id = ?", [name])
     return row
@@ -173,7 +173,10 @@ def newest_documents(
 
 
 def count_documents(store: Store, stream: str, *, begin: int, updates: bool) -> int:
-    """Return the number of documents that `newest_documents` is about, with texts or without."""
+    """Return the number of documents that satisfy the conditions of `newest_documents`.
+
+    Those without a text count, too.
+    """
     ((count,),) = store.fetch(
         "SELECT count(*) FROM state.document"
         f" WHERE {contains('streams')} AND ts >= ? AND (version = 1 OR ?)",
@@ -196,7 +199,7 @@ def count_texts_of(store: Store, stream: str) -> int:
 
 
 class TimedText(NamedTuple):
-    """The text of a document, and its time in ticks."""
+    """The text of a document, and its time in ticks, None if the document is unknown."""
 
     xml: bytes
     ts: int | None
@@ -211,7 +214,7 @@ def text_of(store: Store, doc: int) -> TimedText | None:
 
 
 def texts_of(store: Store, docs: Collection[int], most: int = _LONGEST) -> dict[int, TimedText]:
-    """Return the kept texts of some documents, by number, that have at most so many bytes."""
+    """Return by number the kept texts of documents that have at most `most` bytes."""
     listed, parameters = among(docs)
     columns = store.columns(
         "SELECT doc, xml, ts FROM state.text LEFT JOIN state.document USING (doc)"
@@ -232,7 +235,10 @@ def text_named(store: Store, name: str) -> bytes | None:
 
 
 class CountedTexts(NamedTuple):
-    """The number of texts, of known documents, and the arrival of the oldest text in age."""
+    """The numbers of texts and of known documents; `since` is the arrival of the oldest text.
+
+    Texts that are kept beyond their age do not count for `since`.
+    """
 
     texts: int
     documents: int
@@ -240,7 +246,7 @@ class CountedTexts(NamedTuple):
 
 
 def count_texts(store: Store, first: int) -> CountedTexts:
-    """Count texts and documents; `first` is the first document in age."""
+    """Count texts and documents; `first` is the first document within the age of texts."""
     (counts,) = store.rows(
         "SELECT (SELECT count(*) FROM state.text) AS texts,"
         " (SELECT count(*) FROM state.document) AS documents, (SELECT arrived FROM state.document"
@@ -251,14 +257,14 @@ def count_texts(store: Store, first: int) -> CountedTexts:
 
 
 def documents_with_texts(store: Store, *, first: int = 0, before: int) -> RowNumbers:
-    """Return the documents with kept texts, from a number to before another one, in order."""
+    """Return the documents with texts and `first` <= number < `before`, in order."""
     return found_numbers(
         store, "SELECT doc FROM state.text WHERE doc >= ? AND doc < ? ORDER BY doc", [first, before]
     )
 
 
 def sizes_of_texts(store: Store, docs: RowNumbers) -> list[int]:
-    """Return the bytes of the texts of some documents, in the order of these."""
+    """Return the sizes in bytes of documents' texts, in the order of their numbers."""
     listed, parameters = among(docs)
     sizes = store.fetch(
         f"SELECT octet_length(xml) FROM state.text WHERE doc IN ({listed}) ORDER BY doc", parameters
@@ -267,7 +273,7 @@ def sizes_of_texts(store: Store, docs: RowNumbers) -> list[int]:
 
 
 def bytes_of_texts(store: Store) -> int:
-    """Return the bytes of all texts."""
+    """Return the size of all texts together, in bytes."""
     return found_number(store, "SELECT sum(octet_length(xml)) FROM state.text") or 0
 
 
@@ -299,8 +305,8 @@ def documents_of_past(
 ) -> RowNumbers:
     """Return the documents of streams in their order, by number.
 
-    They are those with `begin` <= timestamp <= `end` and with `first` at least that given that have
-    a text, and those of the numbers `besides`; new versions if `updates`.
+    They have `begin` <= timestamp <= `end`, were made of documents from number `first` on, and have
+    a text or are among `besides`.  Later versions are included with `updates`.
     """
     return found_numbers(
         store,
@@ -330,9 +336,9 @@ def places_of_kept(
 def kept_rows(
     store: Store, docs: RowNumbers, texts: Mapping[int, bytes] = MappingProxyType({})
 ) -> pa.Table:
-    """Return the whole rows of the documents of some numbers that have a text, with it as `xml`.
+    """Return all columns of documents that have a text, with it as `xml`, in order of number.
 
-    `texts` are those of documents (by number) that are not kept.
+    `texts` has, by number, texts that the store does not keep.
     """
     listed, parameters = among(docs)
     rows = store.arrow(
@@ -348,12 +354,12 @@ def kept_rows(
 
 
 def first_after(store: Store, begin: int) -> int | None:
-    """Return the least `first` of the documents with at least a timestamp, None without one."""
+    """Return the least `first` of the documents from a timestamp on; None if there are none."""
     return found_number(store, "SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
 
 
 def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
-    """Return True if documents from `first` on are from before their feeds were followed."""
+    """Return True if documents of streams, with at least `first`, are history of their feeds."""
     return bool(
         store.fetch(
             "SELECT 1 FROM state.document"

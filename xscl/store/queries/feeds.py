@@ -1,7 +1,7 @@
 """Followed feeds, by their keys, with their items, last polls and leases at WebSub hubs.
 
-Times are ticks; `tags` and `header_names` go in and come out as sequences.  The addresses that
-look secret stand as they may be shown.
+Times are ticks; `tags` and `header_names` are sequences as arguments and in answers.  Addresses
+have their secret parts masked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ORDERS = {
     "state": "CASE WHEN gone THEN 0 WHEN error IS NOT NULL THEN 1 WHEN polls = 0 THEN 2 ELSE 3 END",
     "item": "-coalesce(last_item, 0)",
 }
-"""The orders of lists of feeds: by name, what is wrong first, the newest item first."""
+"""The SQL of the sort keys of lists: key, title, failing feeds first, newest item first."""
 
 
 def _feeds(store: Store, rest: str, *parameters: object) -> Iterator[dict[str, Any]]:
@@ -34,7 +34,7 @@ def _feeds(store: Store, rest: str, *parameters: object) -> Iterator[dict[str, A
 
 
 def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[dict[str, Any]]:
-    """Return the feeds of some keys, and those of an address."""
+    """Return the rows of the feeds with some keys, and of those at an address."""
     return _feeds(store, f"WHERE url = ? OR key IN {LISTED}", url, list(keys))
 
 
@@ -63,9 +63,9 @@ def feeds_of(
 ) -> Iterator[dict[str, Any]]:
     """Return the feeds of an owner as rows, in an order of `ORDERS`, those after a place.
 
-    `text` selects those that have it in title, address or stream, whatever the capitals, and `tag`
-    those with the tag; '' selects all.  The owner is given by the prefix of his names, such as
-    `_7.`; the operator has none.
+    `text` selects those with it in title, address or stream, in capitals or not, and `tag` those
+    with the tag; '' selects all.  The owner is given by the prefix of his names, such as `_7.`; for
+    the operator it is ''.
     """
     by = ORDERS[order]
     conditions, parameters = [_own(owner)], list[object]()
@@ -106,9 +106,9 @@ def due_feeds(store: Store, now: int) -> Iterator[dict[str, Any]]:
 
 
 def next_due(store: Store, now: int, *, busy: Collection[str], most: int) -> list[str]:
-    """Return the key of the next feed of each domain that is not busy, the longest waiting first.
+    """Return the key of the next due feed of each domain not busy, the longest waiting first.
 
-    As few as possible are read, in the order of an index: 36,000 may be due after a pause.
+    At most `most` keys.  As few rows as possible are read: 36,000 may be due after a pause.
     """
     limit = most
     while True:
@@ -153,10 +153,10 @@ def update_polled(
     was_due: Sequence[int | None],
     again: Sequence[int],
 ) -> None:
-    """Write what polls have changed of feeds, given as rows as `feeds` returns them.
+    """Write what polls have changed of feeds; `rows` are like those of `feeds_of`.
 
-    `was_due` is when each feed was due as its poll began: if that has changed since, it is polled
-    `again` at a time, or when it is due now if that is later.
+    `was_due` has the time at which each feed was due as its poll began.  If the stored time
+    differs, the next poll is at the later of that and the time in `again`, but not after the row's.
     """
     changes = ", ".join(f"{name} = ?" for name in _POLLED)
     for row, due, later in zip(rows, was_due, again, strict=True):
@@ -176,7 +176,7 @@ def mark_polled(store: Store, keys: Collection[str]) -> None:
 
 
 def hold_domain(store: Store, domain: str, until: int) -> None:
-    """Put off the polls of a domain until a time."""
+    """Postpone the polls of a domain's feeds until a time."""
     store.fetch(
         "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
         [until, domain, until],
@@ -186,8 +186,8 @@ def hold_domain(store: Store, domain: str, until: int) -> None:
 def make_due(store: Store, now: int, *, least: int, key: str = "", owner: str = "") -> int:
     """Make a feed due, or all of an owner, at the earliest `least` ticks after the last poll.
 
-    A feed that is due may just be polled: as its time changes, it is polled once more.  Return the
-    number of feeds.
+    A poll of a due feed may be running: since the time of the feed changes, it is polled once more
+    afterwards (`update_polled`).  Return the number of feeds.
     """
     which, parameters = ("key = ?3", [key]) if key else (_own(owner), [])
     rows = store.fetch(
@@ -235,7 +235,8 @@ def given_titles(store: Store, docs: Collection[int]) -> dict[int, str]:
 def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
     """Return the numbers of known items of each feed, for some feeds or all.
 
-    Columns: key, items, their versions, skipped changes, items with a clipped time and without one.
+    Columns: `key`, `items`, their `versions`, `skipped` changes, and the items with a `clipped`
+    time and without a time (`undated`).
     """
     among = "" if keys is None else f" WHERE key IN {LISTED}"
     return store.rows(
@@ -263,7 +264,7 @@ def count_leases(store: Store) -> int:
 
 
 def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str]]:
-    """Return key, hub and topic of feeds whose hubs are to be asked, those never asked last."""
+    """Return (key, hub, topic) of feeds whose hubs are to be asked: the due ones, then new ones."""
     rows = store.rows(
         "SELECT key, f.hub, f.topic FROM state.feed f LEFT JOIN state.feed_lease l USING (key)"
         " WHERE f.hub IS NOT NULL AND NOT f.gone AND f.error IS NULL"
@@ -290,7 +291,7 @@ def leases_without_hub(store: Store) -> list[str]:
 
 
 def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
-    """Record why a hub that was asked at a time has not confirmed."""
+    """Record why a hub has not confirmed the request of time `asked`."""
     store.fetch(
         "UPDATE state.feed_lease SET note = ? WHERE key = ? AND asked = ?"
         " AND coalesce(confirmed, 0) < asked",
@@ -315,7 +316,7 @@ def last_appended(store: Store) -> int:
 
 
 def appended(store: Store) -> tuple[int, int | None]:
-    """Return `last_appended`, and how many segments after it were announced (None: no number)."""
+    """Return `last_appended`, and the announced number of segments after it, None without."""
     rows = store.rows("SELECT segment, announced FROM state.feed_spool")
     return next(((row["segment"], row["announced"]) for row in rows), (0, None))
 

@@ -34,7 +34,7 @@ class JoinStorage:
     ) -> Iterator[pa.Table]:
         """Yield some columns, or all, of the rows in the order of appends.
 
-        Rows of other documents than `docs` are missing.
+        With `docs` only the rows of these documents, for relations of the join state.
         """
         schema = RELATIONS[relation]
         names = list(columns or schema.names)
@@ -67,7 +67,7 @@ class JoinStorage:
         self._store.execute_many(f"DELETE FROM state.{relation} WHERE {where}", values)
 
     def keep(self, relation: str, stays: Mask) -> pa.Table:
-        """Delete rows that need not stay, and return those that were deleted: their keys."""
+        """Delete the rows for whose keys `stays` is False; return the keys of deleted rows."""
         gone = [RELATIONS[relation].empty_table().select(KEYS[relation])]
 
         def dead(batch: pa.RecordBatch) -> pa.Array:
@@ -81,6 +81,6 @@ class JoinStorage:
 
 
 def designated_rows(store: Store) -> list[int]:
-    """Return the rows of R_T that have a designated equality."""
+    """Return the numbers (`qid`) of the rows of R_T that have a designated equality."""
     rows = store.fetch("SELECT qid FROM state.r_t WHERE lead <> ? ORDER BY qid", [UNDESIGNATED])
     return [qid for (qid,) in rows]

@@ -66,9 +66,10 @@ _COUNTS = (
 def match_among(
     store: Store, docs: Sequence[int], *, number: int, after: int, until: int | None
 ) -> tuple[int, ...] | None:
-    """Return the documents of a match by component, 0 for none; None without a match of `docs`.
+    """Return a match's documents by component, 0 for a component without one; None without a match.
 
-    It is one of the subscription with a number, after a position and up to `until`, if any.
+    Its documents are exactly `docs`.  It is one of the subscription `number`, with `after` <
+    position <= `until` (None: no bound).
     """
     with store.reading():
         if not _may_have_result(store, docs):
@@ -78,7 +79,7 @@ def match_among(
 
 
 def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
-    """Return False if no result is of these documents alone; to analyse them all takes 17 ms."""
+    """Return False if no result is of these documents alone; this saves an analysis of 17 ms."""
     composites = store.mirror("composite")
     lists = composites["docs"].combine_chunks()
     is_other = pc.invert(pc.is_in(lists.flatten(), value_set=pa.array([0, *docs])))
@@ -96,7 +97,7 @@ def _may_have_result(store: Store, docs: Sequence[int]) -> bool:
 
 
 def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
-    """Return the numbers of kept matches after a position, up to another one, by subscription."""
+    """Return by subscription the number of kept matches with `after` < position <= `up_to`."""
     rows = analysed(store, _COUNT, [after, up_to])
     return {row["name"]: row["matches"] for row in rows}
 
@@ -104,9 +105,9 @@ def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
 def match_counts(
     store: Store, numbers: Sequence[int], *, now: int, days: int
 ) -> Iterator[dict[str, Any]]:
-    """Return the counts of kept matches of some subscriptions, by `number`; none without any.
+    """Return a row with the counts of kept matches of each subscription that has some.
 
-    They are those of all `matches`, of the last day (`lately`) and of some days (`days_ago`).
-    `last` is the time of the last one, in ticks.
+    Columns: `number`; `matches`, all of them; `lately`, those of the last day; `days_ago`, a
+    mapping of days ago to counts, for `days` days; `last`, the time of the last match in ticks.
     """
     return analysed(store, _COUNTS, [now - DAY, now, now - days * DAY, list(numbers)])

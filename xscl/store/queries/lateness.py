@@ -1,7 +1,7 @@
 """Documents that came late, with the subscriptions that may have missed them, or were rejected.
 
-The rule is that of `xscl.subscriptions.lateness`; `reading` is the table of its bounds, which is
-lent for a query.
+The rule is that of `xscl.subscriptions.lateness`; its bounds are the table `reading`, in memory,
+which is an argument of a query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ARRIVAL = """
     SELECT doc, id, ts, clock - ts AS behind, first, version, history,
         unnest(streams) AS stream
     FROM state.document"""
-"""The query of documents by their streams."""
+"""The query of documents, with a row for each of their streams."""
 
 MISSED = """
     SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
@@ -31,7 +31,7 @@ MISSED = """
     FROM state.late l JOIN arrival a USING (doc)
     JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
     WHERE a.first >= r.since AND (r.updates OR a.version = 1)"""
-"""Documents that a subscription may have missed."""
+"""The query of documents, each with a subscription that may have missed it."""
 
 LATE = """
     SELECT d.id AS docid, d.given AS id, d.streams, d.ts AS timestamp, m.watermark,
@@ -49,7 +49,7 @@ _COUNT = (
 
 
 def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
-    """Return the documents that some subscriptions may have missed, by the readings.
+    """Return the documents that subscriptions may have missed; `readings` is the table `reading`.
 
     The last one to arrive comes first.  `store` is a connection of the caller's own.
     """
@@ -57,7 +57,7 @@ def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str
 
 
 def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
-    """Return the number of documents that some subscription may have missed, by the readings."""
+    """Return how many of `docs` a subscription may have missed by `readings` (the table `reading`)."""
     if not docs:
         return 0
     asked = pa.table({"doc": pa.array(docs, pa.int64())})
@@ -86,7 +86,7 @@ def rejected_of(
 def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
-    """Return stream, id and digest of rejected documents with the id and digest of one place."""
+    """Return (stream, id, digest) of rejected documents; id and digest have one index in the lists."""
     listed = list(zip(ids, digests, strict=True))
     return set(
         store.fetch(
@@ -98,7 +98,7 @@ def known_rejected(
 
 
 def keep_newest(store: Store, rows: int, *, tolerated: int) -> None:
-    """Keep some newest rows of each of the two tables, if it has more than are tolerated."""
+    """Delete all but the newest `rows` of `late` and of `rejected` that exceed `tolerated`."""
     for table in ("late", "rejected"):
         ((there,),) = store.fetch(f"SELECT count(*) FROM state.{table}")
         if there > tolerated:

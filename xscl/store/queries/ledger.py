@@ -18,12 +18,12 @@ def has_batch(store: Store, query_id: str, batch_id: int) -> bool:
 
 
 def last_batch(store: Store, query_id: str) -> int | None:
-    """Return the last batch of a query, None without one."""
+    """Return the largest batch id of a query, None without one."""
     query = "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?"
     return found_number(store, query, [query_id])
 
 
 def delete_batches(store: Store, query_id: str, upto: int) -> None:
-    """Delete the batches of a query up to one."""
+    """Delete the batches of a query up to and including `upto`."""
     sql = "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?"
     store.fetch(sql, [query_id, upto])

@@ -20,9 +20,9 @@ from xscl.store.chunks import Execute
 from xscl.store.queries.tables import TABLES, column_of, named, schema_of
 
 MOST_BYTES = 256 << 20
-"""Bytes of a mirror that is kept."""
+"""Most bytes of a mirror that is kept."""
 _NUMBER = "rowid"  # the column of a mirror with the internal numbers of rows
-_PARTS = 64  # of a mirror, after which they become one
+_PARTS = 64  # most batches of a mirror; more are combined
 _SETTINGS = (
     "enable_external_access = false",
     "python_enable_replacements = false",
@@ -32,7 +32,7 @@ _SETTINGS = (
 
 
 class Mirror(NamedTuple):
-    """The rows of a table as of a commit, after their internal numbers."""
+    """The rows of a table as of a commit, in the order of their internal numbers (`_NUMBER`)."""
 
     rows: pa.Table
     commits: int
@@ -42,7 +42,7 @@ class Mirrors:
     """The kept mirrors of a database; thread-safe.
 
     `changed` has, by table, the last commit that changed rows, or removed them from a table that is
-    not in `removed`.
+    not in `removed`; `removed` has the last commit that removed rows from its tables.
     """
 
     def __init__(self, changed: Mapping[str, int], removed: Mapping[str, int]) -> None:
@@ -52,7 +52,7 @@ class Mirrors:
         self._mutex = threading.Lock()
 
     def table(self, execute: Execute, name: str) -> pa.Table:
-        """Return the rows of a table that a snapshot has; `execute` reads it."""
+        """Return the rows of a table in the snapshot in which `execute` reads."""
         ((commits,),) = execute("SELECT commits FROM state.progress", ())
         kept = self._kept_for(name, commits)
         if self._removed.get(name, 0) > kept.commits:
@@ -78,7 +78,7 @@ class Mirrors:
 
 
 def _left(execute: Execute, name: str, kept: Mirror) -> Mirror:
-    """Return a mirror without the rows that were removed since."""
+    """Return a mirror without the rows that were removed since its commit."""
     numbers = kept.rows[_NUMBER]
     left = execute(f"SELECT rowid FROM state.{name} WHERE rowid <= ?", (_last(kept),))
     there = np.fromiter((number for (number,) in left), np.int64, len(left))
@@ -91,7 +91,7 @@ def _last(kept: Mirror) -> int:
 
 
 def _read(execute: Execute, name: str, kept: Mirror, commits: int) -> Mirror:
-    """Return a mirror with the rows that follow those of another one."""
+    """Return a mirror with the rows that were appended since its commit, as of `commits`."""
     schema = kept.rows.schema
     sql = f"SELECT {named(schema.names)} FROM state.{name} WHERE rowid > ? ORDER BY rowid"
     rows = execute(sql, (_last(kept),))
@@ -132,7 +132,7 @@ class _Analysis:
         return connection
 
     def _create_views(self, instance: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-        """Create views of what a connection registers under the names of tables."""
+        """Create a view `state.NAME` for each table, of the rows that a connection registers."""
         for name in names:
             schema = schema_of(name)
             instance.register(f"kept_{name}", schema.empty_table())
@@ -142,4 +142,4 @@ class _Analysis:
 
 
 ANALYSIS = _Analysis()
-"""The one of this process: to make an instance costs more than most questions."""
+"""The instance of this process: making one takes longer than most questions."""

@@ -74,13 +74,13 @@ OWNED: Mapping[str, OwnedTable] = {
 }
 
 _SELECTED = {"token": "NOT session"}
-"""The rows of users in tables that have others, too."""
+"""The conditions on the rows of users, for tables that have other rows, too."""
 _LEFT = ("secret_address",)
-"""Tables with names whose rows stay when the user's subscriptions and feeds are removed."""
+"""Tables whose rows stay when the subscriptions and feeds that they name are removed."""
 
 
 def rows_of_user(store: Store, table: str, account: int) -> Iterator[StoredRow]:
-    """Yield what a user sees of the rows of a table, with the names of the engine."""
+    """Return a user's rows of a table with the columns that he sees, and the engine's names."""
     owned = OWNED[table]
     mine = f"{owned.number} = {account}" if owned.number else own_condition(owned.name, account)
     where = f"{mine} AND {_SELECTED.get(table, 'true')}"
@@ -106,7 +106,7 @@ def delete_rows_of(store: Store, account: int) -> None:
 
 
 def documents_of(store: Store, account: int) -> Iterator[StoredRow]:
-    """Yield the kept documents of a user's streams with their texts (XML), in parts.
+    """Yield the kept documents of a user's streams with their texts (XML), read 500 at a time.
 
     `name` is the document's name in the engine, `id` what its sender called it, `ts` in ticks.
     """
@@ -128,7 +128,7 @@ def documents_of(store: Store, account: int) -> Iterator[StoredRow]:
 
 
 def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]]) -> int:
-    """Insert the rows of a table that are not there; return their number."""
+    """Insert the rows whose keys the table lacks; return their number."""
     key = OWNED[table].key
     there = set(store.fetch(f"SELECT {', '.join(key)} FROM state.{table}"))
     new = [row for row in rows if tuple(row[name] for name in key) not in there]
@@ -156,7 +156,7 @@ def expect_types(table: str, rows: Sequence[Mapping[str, object]]) -> None:
 def read_marks(
     store: Store, account: int, *, after: str = "", limit: int
 ) -> Iterator[dict[str, Any]]:
-    """Return the marks of an account after an item, by their items; `read` is in ticks."""
+    """Return an account's marks for items after one, in order of item; `read` is in ticks."""
     return store.rows(
         "SELECT item, read FROM state.read_mark WHERE account = ? AND item > ?"
         " ORDER BY item LIMIT ?",
@@ -170,7 +170,7 @@ def read_marks(
 def stars(
     store: Store, account: int, *, before: tuple[int, str] | None = None, limit: int
 ) -> Iterator[dict[str, Any]]:
-    """Return the newest stars of an account, or those before a time (ticks) and a match.
+    """Return an account's stars before a place (time in ticks, match), the newest first.
 
     `view` is what the match showed, as JSON.
     """

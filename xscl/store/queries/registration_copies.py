@@ -35,7 +35,7 @@ def copy_registration(
 
 
 def _copy(source: Store, target: Store, table: str, key: str, numbers: Collection[int]) -> None:
-    """Copy the rows of a table with some numbers."""
+    """Copy the rows of a table that have some numbers as their `key`."""
     listed, parameters = among(numbers)
     columns = named(TABLES[table.removeprefix("state.")].names)
     query = f"SELECT {columns} FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}"

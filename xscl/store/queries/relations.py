@@ -1,4 +1,4 @@
-"""The relations of the paper and of users, as views: all state under names that stay.
+"""The relations of the paper and of users, as views: all state under stable names.
 
 They are views over the storage, so that storage may change and the names stay
 (Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj, R_L, R_R and R_out are
@@ -26,7 +26,7 @@ from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.store import Store
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
-"""Whether a document is what a subscription published: those that arrive begin a rank."""
+"""The condition that a subscription published a document: arrivals have multiples of `LEVELS`."""
 
 _VERSION = "regexp_extract(id, '@[0-9]+$')"
 _NUMBER = f"coalesce(TRY_CAST({_VERSION}[2:] AS BIGINT), 1)"
@@ -39,7 +39,7 @@ _POSTED = f"given || CASE WHEN {_VERSION} = '@1' THEN '' ELSE {_VERSION} END"
 class Relation:
     """A relation: its query, over stored tables `state.*`, other relations and tables in `LENT`.
 
-    `what` says what it is; one without that is for other relations only.
+    `what` describes it to users; a relation with an empty `what` serves other relations only.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Relation:
 
     @property
     def over(self) -> frozenset[str]:
-        """Return the names it reads besides stored tables, parts of its query (WITH) among them."""
+        """Return the names that it reads, except stored tables; those of its WITH parts included."""
         return frozenset(_READ.findall(self.query))
 
 
@@ -133,7 +133,7 @@ MEANINGS = {
     "type": "its type in DuckDB",
     "what": "what the relation is",
 }
-"""The meanings of columns by their names, after that of the relation where it matters."""
+"""The meanings of columns by `name`, or by `relation.name` where relations differ."""
 
 _OF_JOINS = "node1, node2, pair1, above1, pair2, above2"
 
@@ -145,7 +145,7 @@ _KEPT = (
     SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
     FROM state.binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair)""",
     ),
-    # Nodes have the key of their value where they are compared.
+    # Only nodes that are compared have the key of their value.
     Relation(
         "R_doc",
         "the string values of nodes in R_bin",
@@ -337,7 +337,8 @@ RELATIONS = (
 )
 """All relations, each after those that it reads.
 
-Each template has two more: R_T_<number>, its joins, and R_out_<number>, what they found last.
+Each template has two more: R_T_<number>, its joins, and R_out_<number>, their results of the last
+push.
 """
 
 RELATION_OF_RELATIONS = Relation(
@@ -349,15 +350,15 @@ RELATION_OF_RELATIONS = Relation(
         AND c.database_name = 'temp'
     ORDER BY p.relation, c.column_index""",
 )
-"""The relation of all others; those who make it lend the names and what they are."""
+"""The relation of all others; its maker registers `kept_public`: their names and `what`."""
 
 PUBLIC = {one.name: one.what for one in RELATIONS if one.what}
-"""The relations that anybody may ask for, and what they are."""
+"""The relations that users may query, with their descriptions."""
 
 
 def meaning(relation: str, column: str) -> str:
     """Return the meaning of a column of a relation, empty for one that is not known."""
-    # Relations of templates have as many variables and nodes as these.
+    # Relations of templates have var1 ... varn and node1 ... noden.
     shared = re.sub(r"^(var|node)[0-9]+$", r"\g<1>1", column)
     return MEANINGS.get(f"{relation}.{column}") or MEANINGS.get(shared, "")
 
@@ -372,7 +373,7 @@ def relations_for(names: Set[str], known: Sequence[Relation] = RELATIONS) -> lis
 
 
 def names_of_template(number: int) -> dict[str, str]:
-    """Return the relations of a template, and what they are."""
+    """Return the names of the relations of a template, with their descriptions."""
     return {
         f"R_T_{number}": f"the joins of template {number}",
         f"R_out_{number}": f"what the joins of template {number} found in the last batch",
@@ -413,7 +414,7 @@ def known_relations(graphs: Mapping[int, JoinGraph]) -> list[Relation]:
 
 
 def sql_error(message: str, graphs: Mapping[int, JoinGraph]) -> SqlError:
-    """Return the error of a wrong query; of an unknown relation it has the nearest ones."""
+    """Return the error for a message of DuckDB; its hint has names like that of an unknown one."""
     unknown = _UNKNOWN.match(message)
     if unknown is None:
         return SqlError(message)
@@ -423,7 +424,7 @@ def sql_error(message: str, graphs: Mapping[int, JoinGraph]) -> SqlError:
 
 
 def no_output(graph: JoinGraph) -> pa.Table:
-    """Return the R_out of a template without results."""
+    """Return the empty R_out of a template without results."""
     nodes = {f"node{i + 1}": pa.int32() for i in range(len(graph.nodes))}
     ids = dict.fromkeys(("qid", "doc1", "doc2"), pa.int64())
     return pa.schema({**ids, **nodes, "wl": pa.int64()}).empty_table()
@@ -459,7 +460,7 @@ def answer(
 
     `lent` returns a table in memory by its name: one of `LENT`, or R_out of the template n by
     `out_n`.  `graphs` are those of all templates; tables of `instead` replace stored ones.
-    Raises duckdb.Error, as the query is wrong.
+    Raises duckdb.Error for a wrong query.
     """
     text = query.lower()
     words = set(_WORD.findall(text))

@@ -22,7 +22,7 @@ _SCHEMA = RELATIONS["result"].schema
 
 
 class ResultRange(NamedTuple):
-    """Results of a stream of results: after a position, up to another one.
+    """The results of the row of R_T `qid` with `after` < position <= `until`.
 
     They are of documents and composites whose numbers are at least `since`.
     """
@@ -43,10 +43,10 @@ def results_between(
     newest_first: bool = False,
     limit: int,
 ) -> pa.Table:
-    """Return the first results between two positions, both included, in the order of these.
+    """Return the first results with `low` <= position <= `high`, at most `limit`, in order.
 
-    They are of some ranges, or of subscriptions whose names begin with a prefix, or all.  With
-    `newest_first` they are the last ones, in the opposite order.
+    They are in one of the ranges, or else of subscriptions whose names begin with the prefix, or
+    all.  With `newest_first` they are the last ones, in the opposite order.
     """
     qids = _qids_of(store, prefix) if prefix and not ranges else None
     parts, missing = [_SCHEMA.empty_table()], limit
@@ -66,7 +66,7 @@ def results_between(
 
 
 def _qids_of(store: Store, prefix: str) -> npt.NDArray[np.int64]:
-    """Return the streams of results of subscriptions whose names begin with a prefix."""
+    """Return the `qid` of the subscriptions, and retired ones, whose names have a prefix."""
     of_name = "WHERE substr(name, 1, length(?1)) = ?1"
     rows = store.fetch(
         f"SELECT qid FROM state.subscription {of_name}"
@@ -77,7 +77,7 @@ def _qids_of(store: Store, prefix: str) -> npt.NDArray[np.int64]:
 
 
 def _in_ranges(batch: pa.RecordBatch, ranges: Sequence[ResultRange]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the results that are in one of some ranges."""
+    """Return a mask of a batch: True for results that are in at least one range."""
     position, qid, doc1, doc2 = (
         batch[name].to_numpy() for name in ("position", "qid", "doc1", "doc2")
     )
@@ -99,7 +99,7 @@ def _in_ranges(batch: pa.RecordBatch, ranges: Sequence[ResultRange]) -> npt.NDAr
 
 
 def results_of_pair(store: Store, qid: int, doc1: int, doc2: int, *, after: int) -> pa.Table:
-    """Return the results of two documents after a position, in the order of positions."""
+    """Return the results of a `qid` and two documents after a position, in order."""
     found = store.scan("result", after + 1)
     same = (found["qid"].to_numpy() == qid) & (found["doc1"].to_numpy() == doc1)
     return found.filter(pa.array(same & (found["doc2"].to_numpy() == doc2)))
@@ -112,7 +112,7 @@ def has_result(store: Store, sought: ResultRange) -> bool:
 
 
 def last_positions(store: Store) -> dict[int, int]:
-    """Return the position of the last result of each stream of results, by `qid`."""
+    """Return the position of the last result of each `qid`."""
     last: dict[int, int] = {}
     for batch in store.batches("result"):
         last.update(zip(batch["qid"].to_pylist(), batch["position"].to_pylist(), strict=True))
@@ -120,25 +120,25 @@ def last_positions(store: Store) -> dict[int, int]:
 
 
 def delete_results_of(store: Store, qid: int) -> None:
-    """Delete the results of a stream of results."""
+    """Delete all results of a row of R_T."""
     store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid))
 
 
 def results_of(store: Store, qid: int) -> pa.Table:
-    """Return the results of a stream of results, in the order of positions."""
+    """Return the results of a row of R_T, in the order of positions."""
     batches = store.batches("result")
     parts = [batch.filter(pc.equal(batch["qid"], qid)) for batch in batches]
     return pa.Table.from_batches(parts, _SCHEMA)
 
 
 def documents_of_results(store: Store) -> RowNumbers:
-    """Return the two documents or composites of each result, by their numbers."""
+    """Return the numbers of the documents and composites of results, repeated and unordered."""
     columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
     return np.concatenate([np.zeros(0, np.int64), *(column.to_numpy() for column in columns)])
 
 
 def first_result_of(store: Store, doc: int) -> int | None:
-    """Return the first position of a result with a document from a number on, None without one."""
+    """Return the position of the first result with a document from `doc` on, None without one."""
     for batch in store.batches("result"):
         newer = np.maximum(batch["doc1"].to_numpy(), batch["doc2"].to_numpy())
         if (newer >= doc).any():
@@ -147,9 +147,9 @@ def first_result_of(store: Store, doc: int) -> int | None:
 
 
 def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int | None:
-    """Delete the results up to a position, but those whose first document is one of some.
+    """Delete the results up to position `last`, except those whose `doc1` is in `but_of`.
 
-    Returns the last position up to that one that has had a result, None if none is deleted.
+    Returns the largest position up to `last` that had a result, None if none was deleted.
     """
     newest = next(store.batches("result", until=last, newest_first=True), None)
     held = pa.array(list(but_of), pa.int64())
@@ -184,7 +184,7 @@ def busiest_joins(store: Store, since: int, limit: int) -> Iterator[dict[str, An
 
 
 def delete_cuts(store: Store, qids: Collection[int], *, before: int | None = None) -> None:
-    """Delete the documents of some rows of R_T: those before a number, or all."""
+    """Delete from `cut` the documents of rows of R_T, those before a number or all."""
     listed, parameters = among(qids)
     bound, last = ("", []) if before is None else (" AND doc < ?", [before])
     store.fetch(f"DELETE FROM state.cut WHERE qid IN ({listed}){bound}", [*parameters, *last])

@@ -1,6 +1,6 @@
 """Shared parts of statements: rows by the values of columns, lists and numbers.
 
-A column is to have a value, or one of those of a list, an array or another collection.
+Arguments `wanted` select rows by columns, each with its value or with a collection of values.
 `Store.insert_rows` inserts rows.  A statement with other conditions is in the module of its table.
 """
 
@@ -19,17 +19,17 @@ from xscl.store.store import Store
 ValueIn: TypeAlias = str | bytes | int | Collection[Any]
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
-_FEW = 8  # numbers that a statement names
+_FEW = 8  # most numbers that are parameters of their own
 _GIVEN = "SELECT value FROM json_each(?)"
 
 LISTED = f"({_GIVEN})"
-"""SQL for the values of a parameter, a list, after IN."""
+"""SQL after IN for the values of a parameter that is a list."""
 
 
 def rows_of(
     store: Store, table: str, *columns: str, order: str = "rowid", **wanted: ValueIn
 ) -> Iterator[dict[str, Any]]:
-    """Return some columns, or all, of the rows with some values, in the order of columns."""
+    """Return the rows that `wanted` selects, with some columns or all, in an `order` in SQL."""
     where, parameters = _where(wanted)
     names = named(columns or TABLES[table].names)
     return store.rows(
@@ -38,7 +38,7 @@ def rows_of(
 
 
 def update_rows(store: Store, table: str, changed: Mapping[str, object], **wanted: ValueIn) -> None:
-    """Write the changed columns of the rows with some values."""
+    """Write the `changed` columns of the rows that `wanted` selects."""
     where, parameters = _where(wanted)
     written = ", ".join(f'"{name}" = ?' for name in changed)
     store.fetch(
@@ -47,13 +47,13 @@ def update_rows(store: Store, table: str, changed: Mapping[str, object], **wante
 
 
 def delete_rows(store: Store, table: str, **wanted: ValueIn) -> None:
-    """Delete the rows with some values."""
+    """Delete the rows that `wanted` selects."""
     where, parameters = _where(wanted)
     store.fetch(f"DELETE FROM state.{table} WHERE {where}", parameters)
 
 
 def delete_but_newest(store: Store, table: str, most: int, **wanted: ValueIn) -> None:
-    """Delete the rows with some values, but the newest ones."""
+    """Delete the rows that `wanted` selects, except the `most` newest."""
     where, parameters = _where(wanted)
     last = f"SELECT rowid FROM state.{table} WHERE {where} ORDER BY rowid DESC LIMIT 1 OFFSET ?"
     store.fetch(
@@ -63,12 +63,12 @@ def delete_but_newest(store: Store, table: str, most: int, **wanted: ValueIn) ->
 
 
 def delete_prefixed(store: Store, table: str, column: str, prefix: str) -> None:
-    """Delete the rows of which a text begins with a prefix."""
+    """Delete the rows whose text in a column begins with a prefix."""
     store.fetch(f'DELETE FROM state.{table} WHERE instr("{column}", ?) = 1', [prefix])
 
 
 def _where(wanted: Mapping[str, ValueIn]) -> tuple[str, list[object]]:
-    """Return the condition that columns have values, and its parameters."""
+    """Return the SQL condition by which `wanted` selects rows, and its parameters."""
     conditions, parameters = ["true"], list[object]()
     for name, value in wanted.items():
         listed, given = _listed(value)
@@ -78,7 +78,7 @@ def _where(wanted: Mapping[str, ValueIn]) -> tuple[str, list[object]]:
 
 
 def _listed(value: Any) -> tuple[str, list[object]]:
-    """Return SQL for a value or those of a collection, after IN, and its parameters."""
+    """Return SQL after IN for a value or the values of a collection, and its parameters."""
     if isinstance(value, (str, bytes, int)):
         return "(?)", [value]
     if all(isinstance(one, str) for one in value):
@@ -91,7 +91,7 @@ def _listed(value: Any) -> tuple[str, list[object]]:
 
 
 def among(numbers: Collection[int] | RowNumbers) -> tuple[str, list[object]]:
-    """Return SQL for some numbers, for the brackets after IN, and its parameters."""
+    """Return SQL for numbers within the brackets after IN, and its parameters."""
     if len(numbers) <= _FEW:
         return ", ".join("?" * len(numbers)) or "NULL", [int(number) for number in numbers]
     array = np.fromiter(numbers, np.int64, len(numbers))
@@ -134,5 +134,5 @@ def contains(column: str) -> str:
 
 
 def any_of(column: str, condition: str) -> str:
-    """Return SQL for whether a condition holds of a value, which is called so, of a list."""
+    """Return SQL for whether a list has an item that satisfies a condition on `value`."""
     return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE {condition})"

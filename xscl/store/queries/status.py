@@ -11,8 +11,8 @@ from xscl.store.queries.relations import PUBLISHED
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
-# Of the documents that came in, those that were behind the watermark of one of their streams. What
-# a feed held already is as old as it is: that says nothing of how late a stream is.
+# The documents that arrived behind the watermark of one of their streams. Items that a feed held at
+# its first poll do not count: their age says nothing of how late a stream is.
 _LATE = f"""
 SELECT count(DISTINCT doc) FROM (
     SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
@@ -62,7 +62,7 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 
 def status_counts(store: Store) -> dict[str, Any]:
-    """Return the counts that cost the most, by the names of their figures.
+    """Return the counts that take longest, by the names of their figures.
 
     The figures are those of `xscl.service.figures`.
     """
@@ -117,7 +117,7 @@ def metric_counts(store: Store) -> dict[str, dict[str, int]]:
 
 
 def failing_endpoints(store: Store, limit: int) -> Iterator[dict[str, Any]]:
-    """Return the endpoints that fail or have refused letters, the worst first.
+    """Return the endpoints that fail, are stopped or have dead letters, the worst first.
 
     Columns are subscription, kind, state, failures, note, next_try and the number of `letters`.
     """
@@ -134,7 +134,7 @@ def failing_endpoints(store: Store, limit: int) -> Iterator[dict[str, Any]]:
 
 
 def delivery_counts(store: Store) -> dict[str, int]:
-    """Return the numbers of endpoints, of `failing` and of `disabled` ones, and of letters."""
+    """Return the numbers of endpoints, `failing` and `disabled` ones, and dead `letters`."""
     (found,) = store.rows(
         "SELECT count(*) AS endpoints,"
         " count(*) FILTER (WHERE state = 'incomplete' OR failures > 0 AND state <> 'disabled')"

@@ -1,10 +1,10 @@
-"""Stories: components of the matches of a subscription, by the key that its versions have.
+"""Stories: components of the matches of a subscription, by the `key` of the subscription.
 
-A row of `story_document` says in which `story` a document was found first, at which `position` the
-story had grown so far, and at which position a `match` has the document.  `founder` is the document
+A row of `story_document` has the `story` in which a document was found first, the `position` at
+which it was added, and in `match` the position of a match that has it.  `founder` is the document
 whose arrival began a story; `began` and `last` are its first and last positions, each of them that
 of one of its matches.  A story that became a part of another one has the id of this one as its
-`root`, and as `merged` the position at which they were joined; any other is its own root.
+`root`, and as `merged` the position at which that happened; any other is its own root.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def delete_past_stories(store: Store, forgotten: int) -> None:
 def heads_between(
     store: Store, keys: Collection[str], first: int, last: int
 ) -> set[tuple[str, int]]:
-    """Return key and last position of each story whose last position is within a range."""
+    """Return (key, last position) of each story with `first` <= last position <= `last`."""
     rows = store.rows(
         "SELECT key, last FROM state.story"
         f" WHERE root = id AND last BETWEEN ? AND ? AND key IN {LISTED}",
@@ -111,7 +111,7 @@ def heads_between(
 
 
 def story_of_head(store: Store, key: str, position: int) -> dict[str, Any] | None:
-    """Return the story whose last position this is; None if it has grown since or is gone."""
+    """Return the story with a last position; None if it has grown since or is gone."""
     rows = store.rows(f"{_STORIES} WHERE key = ? AND last = ? AND root = id", [key, position])
     return next(rows, None)
 
@@ -136,7 +136,7 @@ def newest_stories(
 
 
 def documents_of_story(store: Store, id: str, limit: int) -> list[StoryDocument]:
-    """Return the first documents of a story, and of those that it took over, in their order."""
+    """Return the first documents of a story, and of its parts, in the order of numbers."""
     rows = store.rows(
         f"SELECT d.doc, d.match FROM {_DOCUMENTS} WHERE s.root = ? ORDER BY d.doc LIMIT ?",
         [id, limit],
@@ -157,10 +157,9 @@ def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list
 def was_news(
     store: Store, id: str, before: int, *, history: bool, after: int, live: Sequence[int]
 ) -> bool:
-    """Return True if a story got a document before a position, but after another or at a `live`
-    one.
+    """Return True if a story got a document before one position, and after another or in `live`.
 
-    Documents of `history` count only if that is True.
+    Documents that are history count only with `history`.
     """
     rows = store.fetch(
         f"SELECT 1 FROM {_DOCUMENTS} JOIN state.document n ON n.doc = d.doc"

@@ -29,7 +29,7 @@ _FILTERS = {
     "reads": contains("reads"),
     "tag": _TAGGED,
 }
-"""The conditions on the rows of an owner."""
+"""The SQL conditions of `NameFilters`."""
 _ALL = 1 << 62
 
 
@@ -37,7 +37,7 @@ _ALL = 1 << 62
 
 
 def all_subscriptions(store: Store, *, retired: bool = False) -> dict[str, Sequence[Any]]:
-    """Return the columns of all subscriptions by number, or of retired versions by their ends."""
+    """Return the columns of subscriptions by number, or of retired ones by version and end."""
     table, order = ("retired", "version, until") if retired else ("subscription", "number")
     names = named(TABLES[table].names)
     return store.columns(f"SELECT {names} FROM state.{table} ORDER BY {order}")
@@ -47,7 +47,7 @@ def all_subscriptions(store: Store, *, retired: bool = False) -> dict[str, Seque
 
 
 def rename_retired(store: Store, name: str, new: str) -> None:
-    """Give the retired versions of a name another one, and all that refers to them by it."""
+    """Rename the retired versions of a name, and what refers to that name."""
     update_rows(store, "retired", {"name": new}, name=name)
     for table in _NAMED:
         update_rows(store, table, {"subscription": new}, subscription=name)
@@ -56,7 +56,7 @@ def rename_retired(store: Store, name: str, new: str) -> None:
 def delete_endpoints_and_tags(store: Store, name: str) -> None:
     """Delete what refers to a subscription by its name, except the stars of its matches.
 
-    The next subscription of the name is another one.
+    So the next subscription of the name does not inherit it.
     """
     store.fetch(
         "DELETE FROM state.dead_letter WHERE endpoint IN"
@@ -74,8 +74,8 @@ def delete_endpoints_and_tags(store: Store, name: str) -> None:
 class NameFilters(TypedDict, total=False):
     """A filter of subscriptions by name: those after a name, with a prefix, or with a part.
 
-    The part is in any capitals.  They are of subscriptions of a template, in a language, with a
-    tag, which read a stream.
+    The part is in capitals or not.  The others select subscriptions of a template, in a language,
+    with a tag, or that read a stream.
     """
 
     after: str
@@ -90,7 +90,7 @@ class NameFilters(TypedDict, total=False):
 def names_of(
     store: Store, owner: int, *, limit: int = _ALL, **wanted: Unpack[NameFilters]
 ) -> list[str]:
-    """Return the first names of an owner's subscriptions, in their order, as far as asked for."""
+    """Return the first names of an owner's subscriptions that pass all filters, in order."""
     given = {name: value for name, value in wanted.items() if value}
     conditions = [own_condition("name", owner), *map(_FILTERS.__getitem__, given)]
     rows = store.rows(
@@ -116,7 +116,7 @@ def streams_read(store: Store, owner: int) -> list[str]:
 
 
 def count_sharing(store: Store, qid: int, template: int) -> tuple[int, int]:
-    """Return the numbers of subscriptions with a stream of results, and with a template."""
+    """Return the number of subscriptions with a `qid`, and of those with a template."""
     ((equal, alike),) = store.fetch(
         "SELECT count(*) FILTER (WHERE qid = ?), count(*) FILTER (WHERE template = ?)"
         " FROM state.subscription",
@@ -147,7 +147,7 @@ def tags_of(store: Store, names: Collection[str]) -> dict[str, tuple[str, ...]]:
 
 
 def tag_counts(store: Store, number: int) -> list[tuple[str, int]]:
-    """Return the tags of a user, given by number, with the subscriptions of each."""
+    """Return (tag, number of subscriptions) for the tags of a user, given by number, in order."""
     rows = store.rows(
         "SELECT tag, count(*) AS subscriptions FROM state.subscription_tag"
         f" WHERE {own_condition('subscription', number)} GROUP BY tag ORDER BY tag"

@@ -3,8 +3,8 @@
 SQLite has no lists and booleans.  A list is stored as the text of JSON, a boolean as 0 or 1.
 `encoded` and `decoder` convert values, `stored_column` and `column_of` whole columns.
 
-Rows of the large relations (`RELATIONS`) are not rows of SQLite: `xscl.store.chunks` has them.  The
-numbers that are the key of a table ascend: a new row has a larger number than all before it.
+Rows of the large relations (`RELATIONS`) are not rows of SQLite (`xscl.store.chunks`).  The numbers
+that are the key of a table ascend: a new row has a larger number than all before it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ColumnValues: TypeAlias = Sequence[object] | npt.NDArray[Any]
 
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
-_SHORT = 100  # items of a list that is remembered
+_text_of = lru_cache(1_000)(_encoder.encode)  # for lists of numbers or texts: many are equal
+_SHORT = 100  # most items of a list whose text is remembered
 _CHANGE = re.compile(
     r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
     re.IGNORECASE,
@@ -123,7 +123,7 @@ _TABLES = {
 }
 
 ASCENDING = ("document",)
-"""Tables in which the number of a removed row is never that of another one."""
+"""Tables in which the number of a removed row is never given to another row."""
 
 _INDEXES = (
     *("chunk(relation, last, first)", "late(doc)", "cut(qid)", "retired(key)", "feed_poll(key)"),
@@ -140,14 +140,14 @@ _UNIQUE = (
 
 
 class ChunkedRelation(NamedTuple):
-    """A large relation: its columns, and the one by whose values its rows are dropped, if any."""
+    """A large relation: its columns, and the one by which its rows are found and dropped."""
 
     schema: pa.Schema
     order: str | None
 
 
 def _columns(text: str) -> dict[str, str]:
-    """Return the SQL after each name in a list of columns."""
+    """Return the type and constraint of each column, by name, from a list in SQL."""
     return dict((one.split(maxsplit=1)) for one in text.split(","))
 
 
@@ -172,12 +172,12 @@ def schema_of(name: str) -> pa.Schema:
 
 
 def named(columns: Iterable[str]) -> str:
-    """Return SQL for a list of columns."""
+    """Return SQL for a list of columns, quoted."""
     return ", ".join(f'"{name}"' for name in columns)
 
 
 def create_statements() -> str:
-    """Return the SQL that makes the tables, empty but for the numbers of a push."""
+    """Return the SQL that makes the tables, empty except for the row of `progress`."""
     made = []
     for table, text in _TABLES.items():
         columns = [f'"{name}" {_kind(kind)}' for name, kind in _columns(text).items()]
@@ -196,7 +196,7 @@ def create_statements() -> str:
 
 
 def _kind(kind: str) -> str:
-    """Return a type of SQLite, with what follows it."""
+    """Return the type in SQLite for one of `_TABLES`, with its constraint."""
     word, _, constraint = kind.partition(" ")
     return f"{'TEXT' if word.endswith('[]') else _KINDS.get(word, 'INTEGER')} {constraint}"
 
@@ -217,7 +217,7 @@ def encoded(value: Any) -> Any:
 
 @lru_cache(4_096)
 def _items_of(text: str) -> tuple[Any, ...]:
-    """Return the items of a list; most lists are short, and many are equal."""
+    """Return the items of a stored list; most lists are short, and many are equal."""
     return tuple(json.loads(text))
 
 
@@ -226,7 +226,7 @@ def _list_of(text: str) -> list[Any]:
 
 
 def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
-    """Return the function from stored values of a column to its values, None if they are equal."""
+    """Return the function that decodes stored values of a type; None if they need no decoding."""
     if kind is None:
         return None
     if pa.types.is_list(kind):
@@ -244,7 +244,7 @@ def values_of(stored: Sequence[Any], kind: pa.DataType | None) -> Sequence[Any]:
 
 
 def stored_column(values: ColumnValues, kind: pa.DataType) -> Sequence[object]:
-    """Return Python values, or those of NumPy, as SQLite stores them."""
+    """Return a column of Python values or of NumPy as SQLite stores it."""
     if isinstance(values, np.ndarray):
         listed: list[object] = values.tolist()
         values = listed
@@ -252,11 +252,11 @@ def stored_column(values: ColumnValues, kind: pa.DataType) -> Sequence[object]:
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
-    """Return stored values as a column of a type; None: of what they are."""
+    """Return stored values as a column of a type; with None pyarrow infers the type."""
     if kind is None:
         return pa.array(values)
     if pa.types.is_list(kind):
-        if 2 * len(set(values)) < len(values):  # equal ones are read once, in a tenth of the time
+        if 2 * len(set(values)) < len(values):  # equal ones are parsed once, in a tenth of the time
             texts = pa.array(values, pa.string()).dictionary_encode()
             return column_of(texts.dictionary.to_pylist(), kind).take(texts.indices)
         read = json.loads(f"[{','.join('null' if value is None else value for value in values)}]")
@@ -271,7 +271,7 @@ def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
 
 @lru_cache
 def insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) -> str:
-    """Return SQL that appends a row, or replaces that of the same key, with its parameters."""
+    """Return SQL that appends a row of parameters, or replaces the row of the same key."""
     places = ", ".join("?" * len(columns))
     verb = "INSERT OR REPLACE" if replace else "INSERT"
     return f"{verb} INTO state.{table} ({named(columns)}) VALUES ({places})"
@@ -285,7 +285,10 @@ def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
 
 
 class Shape(NamedTuple):
-    """The columns of an answer: names, types of stored ones, and what decodes some of them."""
+    """The columns of an answer; `types` has None for a computed column.
+
+    `decoders` has, with their indexes, the decoders of the columns that need one.
+    """
 
     names: tuple[str, ...]
     types: tuple[pa.DataType | None, ...]
@@ -299,7 +302,7 @@ class Shape(NamedTuple):
         return cls(tuple(str(one[0]) for one in described), types, decoders)
 
     def decoded(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return rows with the values of the types of their columns."""
+        """Return rows with their stored values decoded."""
         return [self._decoded(row) for row in rows] if self.decoders else rows
 
     def _decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -85,7 +85,7 @@ def join_state(
 ) -> dict[str, pa.Table]:
     """Return the join state of some documents and pairs of variables by table.
 
-    It is the whole one, `state`, if `pairs` is None.
+    It is all of `state` if `pairs` is None.
     """
     bindings, times, values = (state[name] for name in ("binding", "times", "value"))
     times = times.select(["doc", "ts"])
@@ -114,12 +114,12 @@ def _visible(stream: str, number: int) -> str:
 
 
 def _own(name: str, number: int) -> str:
-    """Return the condition that what has a name is the account's."""
+    """Return the condition that a name belongs to the account."""
     return "true" if number == OPERATOR else f"starts_with({name}, '_{number}.')"
 
 
 def _shown(name: str, number: int) -> str:
-    """Return the owner's name of what has a name."""
+    """Return SQL for a name without the prefix of the account."""
     if number == OPERATOR:
         return name
     length = len(f"_{number}.")
@@ -127,7 +127,7 @@ def _shown(name: str, number: int) -> str:
 
 
 def _called(name: str, number: int) -> str:
-    """Return the account's name of a document (`xscl.service.accounts.Account.named`)."""
+    """Return SQL for the account's name of a document (`xscl.service.accounts.Account.named`)."""
     if number == OPERATOR:
         return name
     hidden = f"SELECT name FROM state.owned_stream WHERE account = {int(number)}"

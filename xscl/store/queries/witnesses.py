@@ -1,4 +1,4 @@
-"""The documents with witnesses in the join state, and how many these are."""
+"""The witnesses in the join state: their numbers, and their documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LAST = (
 
 
 class KeptWitnesses(NamedTuple):
-    """The number of rows, of the documents in them, and of rows of documents after a time."""
+    """The numbers of witnesses, of their documents, and of witnesses of documents after a time."""
 
     rows: int
     documents: int
@@ -39,13 +39,13 @@ class KeptWitnesses(NamedTuple):
 
 
 def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWitnesses:
-    """Return the number of kept witnesses of some pairs of variables."""
+    """Return the numbers of kept witnesses of pairs of variables; `since` is in ticks."""
     (row,) = analysed(store, _KEPT, [since, list(pairs)])
     return KeptWitnesses(**row)
 
 
 def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
-    """Return `pair`, the number of its `witnesses`, and of those `lately`, after a time."""
+    """Return `pair`, the number of its `witnesses`, and of those after `since` (`lately`)."""
     return analysed(store, _BY_PAIR, [since])
 
 
