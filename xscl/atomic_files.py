@@ -13,7 +13,7 @@ from feeds.file_descriptors import synchronise
 
 
 def created(path: Path, mode: str = "xb") -> IO[bytes]:
-    """Return a file that only its owner can read, open for writing; "xb": it is a new one."""
+    """Return a file that only its owner can read, open for writing; with "xb" it must not exist."""
     return open(path, mode, opener=partial(os.open, mode=0o600))
 
 

@@ -13,7 +13,7 @@
     ├── TooLong               a trial took longer than it may
     ├── Stopping              the service ends, and takes or answers nothing more
     ├── EvaluationFailed      the joins of a batch cannot be evaluated
-    ├── DocumentError         a document that no query could be right about
+    ├── DocumentError         a document cannot be accepted
     └── StoreError            the state cannot be opened or read (kinds: `xscl.store.store_errors`)
 
 `code` is a stable name of the kind of error, for programs.  Packages that xscl
@@ -31,7 +31,7 @@ _WIDTH = 100  # characters of a source line that a message shows
 
 
 class XsclError(Exception):
-    """A mistake that the caller can mend; `row` is where it is in a list, from 1."""
+    """A mistake that the caller can mend; `row` is its position in a list of inputs, from 1."""
 
     code: ClassVar[str] = "error"
     row: int | None = None
@@ -43,7 +43,7 @@ class XsclError(Exception):
 
 
 class WrongSubscriptionName(XsclError):
-    """A subscription cannot have that name: letters, length, or a place in addresses."""
+    """A subscription cannot have that name: its characters, its length or its use in addresses."""
 
     code = "subscription_name"
 
@@ -110,13 +110,13 @@ class StreamCycle(XsclError):
 
 
 class StreamsTooDeep(XsclError):
-    """Published streams would be made from one another more often than ranks can count."""
+    """Published streams would be made from one another in more levels than ranks can count."""
 
     code = "streams_too_deep"
 
 
 class StreamInUse(XsclError):
-    """Subscriptions that read the stream stand against the change."""
+    """Subscriptions that read the stream prevent the change."""
 
     code = "stream_in_use"
 
@@ -154,7 +154,7 @@ class EvaluationFailed(XsclError):
 
 
 class DocumentError(XsclError):
-    """A document that cannot be taken; `reason_code` is a stable name of why."""
+    """A document that cannot be accepted; `reason_code` is a stable name of the reason."""
 
     code = "document"
     line: int | None = None

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 THREADS = 8
-"""Threads of what blocks, at most."""
+"""Maximum number of threads for work that blocks."""
 
 _GRACE = 2.0
-"""Seconds for the tasks that are left to be cancelled."""
+"""Seconds in which the remaining tasks must end when they are cancelled."""
 
 
 class EventLoop:
@@ -35,7 +35,7 @@ class EventLoop:
         self.loop.run_forever()
 
     def start(self) -> None:
-        """Run what was called or submitted, and what will be; nothing if it runs."""
+        """Start the loop, which also runs earlier calls and submissions; nothing if it runs."""
         if not self._is_started:
             self._is_started = True
             self._thread.start()

@@ -33,9 +33,9 @@ def settle(oldest: int | None = 1) -> None:
     """Move all live objects to the permanent generation (`gc.freeze`); later collections skip them.
 
     With 20,000 subscriptions a full collection takes a second, in the middle of some batch.
-    Garbage is collected before, that of the generations up to `oldest`; with None it stays.
-    `unsettle` reverses it; so does the end of the process, because modules in C report objects that
-    it leaves.
+    Garbage in the generations up to `oldest` is collected before; with None none is.
+    `unsettle` reverses it; so does the end of the process, because modules in C would report frozen
+    objects as leaks.
     """
     _unsettle_at_exit()
     if oldest is not None:

@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 _MINUTE = 60.0
 _DAY = 86_400
-_REMEMBERED = 10_000  # keys of token buckets
+_REMEMBERED = 10_000  # most keys with a token bucket
 
 
 class TooManyConcurrent(XsclError):
@@ -47,7 +47,7 @@ class RateExceeded(XsclError):
 class KeyedLimiter(Generic[K]):
     """A counting semaphore for each key; waiters of a key are served in order of arrival.
 
-    A key without holders and waiters uses no memory.  All waiters of a key give the same limit.
+    A key without holders and waiters uses no memory.  All callers give the same limit for a key.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class KeyedLimiter(Generic[K]):
             return sum(map(len, self._waiters.values()))
 
     def try_acquire(self, key: K, limit: int | None) -> bool:
-        """Acquire a slot of a key if one is free; without a limit one always is."""
+        """Acquire a slot of a key if one is free, or without a limit; return True if acquired."""
         with self._lock:
             return self._acquired(key, limit)
 
@@ -128,7 +128,7 @@ class KeyedLimiter(Generic[K]):
         return True
 
     def _enqueue(self, key: K, limit: int | None) -> Future[None] | None:
-        """Acquire a slot and return None, or return what is done when `release` hands one over."""
+        """Acquire a slot and return None, or return a future that `release` completes with one."""
         with self._lock:
             if self._acquired(key, limit):
                 return None
@@ -162,7 +162,7 @@ class KeyedLimiter(Generic[K]):
 
 @dataclass(eq=False)
 class FairLimiter:
-    """At most `total` holders, of each user one, with `queued` more waiting.
+    """Slots for `total` holders, at most one for each user, who may have `queued` waiters more.
 
     A user over that is refused at once, so he can neither use the slots of all others nor block
     the threads in which they would wait.  A holder waits `timeout` seconds at most, for the same
@@ -246,7 +246,7 @@ class DailyQuota(Generic[K]):
             return None
 
     def refund(self, key: K) -> None:
-        """Subtract one that was consumed for nothing."""
+        """Subtract 1 from a count, for a use that failed."""
         with self._lock:
             self._roll_over()
             self._used[key] = max(0, self._used[key] - 1)

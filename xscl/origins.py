@@ -1,4 +1,4 @@
-"""The origin of modules: that of the packages that xscl composes, and those that stay unloaded.
+"""The origin of modules: a check of the packages that xscl composes, and modules to hide.
 
 The packages are in the directory in which xscl is installed.  Their names are common.  A module
 `templates.py` in the folder of a script precedes ours on the module search path, and would be
@@ -14,7 +14,7 @@ COMPOSED = ("cep_core", "feeds", "templates")
 
 
 class HiddenModules:
-    """Finder of modules that hides what libraries load if it is installed, and only Spark uses.
+    """Import finder that hides modules that libraries load if installed, and only Spark uses.
 
     With pandas, which pyarrow loads, a command takes 0.3 s and 33 MB more; httpx takes twice as
     long with the other ones.

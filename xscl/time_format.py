@@ -36,7 +36,7 @@ _zone: tzinfo | None = UTC
 
 
 def duration(ticks: int | None) -> str:
-    """Return a window in the largest unit that divides it."""
+    """Return a window as text, in the largest unit that divides it; None is an infinite one."""
     if ticks is None:
         return "INF: what is kept is never dropped"
     if ticks == 0:
@@ -48,13 +48,13 @@ def duration(ticks: int | None) -> str:
 
 
 def window(lower: int | None, upper: int | None) -> str:
-    """Return a window with its bounds; `lower` is None if it has only one."""
+    """Return a window as text, with its lower bound unless that is None."""
     least = "" if lower is None else f"{duration(lower)} TO "
     return least + duration(upper)
 
 
 def moment(ticks: int) -> str:
-    """Return a time in UTC, or the ticks if it is outside the calendar."""
+    """Return a time as text in UTC to the second, or its ticks if it is outside the calendar."""
     try:
         return rfc3339(ticks // SECOND * SECOND)
     except OverflowError:
@@ -64,7 +64,7 @@ def moment(ticks: int) -> str:
 def ticks_of_time(text: str) -> int | None:
     """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks; None if none.
 
-    A year alone is a year.
+    Four digits are a year, not ticks.
     """
     if len(text) != 4 and _TICKS.fullmatch(text):
         return int(text)
@@ -88,7 +88,7 @@ def other_unit(ticks: int) -> str | None:
 
 
 def unit_hint(ticks: int, unit: str) -> str:
-    """Return the text of a time, in the unit in which it was written."""
+    """Return a hint for ticks that look like seconds or milliseconds (`unit`)."""
     meant = ticks * (SECOND if unit == "seconds" else UNITS["ms"])
     return (
         f"times are ISO 8601 or microseconds since 1970; {ticks} looks like {unit}:"
@@ -129,7 +129,7 @@ def to_second(time: datetime | None) -> str:
 
 
 def ticks_to_second(ticks: int) -> str:
-    """Return ticks as text to the second; those outside the calendar as they are."""
+    """Return ticks as text in the zone, to the second; outside the calendar as a number."""
     return in_zone(moment(ticks))
 
 

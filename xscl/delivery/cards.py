@@ -30,13 +30,13 @@ from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node, host
 
 LONGEST = 280
-"""Maximum length of a value."""
+"""Maximum number of characters of a value."""
 OUTPUT = 1_000
-"""Maximum length of an output document."""
+"""Maximum number of characters of an output document."""
 _READ = 100_000
-"""Bytes of an output document of which the beginning is shown."""
+"""Most bytes of an output document whose beginning is shown; of a larger one a note is."""
 FIRST, LAST = 7, 3
-"""Values of a document that are shown, besides those that were compared: a total comes last."""
+"""Numbers of first and last values that are shown, besides compared ones: a total comes last."""
 ROOT = "root"
 """The name of the origin of a document that is no feed item: its root element."""
 DOT = " \N{MIDDLE DOT} "
@@ -58,7 +58,7 @@ _QUIET = frozenset(
 
 
 UNTOLD = _QUIET - {"author", "description"} | {"title"}
-"""Leaves of items that are no lines of a text beside the title and its address."""
+"""Leaves of items that the text of a message omits: it has title and address before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class JoinMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A document: its name and the parts of it, its title, origin and values."""
+    """The view model of a document: its name (`document`), time in ticks, title, origin, values."""
 
     document: str
     ts: int
@@ -107,7 +107,7 @@ class Card:
 
 
 class StoryShown(NamedTuple):
-    """The story that a card shows: its id, the number of its documents, and its last place.
+    """The story of a view: its id, the number of its documents, and the place of its newest growth.
 
     `compared` is the number of documents of its first match.
     """
@@ -124,7 +124,8 @@ class MatchView:
 
     `place` is its cursor: position and number of the subscription.  `output` is the document that
     the query constructs, if any, and `built` has its leaves; `absence` says what did not come.
-    `arrived` is when the last document arrived, if known.
+    `gone` is True if its documents cannot be read; `arrived` is when, in ticks, the last of them
+    arrived, if known.
     """
 
     id: str
@@ -174,8 +175,8 @@ def shown(
 ) -> MatchView:
     """Return the view model of a match; `name` is the reader's name of its subscription.
 
-    `called` maps document ids to the reader's.  What the matches `together`, on the same documents
-    or of the same story, join is marked, too.
+    `called` maps document names to the reader's.  `together` are other matches on the same
+    documents or of the same story, whose joined values are marked, too.
     """
     place = (match.position, match.number)
     view = MatchView(match.id, name, place, match.t1, match.history)
@@ -218,8 +219,9 @@ def documents_of(matches: Sequence[Match]) -> list[MatchDocument]:
 
 
 def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
-    """Return a card with the reader's names; the origin of one that is no item begins with its
-    name.
+    """Return a card with the reader's names.
+
+    The origin of a document that is no feed item begins with the document's name.
     """
     document, origin = called(shown.document), shown.origin
     if origin is not None and origin.name == ROOT:
@@ -228,7 +230,7 @@ def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
 
 
 def _told_apart(cards: Sequence[Card]) -> tuple[Card, ...]:
-    """Return the cards; origins that differ and have one name are followed by their streams."""
+    """Return the cards; equal texts of origins that may differ are followed by their streams."""
     names = Counter(one.origin.text for one in cards if one.origin and one.origin.differs)
     return tuple(
         replace(one, origin=replace(one.origin, text=f"{one.origin.text} ({one.stream})"))
@@ -264,7 +266,7 @@ def _numbers(tree: DocumentTree) -> dict[object, int]:
 def _selected(
     place: ComparedOperand, node: Node, tree: DocumentTree, numbers: Mapping[object, int]
 ) -> Iterator[int]:
-    """Yield the numbers of compared nodes; for a text node that of its element."""
+    """Yield the numbers of the nodes that an operand compares, at or below a bound node."""
     if not place.path.steps:
         yield node.node
         return
@@ -319,7 +321,7 @@ def _publisher(part: MatchDocument, origins: Sequence[CardValue | None]) -> str:
 
 
 def _text(tree: DocumentTree, found: CardValue | None) -> CardValue | None:
-    """Return the text of an item without HTML; a compared value keeps it."""
+    """Return the text of an item without HTML; a compared value keeps its HTML."""
     if found is None or found.joined:
         return found
     item = next(item for item in tree.items if name_of(item) == found.name)
@@ -328,7 +330,7 @@ def _text(tree: DocumentTree, found: CardValue | None) -> CardValue | None:
 
 
 def is_text(item: Item) -> bool:
-    """Return True for the text of a feed item that is no HTML, although it looks like it."""
+    """Return True for an element of a feed item that has plain text, whose tags are no HTML."""
     return isinstance(item, etree._Element) and item.get("type") == "text"
 
 
@@ -339,9 +341,9 @@ def _named(values: Iterable[CardValue], name: str) -> CardValue | None:
 
 
 def _others(values: Iterable[CardValue], told: Iterable[CardValue | None]) -> tuple[CardValue, ...]:
-    """Return the values that are not shown elsewhere: the first and last, and all joined ones.
+    """Return the values except `told`: the first and the last ones, and all joined ones.
 
-    In place of those between them is their number.
+    One value, `N more`, stands for each run that is left out.
     """
     others = [value for value in values if value not in told]
     last = len(others) - LAST
@@ -376,11 +378,10 @@ def within(row: str, name: str) -> str:
 
 
 def repeated_elements(tree: DocumentTree) -> list[int | None]:
-    """Return for each node the number of its repeated element, such as a line of an order; else
-    None.
+    """Return for each node the number of its repeated element, None without one.
 
-    That is the outermost element around the node that has siblings of its name, and children or
-    attributes.
+    Such as a line of an order, this is the outermost element around the node that has siblings of
+    its name, and children or attributes.
     """
     names = [(at, name_of(item)) for at, item in zip(tree.parents, tree.items, strict=True)]
     counts = Counter(names)
@@ -410,7 +411,7 @@ def name_of(item: Item) -> str:
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """Collapse white space and cut a text."""
+    """Return a text with white space collapsed, cut to at most `most` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
 

@@ -36,11 +36,11 @@ SCHEDULE: tuple[float, ...] = (
 LONGEST_WAIT = 86_400.0
 """Maximum Retry-After in seconds."""
 LONGEST_TEXT = 3_900
-"""Bytes of the lines for Slack or ntfy, which make a file of a text of more than 4,096."""
+"""Most bytes of the lines for Slack or ntfy, which make a file of a text of more than 4,096."""
 LONGEST_URL = 2_000
-"""Characters of an address of a document in them: servers take no header of any length."""
+"""Most characters of a document's address in these messages: servers limit headers."""
 JITTER = 0.1
-"""Random share of a wait (jitter), against synchronised retries."""
+"""Largest share by which a wait is changed at random, against synchronised retries."""
 
 
 class Posted(NamedTuple):
@@ -56,7 +56,8 @@ class _Channel:
 
     `target` names the field with the address.  Only the operator has channels that `is_operators`.
     Messages of a channel that `has_html` have the documents as HTML, too.  One that `tells_once`
-    has one message for each story, others one each time it grows.
+    has one message for each story, others one each time it grows.  If `grouped`, matches on the
+    same documents are one message.
     """
 
     kind: ClassVar[Kind]
@@ -157,7 +158,7 @@ CHANNELS: Mapping[str, type[DeliveryChannel]] = {one.kind: one for one in get_ar
 
 
 def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the first lines that fit into `LONGEST_TEXT`, and a sign for the others."""
+    """Yield the first lines that fit into `LONGEST_TEXT`, and an ellipsis for the others."""
     left = LONGEST_TEXT
     for line in lines:
         left -= len(line.encode()) + 1
@@ -227,9 +228,9 @@ SendOutcome: TypeAlias = Delivered | SendFailed | Later | ReceiverGone
 
 
 class Sender(NamedTuple):
-    """The way to one endpoint; the delivery loop makes one call of `send` at a time.
+    """Sends to one endpoint; the delivery loop makes one call of `send` at a time.
 
-    It takes messages in order, at most `most`.  `every` is the interval of digests in seconds,
+    A call has messages in order, at most `most`.  `every` is the interval of digests in seconds,
     counted from the first message, 0 without.  Concurrent sends are limited by `host`.
     """
 
@@ -251,8 +252,9 @@ class EndpointSecrets:
 class Endpoint:
     """An endpoint of a subscription, which has its engine name here.
 
-    Everything up to `position` is delivered or among the letters.  `failures` counts consecutive
-    failures.  `next_try` is a time in ticks, 0 for immediately.  `note` is the last failure's text.
+    Everything up to `position` is delivered or among its dead letters.  `failures` counts
+    consecutive failures.  `next_try` is a time in ticks, 0 for immediately.  `note` is the text of
+    the last failure.
     An unconfirmed endpoint waits for the confirmation code of its mail address, an incomplete one
     for a secret that is not on this machine, as after a restore.
     """
@@ -303,7 +305,7 @@ class Endpoint:
         return replace(self, state="paused")
 
     def completed(self, lacking: str) -> Endpoint:
-        """Make the endpoint wait while a secret is `lacking`, named by the text; '' resumes it."""
+        """Return it incomplete with the note `lacking`; if that is empty, resumed from there."""
         if lacking and self.state in ("active", "incomplete"):
             return replace(self, state="incomplete", failures=0, next_try=0, note=lacking)
         return self.resumed() if self.state == "incomplete" else self
@@ -316,7 +318,10 @@ class Endpoint:
 def next_wait(
     attempt: int, asked: float | None, chance: float, schedule: tuple[float, ...]
 ) -> float | None:
-    """Return the seconds to wait after a failed attempt (from 1); None after the last one."""
+    """Return the seconds to wait after a failed attempt (from 1); None after the last one.
+
+    `asked` is the receiver's Retry-After in seconds, `chance` a random number from 0 to 1.
+    """
     if attempt > len(schedule):
         return None
     wait = schedule[attempt - 1] * (1 + JITTER * (2 * chance - 1))

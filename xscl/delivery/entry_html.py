@@ -33,14 +33,14 @@ MARK = frozenset({"mark"})
 LONGEST = 20_000
 """Number of characters above which a description is cut to its beginning, as text."""
 OUTPUT = 100_000
-"""Bytes of an output document that is shown."""
+"""Most bytes of an output document that are shown."""
 
 
 def entry_html(matches: Sequence[Match]) -> str:
     """Render matches of one subscription on the same documents, or a story, as sanitised HTML."""
     match = matches[0]
     view = shown(match, owner_name(match.subscription), owner_name, together=matches[1:])
-    cards = view.cards  # a row has none
+    cards = view.cards  # a match without documents has none
     documents = zip(cards, documents_of(matches) if cards else (), strict=True)
     parts = [part for card, one in documents for part in _document(card, one.tree)]
     if isinstance(matches, Story) and (others := matches.total - len(cards)) > 0:

@@ -1,4 +1,4 @@
-"""The sentence that a new subscription is answered with: what it begins with."""
+"""The sentence about the matches with which a new subscription begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def history_summary(
 ) -> str:
     """Return a line: the number of matches with which a subscription begins, and the newest.
 
-    `told` returns a time in ticks as text.
+    `span` is their period as text; `told` returns a time in ticks as text.
     """
     if not found:
         return f"No match in the last {span}; new ones will follow"

@@ -1,6 +1,6 @@
 """Pages of matches for live listeners, each of which has a cursor of its own.
 
-A notification carries no matches.  A listener that is woken reads from the store after its cursor.
+A notification carries no matches.  A notified listener reads from the store after its cursor.
 Listeners with the same query and cursor share a cached page, which is rendered once.  The cache is
 bounded, and the only state of a listener is its cursor.
 """
@@ -71,8 +71,8 @@ class ListenerReader:
     def place_of(self, generation: int, place: MatchPlace) -> MatchPlace:
         """Translate a cursor of some store generation so that no match is missed.
 
-        Positions that the current generation does not share are cut to the last shared one, or to
-        the beginning of what is kept.
+        Positions that the current generation does not share become the last shared one, or 0 if
+        none is known.
         """
         agreed = self.generations.agreed(generation, place[0])
         return place if agreed == place[0] else (agreed, LAST)
@@ -91,7 +91,7 @@ class ListenerReader:
         return await loop.run_in_executor(self._reading, self._read, query, place, self.position)
 
     def _read_page(self, query: ListenerQuery, place: MatchPlace, position: int) -> EventPage:
-        """Read the events after a cursor, of the results up to a position: later ones are new."""
+        """Return the page after a cursor; a new `position` replaces a page in the cache."""
         return self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
 
     def _of_one(self, query: ListenerQuery, one: Subscription, place: MatchPlace) -> EventPage:

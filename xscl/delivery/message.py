@@ -39,9 +39,9 @@ from xscl.time_format import written
 TOGETHER = 100
 """Maximum number of matches in a message."""
 LARGEST = 256_000
-"""Size in bytes above which a message's texts are cut to `CUT` characters, and its lists."""
+"""Size in bytes above which a message's texts are cut to `CUT` characters, and its lists cut."""
 LINES = 1_000
-"""Lines of text of a message."""
+"""Maximum number of lines of text of a message."""
 _NODES = 10
 _SOURCES = 100
 
@@ -52,8 +52,8 @@ class Message:
 
     `subscription` is the owner's name for it.  `position` and `last` are the positions of the first
     and the last match.  `time` is the time in ticks at which the match was complete.  `text` lists
-    the variable bindings in lines, `html` has the documents for a mail.  The texts of one that is
-    `cut` are not whole.  That of a `story` that has grown has no matches.
+    the variable bindings in lines, `html` has the documents for a mail.  If it is `cut`, texts and
+    lists are shortened.  The message of a `story` that has grown has no matches.
     """
 
     id: str
@@ -179,7 +179,7 @@ def row_of_story(story: Story, named: Callable[[str], str] | None = None) -> dic
 
 
 def size_of(row: Mapping[str, Any]) -> int:
-    """Return the characters of the texts of a match."""
+    """Return the number of characters in the texts of a match, given as `row_of` returns it."""
     values = sum(len(n["value"]) + len(n["path"]) for ns in row["bindings"].values() for n in ns)
     return len(row["xml"] or "") + values
 
@@ -244,16 +244,16 @@ def messages_of(
 
 
 def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:
-    """Cut matches of one subscription on the same documents into those of each message."""
+    """Yield the matches of each message, of matches of a subscription on the same documents."""
     for begin in range(0, len(matches), TOGETHER):
         yield matches[begin : begin + TOGETHER]
 
 
 def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
-    """Return matches without the last group, on the same documents, as the next page may go on with
-    it.
+    """Return the matches of a page without its last group, which may continue on the next page.
 
-    Full messages of that group are kept; the rest starts the next page.
+    Matches of a group are on the same documents.  Full messages of that group are kept; the rest
+    starts the next page.
     """
     if not matches:
         return matches
@@ -353,7 +353,7 @@ def _cut(match: Mapping[str, Any]) -> dict[str, Any]:
 
 
 CUT = 500
-"""Maximum number of characters of a text."""
+"""Maximum number of characters of a shortened text."""
 LEAVES = 50
 """Maximum number of elements of a node."""
 

@@ -35,10 +35,10 @@ class MessagePage:
 
 @dataclass(frozen=True, slots=True)
 class LatestMatches:
-    """The matches of each message, newest first; `older` is the position before which others
-    follow.
+    """The matches of each message, newest first.
 
-    `clock` is the engine's event-time clock at the moment of reading.
+    `older` is the position before which others follow, None if none do.  `clock` is the engine's
+    event-time clock at the moment of reading.
     """
 
     groups: tuple[Sequence[Match], ...]
@@ -73,7 +73,7 @@ def following(
 
 
 def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:
-    """Return the latest matches in messages, at least `count` of them if there are so many.
+    """Return the matches of the latest messages, at least `count` messages if there are as many.
 
     The page ends between two sets of documents: the rest of one would make other messages.
     """
@@ -100,9 +100,9 @@ def latest(read: NewestFirst, count: int, *, before: int | None = None) -> Lates
 
 
 def with_stories(pages: MatchLog, found: LatestMatches) -> LatestMatches:
-    """Return matches, read with `heads`, with each story in place of its head.
+    """Return matches with each story in place of its newest match, the only one of it among them.
 
-    One that has grown since, or of which no document is kept, is left out.
+    A story that has grown since, or of which no document is kept, is left out.
     """
     groups: list[Sequence[Match]] = []
     for group in found.groups:
@@ -112,7 +112,7 @@ def with_stories(pages: MatchLog, found: LatestMatches) -> LatestMatches:
 
 
 def story_or_match(pages: MatchLog, group: Sequence[Match]) -> Sequence[Match] | None:
-    """Return some matches, or the story that ended with the first; None if it has grown since."""
+    """Return `group`, or the story whose newest match is its first; None if it has grown since."""
     if not group[0].found_by.stories:
         return group
     story = StoryLog(pages).ending_with(group[0])
@@ -129,5 +129,5 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def result_of(match: Match) -> tuple[str, ...]:
-    """Return the key of a match; a page never ends between matches of one key."""
+    """Return the documents of a match, or its position; a page never ends within equal ones."""
     return match.names or (str(match.position),)

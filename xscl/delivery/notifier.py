@@ -39,7 +39,7 @@ class Notifier:
         return unregister
 
     def notify(self, qids: Iterable[int] | None = None) -> None:
-        """Call the callbacks of some streams and those of all streams, or all that there are."""
+        """Call the callbacks of streams and those for all streams; with None every callback."""
         with self._mutex:
             keys = list(self._callbacks) if qids is None else (*qids, None)
             found = [one for key in keys for one in self._callbacks.get(key, {}).values()]

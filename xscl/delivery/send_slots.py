@@ -1,8 +1,8 @@
 """Slots for concurrent sends, so that slow endpoints do not delay others.
 
 Endpoints that have failed share fewer slots than those that work.  Of either kind a user has a
-part at most, and for one host a few.  A user with a hundred endpoints that never answer delays
-only himself, even if others use the same host.
+part (`SHARE`) at most, and for one host `SAME_HOST`.  A user with a hundred endpoints that never
+answer delays only himself, even if others use the same host.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from xscl.limiter import KeyedLimiter
 
 HEALTHY, FAILING, SAME_HOST = 512, 128, 8
-"""Concurrent sends to endpoints that work, to those that have failed, of one user to one host."""
+"""Most concurrent sends: to endpoints that work, to failing ones, of one user to one host."""
 SHARE = 4
-"""A user has one in so many slots of either kind at most; the operator may have all."""
+"""A user holds at most 1 in `SHARE` slots of either kind; the operator may hold all."""
 
 
 class SendSlots:

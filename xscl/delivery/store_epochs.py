@@ -25,7 +25,7 @@ _BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class StoreEpochs:
-    """The generation of a store (32 bits), and the last positions that it shares with former ones.
+    """The generation of a store (32 bits); `forks` has the last position shared with former ones.
 
     A restore begins a new generation.
     """
@@ -39,7 +39,7 @@ class StoreEpochs:
         return f"g{self.now:08x}-"
 
     def agreed(self, generation: int, position: int) -> int:
-        """Return the last common position of a generation and this one, 0 if unknown."""
+        """Return the last position, up to `position`, shared with a generation; 0 if unknown."""
         if generation == self.now:
             return position
         return min(position, self.forks.get(generation, 0))

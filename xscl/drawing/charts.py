@@ -13,16 +13,16 @@ from xscl.drawing.svg import Picture, element, line, shortened, text
 from xscl.time_format import moment
 
 MOST = 1_000
-"""Points of a chart."""
+"""Most points of a chart."""
 MOST_OF_SERIES = 240
-"""Points of a figure over time; of more, the largest of each few is drawn."""
+"""Most points of a figure over time; of more, the largest of each group is drawn."""
 TICKS = 4
 INSTANT = 1e14
 """Whole numbers from here on are instants in microseconds since 1970: no quantity to draw."""
 FEW = 60
-"""So many points get a mark each."""
+"""Most points of a chart in which each has a mark."""
 WIDTH, LOW = 120.0, 24.0
-"""The size of a sparkline."""
+"""Width and height of a sparkline."""
 STEP, HIGH = 5.0, 48.0
 """The step of a timeline, and its height."""
 
@@ -117,7 +117,7 @@ def draw_chart(chart: Chart) -> Picture:
 
 
 def _lines(frame: _Frame, at: Iterable[tuple[float, str]]) -> Iterator[etree._Element]:
-    """Yield level lines at some heights, each with its value at the left."""
+    """Yield horizontal lines at some heights, each with its label at the left."""
     for y, value in at:
         yield element("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="d-grid")
         yield text(frame.left - 8, y + 4, value, "soft", "end")
@@ -224,7 +224,7 @@ def draw_timeline(events: Sequence[TimelineEvent], title: str) -> Picture:
 def _drawn(
     bars: Iterable[tuple[float, str]], step: float, height: float
 ) -> tuple[etree._Element, ...]:
-    """Return bars, by their heights and classes, at steps from the left."""
+    """Return bars, given as (height, class), from the left at intervals of `step`."""
     return tuple(
         element(
             "rect", x=at * step, y=height - tall, width=step - 1, height=tall, class_=f"d-{kind}"

@@ -16,7 +16,7 @@ from xscl.drawing.svg import Picture, box, element, length, line, shortened, tex
 from xscl.planning.plan_graph import SCAN, STREAM, TEMPLATE, PlanGraph, PlanNode
 
 MOST = 120
-"""Nodes of a picture; of a larger plan those are drawn that have the most operators."""
+"""Most nodes of a picture; of a larger plan those with the most operators are drawn."""
 HEIGHT = 62.0
 MARGIN = 12.0
 LONGEST = 28
@@ -53,13 +53,13 @@ def draw_plan(
 
 
 def shares(graph: PlanGraph) -> dict[str, float]:
-    """Return the share of each node in the time of all, by name; nodes without time have none."""
+    """Return by name the share of a node in the time of all; nodes without time are missing."""
     total = sum(node.seconds for node in graph.nodes)
     return {node.name: node.seconds / total for node in graph.nodes if node.seconds}
 
 
 def largest(graph: PlanGraph) -> PlanGraph:
-    """Return the part of a plan whose nodes have the most operators, streams by their readers."""
+    """Return the nodes with the most operators, for streams readers, and the edges among them."""
     if len(graph.nodes) <= MOST:
         return graph
     readers = Counter(source for source, _ in graph.edges)
@@ -86,7 +86,7 @@ def _width(node: PlanNode) -> float:
 
 
 def _words(node: PlanNode) -> str:
-    """Return the second line of a node."""
+    """Return the second line of a node: its number of operators, and its note."""
     if node.kind == STREAM:
         return "stream"
     unit = "join" if node.kind == TEMPLATE else "operator"
@@ -95,7 +95,7 @@ def _words(node: PlanNode) -> str:
 
 
 def passed(node: PlanNode) -> str:
-    """Return the rows of a node: the recent rate a second, and the total."""
+    """Return as text the rows of a node: the recent rate a second, and the total."""
     unit = "documents" if node.kind in (STREAM, SCAN) else "rows"
     if not node.rows:
         return f"no {unit} yet"
@@ -103,7 +103,7 @@ def passed(node: PlanNode) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Return a rate with two or three significant digits."""
+    """Return a rate as text with two or three significant digits."""
     if per_second >= 100 or per_second == 0:
         return f"{per_second:,.0f}"
     return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"
@@ -119,7 +119,7 @@ def _node(node: PlanNode, x: float, y: float, *, is_chosen: bool) -> Iterator[et
 
 
 def _share(node: PlanNode, x: float, y: float, share: float) -> etree._Element:
-    """Return the bar of a node's share, at its lower edge."""
+    """Return the bar, at the lower edge of a node, of its share in the time (`shares`)."""
     room = _width(node) - 24
     sides = x - room / 2, y + HEIGHT / 2 - 7
     return element("rect", x=sides[0], y=sides[1], width=room * share, height=3.0, class_="d-bar")

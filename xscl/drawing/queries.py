@@ -25,15 +25,15 @@ from xscl.time_format import window
 
 MARGIN = 12.0
 ROW = 34.0
-"""From one node of a tree to the next."""
+"""The distance from one node of a tree to the next, downwards."""
 INDENT = 20.0
 HEADING = 30.0
 GAP = 116.0
-"""Between the two sides of a join."""
+"""The distance between the two sides of a join."""
 LONGEST = 34
-"""Characters of a label."""
+"""Most characters of a label."""
 WIDEST = 96
-"""Characters of a line below a join."""
+"""Most characters of a line below a join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _conditions(join: CompiledJoin) -> Iterator[str]:
 
 
 def _side(join: CompiledJoin, which: int, left: float) -> _Side:
-    """Return the tree of a side, laid out from its left edge."""
+    """Return the tree of one side (`LEFT` or `RIGHT`), laid out from its left edge."""
     depths: dict[int, int] = {}
     labels: dict[int, _Label] = {}
     for number, node in enumerate(join.graph.nodes):
@@ -251,7 +251,7 @@ def _alone(title: str, words: str) -> _Band:
 
 
 def _operator(form: nf.OverTime) -> tuple[str, str, str]:
-    """Return the name of a temporal operator, its window, and its predicates."""
+    """Return the name of a temporal operator, its window and its predicates, as texts."""
     match form:
         case nf.NextForm(predicate=predicate):
             return "NEXT", "", _predicate(predicate)

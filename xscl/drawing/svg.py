@@ -44,7 +44,7 @@ svg { background: #12161d } .d-text, .d-strong { fill: #e4e8ee } .d-soft { fill:
 .d-bad { fill: #ff9d92 } .d-area { fill: #12332f }
 .d-chosen { fill: #4b370d; stroke: #f0be63 } .d-mark { fill: #4fc3b2 } .d-grid { stroke: #323b48 } }
 """
-"""The style of a picture in a file: of the classes that a page styles by itself."""
+"""The style of a picture in a file, for the classes that a page's style sheet defines."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Picture:
 
 
 def element(name: str, content: str = "", **attributes: object) -> etree._Element:
-    """Return an element; `class_` is its class, numbers are written short."""
+    """Return an element; `class_` is its class, floats are written with one decimal."""
     made = etree.Element(f"{{{NAMESPACE}}}{name}")
     for key, value in attributes.items():
         written = f"{value:.1f}" if isinstance(value, float) else str(value)
@@ -95,7 +95,7 @@ def printable(text: str) -> str:
 def text(
     x: float, y: float, content: str, kind: str = "text", anchor: str = "start"
 ) -> etree._Element:
-    """Return a line of text; x is its beginning, middle or end, by the anchor."""
+    """Return a line of text in the class `d-<kind>`; x is its beginning, middle or end (anchor)."""
     return element("text", content, x=x, y=y, class_=f"d-{kind}", text_anchor=anchor)
 
 
@@ -123,11 +123,11 @@ def curve(start: tuple[float, float], end: tuple[float, float], kind: str) -> et
 
 
 def shortened(content: str, most: int) -> str:
-    """Return a text of at most so many characters, with an ellipsis if it is cut."""
+    """Return a text with white space collapsed, cut to `most` characters with an ellipsis."""
     flat = " ".join(content.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def length(content: str) -> float:
-    """Return the width of a label."""
+    """Return the estimated width of a label."""
     return len(content) * CHARACTER

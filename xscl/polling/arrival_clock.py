@@ -72,7 +72,7 @@ class ClockAgreement:
 
 
 OK = ClockAgreement("ok")
-_READS = 8  # of both clocks, at most, until they belong together
+_READS = 8  # most reads of both clocks until they are of one moment
 
 
 class ArrivalClock:
@@ -89,8 +89,8 @@ class ArrivalClock:
         self._mutex = threading.Lock()
         self._anchor, self._anchored = self._read()
         self._last = self._anchor  # the time returned last
-        self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
-        self._stepped = self._anchored  # when that was
+        self._offset = self._anchor - self._anchored  # wall less monotonic clock, at the last step
+        self._stepped = self._anchored  # the monotonic clock at the last step
         self._agreement = OK
         self._logged: ClockState = OK.state
 
@@ -100,7 +100,7 @@ class ArrivalClock:
             return self._now()
 
     def stamp(self) -> int:
-        """Return the time for a document, greater than all before."""
+        """Return the time for a document, greater than all times returned before."""
         with self._mutex:
             before = self._last
             self._last = max(self._now(), before + 1)
@@ -186,7 +186,7 @@ def _change(found: ClockAgreement, now: int) -> str:
 
 
 def way_back(state: str, seconds: float, now: int) -> str:
-    """Return a hint about the end of a disagreement.
+    """Return a hint how a disagreement in a `state` (`ClockState`) ends.
 
     `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
     """
@@ -203,7 +203,7 @@ def _way_back(ahead: int, now: int) -> str:
 
 
 def _is_too_far(ahead: int, now: int) -> bool:
-    """Test for a step that only a restart follows; before 2026 (an unset clock) there is none."""
+    """Return True for a step that is followed only after a restart; never before 2026 (unset)."""
     return ahead > FURTHEST and now >= RELEASED
 
 

@@ -3,8 +3,8 @@
     {"<key of the feed>": {"headers": [["Authorization", "Basic ..."]], "given_for": "https://...",
                            "url": "https://...?token=...", "before": {"url": "..."}}}
 
-Headers (user name and password are one), the address that they are for, and addresses that look
-secret.  In the table of feeds these addresses stand as they may be shown
+The secrets are headers (user name and password are one), the address that they are for, and
+addresses that look secret.  The table of feeds has these addresses masked
 (`xscl.polling.feed.shown`).
 
 The file `secrets.json` is beside the database, readable by its owner only, and replaced atomically.
@@ -35,7 +35,7 @@ ADDRESSES = ("url", "validated_by", "moved_to")
 """The fields of a feed that may hold a secret address."""
 
 Hidden: TypeAlias = dict[str, Any]
-"""The fields of a feed that are secret, headers as lists; `before`: addresses just replaced."""
+"""Secret fields of a feed by name, headers as lists; `before` has addresses just replaced."""
 
 
 class Credentials:
@@ -80,7 +80,7 @@ class Credentials:
         self.change({feed.key: hidden(feed) for feed in feeds})
 
     def change(self, wanted: Mapping[str, Hidden]) -> None:
-        """Set the secrets of some feeds by key."""
+        """Replace the secrets under some keys, durably; `before` keeps replaced addresses."""
         changed: dict[str, Hidden] = {}
         with self._mutex:
             for key, one in wanted.items():
@@ -94,7 +94,7 @@ class Credentials:
                 self._replace(self._kept | changed)
 
     def forget(self, key: str) -> None:
-        """Drop the secrets of a feed that is not followed any more."""
+        """Delete the secrets under a key, durably."""
         with self._mutex:
             if key in self._kept:
                 self._replace({other: one for other, one in self._kept.items() if other != key})
@@ -110,7 +110,7 @@ class Credentials:
 
 
 def hidden(feed: Feed) -> Hidden:
-    """Return the fields of a feed that must not stand in the table."""
+    """Return the secret fields of a feed, which the table of feeds must not contain."""
     addresses = {name: getattr(feed, name) for name in ADDRESSES}
     found: Hidden = {
         name: address
@@ -127,7 +127,7 @@ _OPENING = threading.Lock()
 
 
 def secrets_in(path: Path) -> Credentials:
-    """Return the secrets of a file."""
+    """Return the object for the secrets in a file, the same for all callers; read it again."""
     with _OPENING:
         place = path.resolve()
         found = _SHARED.get(place)
@@ -154,7 +154,7 @@ def _read(path: Path) -> dict[str, Hidden]:
 
 
 class InstallationKey:
-    """A random key of this installation, kept by a name that is the key of no feed.
+    """A random key of this installation, kept in its secrets under a name that is no feed's key.
 
     `credentials` are those of the installation; they are read when the key is first used.
     """
@@ -166,7 +166,7 @@ class InstallationKey:
         self._key: bytes | None = None
 
     def digest_of(self, *parts: str) -> str:
-        """Return the HMAC of some texts, which nobody else can make."""
+        """Return the HMAC of texts under the key, in hex: nobody else can make it."""
         message = "\0".join(parts).encode("utf-8", "surrogatepass")
         return hmac.new(self._secret_key(), message, hashlib.sha256).hexdigest()
 

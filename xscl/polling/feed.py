@@ -30,16 +30,16 @@ from xscl.language.names import (
 )
 
 EVERY = 3_600
-"""Seconds between two polls of a feed, unless it or somebody says otherwise."""
+"""Seconds between two polls of a feed, unless the feed or its user asks for another interval."""
 
 LEAST_EVERY = 60
-"""Seconds between two polls of a feed at least."""
+"""Least seconds between two polls of a feed."""
 
 LOST_AFTER = 7 * 24 * 3_600 * 1_000_000
-"""Ticks of nothing but failures after which a feed counts as lost; it is still asked once a day."""
+"""Ticks of nothing but failures after which a feed counts as lost; it is polled once a day."""
 
 REFUSALS = frozenset({"url_private", "url_port"})
-"""Codes of errors that are ours: the feed's address is not one that we fetch from."""
+"""Codes of errors for addresses that xscl does not request: private ones, unusual ports."""
 
 SECOND = 1_000_000
 _HOUR = 3_600 * SECOND
@@ -65,11 +65,11 @@ class Feed(FeedState):
     Times are ticks, `every` and `ttl` are seconds.
 
     `polls` counts the good answers, `failures` the bad ones since the last
-    good one; `code` and `error` are those of the last one.  `moved_to` is
+    good one; `code` and `error` are those of the last bad one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
     `hub` is the WebSub hub that the feed names, `topic` its own address there.  `title` is that in
     the feed, `given_title` the user's name for it.  `last_item` is the time of its newest item.
-    `header_names` are those of `headers`, also where the headers themselves are not known.
+    `header_names` are those of `headers`, also if their values are lost.
     """
 
     key: str
@@ -158,7 +158,7 @@ class Feed(FeedState):
 
 
 def lateness_of(every: int) -> int:
-    """Return the lateness of feeds that are polled every so many seconds."""
+    """Return the lateness in ticks of feeds that are polled every `every` seconds."""
     return max(_HOUR, 2 * every * SECOND)
 
 
@@ -169,18 +169,18 @@ def is_url(url: str) -> bool:
     """Return True for an address by http or https."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  # it raises for what is no port
+        parts.port  # noqa: B018  # it raises ValueError for a wrong port
         return parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
     except ValueError:
         return False
 
 
 LONGEST_URL = 4_000
-"""Characters of an address."""
+"""Most characters of an address that are kept."""
 
 
 def printable(text: str, most: int) -> str:
-    """Return a feed's text about itself as it is kept: its beginning, printable characters only."""
+    """Return the first `most` printable characters of a text, the form in which it is kept."""
     return "".join(filter(str.isprintable, text[: 2 * most])).strip()[:most]
 
 
@@ -195,7 +195,7 @@ def site_of(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise if the text is no address of a feed."""
+    """Raise FeedsError if a text is no address of a feed."""
     if not is_url(url) or " " in url:
         hint = "it begins with http:// or https://"
         told = _SECRET.sub(rf"\1{HIDDEN}", re.sub(r"//[^/]*@", "//", url))
@@ -247,11 +247,11 @@ _OURS = frozenset(
 
 
 LONGEST_HEADER = 8_000
-"""Characters of a header of a feed's requests."""
+"""Most characters of a header of a feed's requests."""
 
 
 def read_header(text: str) -> tuple[str, str]:
-    """Return name and value of `Name: value`; the value stands in no message."""
+    """Return name and value of `Name: value`; raises FeedsError, whose message lacks the value."""
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
     if len(text) > LONGEST_HEADER:

@@ -12,7 +12,7 @@ from xscl.polling import lifecycle
 from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, title_of
 from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
-_ATTRIBUTES = dict.fromkeys(LEAVES, str)  # of items, as languages of events read them
+_ATTRIBUTES = dict.fromkeys(LEAVES, str)  # leaves of items, as attributes of events
 
 
 def follow(engine: Engine, feeds: FeedRepository, wanted: FeedRequest) -> tuple[Feed, list[str]]:
@@ -72,7 +72,7 @@ def prepare(engine: Engine) -> None:
 
 
 def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
-    """Raise the lateness of the feeds' streams as they need, and return those that could not be.
+    """Raise the lateness of streams to that of their feeds; return those that cannot be raised.
 
     A stream's lateness is fixed as soon as a subscription reads it.
     """
@@ -88,7 +88,7 @@ def late_items(stream: str) -> str:
 
 
 def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
-    """Return the lateness that each stream needs."""
+    """Return the lateness that each stream needs, in ticks: the largest of its feeds."""
     needed: dict[str, int] = {}
     for feed in feeds:
         for name in feed.streams:

@@ -27,7 +27,7 @@ from xscl.polling.feed import (
 from xscl.polling.feed_repository import FeedRepository, FeedRequest
 
 ImportOutcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
-"""`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""
+"""`tagged`: a feed that was followed already got tags.  `twice`: the list repeats a feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def import_outlines(
 ) -> ImportReport:
     """Follow the feeds of a list; a feed that is followed already gets its missing tags.
 
-    `owner` is the prefix of their user (`Feed.owner`), who has written the tags.
+    `tags` are given to all of them.  `owner` is the prefix of their user's names (`Feed.owner`).
     """
     known = {name: feed for feed in feeds.owned(owner) for name in (feed.url, feed.key)}
     wanted: dict[str, FeedRequest] = {}
@@ -135,7 +135,7 @@ def _fault(url: str) -> str:
 
 
 def _added(made: Feed | XsclError, wanted: FeedRequest) -> ImportLine:
-    """The line of a feed that was to be added."""
+    """Return the line of a feed that was to be added: `made` is the feed, or the error."""
     match made:
         case Feed():
             return ImportLine("added", made.shown_url, wanted.title, made.stream, made.tags)

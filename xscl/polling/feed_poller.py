@@ -9,11 +9,12 @@ A round of polls:
 4. record items, validators, the next polls and the last errors in one transaction.
 
 Steps 3 and 4 follow each other without a pause, so that the table of feeds knows the spool up to a
-segment and nothing after it.  Answers of one interval go together; when feeds are polled once, all
-of them do, up to bounds of answers and bytes.  The items of a feed's first good poll are history.
+segment and nothing after it.  A round has the answers of one interval; when feeds are polled once,
+it has all answers, up to bounds of number and bytes.  The items of a feed's first good poll are
+history.
 
 Polls run concurrently, but each registrable domain gets one request at a time, for its own feeds
-and for those that are redirected to it (`xscl.polling.feed_poller`).  A slow feed holds its slot
+and for those that are redirected to it (`DomainLimiter`).  A slow feed holds its slot
 and its domain, and blocks no other.  `Retry-After` of a server applies to all feeds of its domain,
 and to those redirected there while the process runs.  A failure of one feed is that feed's last
 error; a spool or a table that cannot be written to ends the polling.
@@ -111,13 +112,13 @@ AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""
 
 WAITING = 64
-"""Feeds that may wait for a domain's slot besides these."""
+"""Feeds that may wait for a domain's slot, in addition to `AT_ONCE`."""
 
 ROUND = 64_000_000
-"""Bytes of answers after which polls of one round are taken to the spool before all have ended."""
+"""Bytes of answers after which `poll_now` records them, before all polls have ended."""
 
 ANSWERS = 500
-"""Answers after which they are, however small: what servers said must outlive a kill."""
+"""Number of answers after which it records them: what servers said must outlive a kill."""
 
 _LOOK = 0.2  # seconds between two looks at what is due
 
@@ -143,7 +144,7 @@ class PollSettings(RequestSettings):
 
 @dataclass(frozen=True, slots=True)
 class PolledFeed:
-    """A poll: the feed at the request, its new state, and the number of new or changed items.
+    """A poll at a time in ticks: the feed before and after it; `new` counts new or changed items.
 
     `parsed` is dropped when the items are stored.  `holds` is the domain with a `Retry-After` until
     `held_until`; if it is empty, only the feed itself is deferred until then.  `size` are the bytes
@@ -162,14 +163,14 @@ class PolledFeed:
 
     @property
     def asked(self) -> bool:
-        """False if the feed was skipped because a server wants to be left alone."""
+        """False if the feed was skipped because a server has asked for a pause."""
         return self.held_until is None or bool(self.holds)
 
 
 def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> str | None:
-    """Ask a feed that was added, where nobody polls; return an error that says nothing of the feed.
+    """Request an added feed where no service polls; if the feed fails, remove it.
 
-    Raises FeedsError for one that does.
+    Raises FeedsError then.  Return the text of an error of which the feed is not the cause.
     """
     answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
     try:
@@ -277,7 +278,7 @@ async def _poll_all(
 
 @dataclass(slots=True)
 class _Requests:
-    """Requests in progress, and the addresses that they found for feeds without one."""
+    """The requests of polls; `claimed` are found addresses of feeds that the table lacks yet."""
 
     feeds: FeedRepository
     fetching: PollSettings
@@ -290,7 +291,7 @@ class _Requests:
         self.settings = replace(self.fetching, turn=self.domains.hold)
 
     async def ask(self, feed: Feed) -> PolledFeed:
-        """Return the answer of a feed, before anything of it is stored, with the time it took."""
+        """Request a feed; return the poll with its duration, nothing of which is stored yet."""
         begun = time.monotonic()
         answer = await self._answer(feed)
         after = answer.feed
@@ -323,13 +324,13 @@ class _Requests:
                 return PolledFeed(feed, after, now, held_until=held, holds=holds)
 
     def release(self, answers: Iterable[PolledFeed]) -> None:
-        """Drop the claimed addresses: the table has them."""
+        """Drop the claimed addresses of recorded answers: the table has them."""
         self.claimed.difference_update(answer.before.url for answer in answers)
 
     async def _searched(
         self, feed: Feed, failure: Failed, now: int
     ) -> tuple[Feed, Outcome, ParsedFeed | None]:
-        """The feed at the first of the addresses announced in its place that is a feed."""
+        """Return the feed at the first announced address that has one, or the failure."""
         for there in lifecycle.announced(feed, failure):
             if self.feeds.is_followed(there.url, besides=feed) or there.url in self.claimed:
                 continue
@@ -341,7 +342,7 @@ class _Requests:
         return feed, failure, None
 
     async def _asked(self, feed: Feed, now: int) -> tuple[Outcome, ParsedFeed | None]:
-        """The answer of a request, and its feed; an error is a failure of the feed."""
+        """Return the outcome of a request and the parsed feed, if any; errors are outcomes, too."""
         if (lost := lifecycle.secret_lost(feed)) is not None:
             return lost, None
         try:
@@ -375,7 +376,7 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 def _flush(
     feeds: FeedRepository, spool: Spool, answers: Sequence[PolledFeed], now: int
 ) -> list[PolledFeed]:
-    """Append the new items to the spool and record the polls, without a pause in between."""
+    """Append the new items to the spool and record the polls; return these without `parsed`."""
     if not answers:
         return []
     answers = sorted(answers, key=lambda answer: answer.feed.key)

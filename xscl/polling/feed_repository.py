@@ -6,8 +6,8 @@ An item's document has the id `<key>#<identity>`, where the key is the feed's
 Polls are recorded after their items were appended to the spool, and a kill may
 come between.  So the store records the last segment whose items it knows, and the
 repository catches up with the rest when it is opened.  Otherwise the next poll would
-append the same items again, as changed ones with a later `seen_at`.  Items in
-several segments are announced before: if some of these are missing, the feeds'
+append the same items again, as changed ones with a later `seen_at`.  Before several
+segments are appended, their number is announced: if fewer are there, the feeds'
 first polls are still to come, and their items are history.
 """
 
@@ -71,7 +71,7 @@ def row_of(feed: Feed) -> dict[str, object]:
 
 
 def feed_of(row: Mapping[str, Any], secrets: Credentials) -> Feed:
-    """Return the feed of a row with its secrets, as failing if one of them is not known."""
+    """Return the feed of a row with its secrets, as failing if one of them is lost."""
     given = {name: one for name, one in secrets.filled(row).items() if one is not None}
     del given["domain"]
     lists = {name: tuple(row[name] or ()) for name in ("tags", "header_names")}
@@ -90,9 +90,9 @@ def mark_lost_secrets(store: Store, secrets: Credentials) -> list[Feed]:
 
 
 MOST = 100
-"""Polls of a feed that are kept."""
+"""Most polls of a feed that are kept."""
 LONGEST = 300
-"""Characters of a note that are kept."""
+"""Most characters of a note that are kept."""
 
 OK, UNCHANGED, DEFERRED = "ok", "unchanged", "deferred"
 """Outcomes of polls that did not fail; others are the codes of errors."""
@@ -201,14 +201,14 @@ def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> di
 # -- Admission -----------------------------------------------------------------------------
 
 MOST_TAGS = 50
-"""Tags of a feed."""
+"""Most tags of a feed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedRequest:
     """A feed that somebody wants to follow; `url` as it was given, secrets included.
 
-    `owner` comes before the names of the user whose feed it is to be, see `Feed.owner`.
+    `owner` is the prefix of the names of the user who follows it (`Feed.owner`).
     """
 
     url: str
@@ -224,7 +224,8 @@ class FeedRequest:
 class FeedAdmission:
     """The obstacles to following a feed: followed feeds, and published streams.
 
-    Keys and addresses are there with their feeds' streams, published streams with a subscription.
+    `keys` and `urls` have the streams of their feeds, `published` streams have a subscription.
+    `streams` are all names that are taken.
     """
 
     def __init__(self, feeds: Iterable[Feed], published: Mapping[str, str]) -> None:
@@ -241,7 +242,7 @@ class FeedAdmission:
 
 
 def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
-    """Return a new feed; raise if it is followed already or a name is invalid."""
+    """Return a new feed; raises XsclError if it is followed already or a name is invalid."""
     owner = wanted.owner
     key = owner + feed_key(wanted.url)
     url, user = split_user(wanted.url)
@@ -280,7 +281,7 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
 
 
 def refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:
-    """Raise if a subscription publishes one of a feed's streams."""
+    """Raise FeedsError if a subscription publishes one of a feed's streams."""
     for name in streams:
         if name in published:
             raise FeedsError(
@@ -295,8 +296,8 @@ def refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> No
 class FeedRepository:
     """The feeds in an engine's database, on a connection of its own, `store`.
 
-    With the directory of a spool, it first catches up with that. `clock` returns the time of
-    additions, in ticks.
+    With the directory of a spool, it first records the items of segments that no poll has recorded.
+    `clock` returns the time of additions, in ticks.
     """
 
     def __init__(
@@ -324,7 +325,7 @@ class FeedRepository:
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
-        """Change what is stored of feeds in a transaction while the block runs."""
+        """Yield the store in a transaction, which is committed after the block."""
         with self.store.transaction():
             yield self.store
 
@@ -388,7 +389,7 @@ class FeedRepository:
         return {row["key"]: HubLease(**row) for row in some}
 
     def lease_of(self, callback: str) -> HubLease | None:
-        """Return the lease with a callback, by the hash of that."""
+        """Return the lease whose callback has this hash, None without one."""
         rows = rows_of(self.store, "feed_lease", callback=callback)
         return next((HubLease(**row) for row in rows), None)
 
@@ -399,7 +400,7 @@ class FeedRepository:
         return [PollRecord(**row) for row in rows][:MOST]
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
-        """Return True if another feed has the address."""
+        """Return True if another feed of the same owner has the address."""
         return any(
             feed.url == url and feed.owner == besides.owner and feed.key != besides.key
             for feed in self._read(stored.feeds_among(self.store, (), shown(url)))
@@ -457,7 +458,7 @@ class FeedRepository:
     def request_poll(self, feed: Feed, now: int, *, at_once: bool = False) -> Feed:
         """Make a feed due, as soon as its owner may have it polled, or `at_once`; return it.
 
-        A feed that is due already may just be polled, and its answer may be older than the request.
+        A due feed may be in a poll at the moment, and its answer may be older than the request.
         So the time at which it is due changes by a tick, and then it is polled once more, a user's
         feed after a minute.
         """
@@ -575,7 +576,7 @@ class FeedRepository:
 
 
 def _least(owner: str) -> int:
-    """Return the ticks between polls of a feed at its owner's request: the operator has none."""
+    """Return the least ticks between polls of a feed at its owner's request: 0 for the operator."""
     return LEAST_EVERY * SECOND if owner else 0
 
 
@@ -584,7 +585,7 @@ _POLL = tuple(one.name for one in fields(PollRecord))
 
 
 def _fields_of(one: ItemVersion) -> dict[str, object]:
-    """Return the fields of an item's memory; `asdict` takes ten times as long."""
+    """Return the fields of a version by name; `asdict` takes ten times as long."""
     return {name: getattr(one, name) for name in _VERSION}
 
 
@@ -599,5 +600,5 @@ def _secrets_of(engine: Engine, store: Store) -> Credentials:
 
 
 def ticks() -> int:
-    """Return the time now."""
+    """Return the time now in ticks: microseconds since 1970."""
     return time.time_ns() // 1_000

@@ -2,7 +2,8 @@
 
 A lease is asked for after a poll has found a hub, and again when three quarters of it are over.
 The hub confirms by a request to the callback.  Its row is written before the hub is asked, as a hub
-may confirm before it answers.  What a hub sends makes the feed's poll due, which alone takes items.
+may confirm before it answers.  What a hub sends makes the feed's poll due; items come from polls
+alone.
 
 The secret part of a callback's address, and the secret of its signatures, are made from one random
 key of this installation (`xscl.polling.credentials`), the feed, its hub and its topic.  Tables have
@@ -28,7 +29,7 @@ from xscl.store.queries import feeds as stored
 from xscl.store.queries.rows import delete_rows, update_rows
 
 LEASE = 10 * 24 * 3_600
-"""Seconds that a hub is asked for."""
+"""Seconds of the leases that hubs are asked for."""
 
 LONGEST = 30 * 24 * 3_600
 SHORTEST = 60
@@ -81,12 +82,12 @@ class HubCallbacks:
 
 
 def digest(token: str) -> str:
-    """Return the hash by which a callback is known."""
+    """Return the hash of the secret part of a callback, by which tables know it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Hubs:
-    """The leases of a repository of feeds, as the task that polls keeps them.
+    """The leases of the feeds in a repository, kept up by the task that polls.
 
     `now` returns the time in ticks.
     """
@@ -119,7 +120,7 @@ class Hubs:
         self._callbacks.known = frozenset(one.callback for one in self._feeds.leases().values())
 
     async def ask_due(self) -> None:
-        """Begin to ask hubs whose leases are due, and end what is over; once a second at most."""
+        """Start requests for due leases, and end leases that are over; once a second at most."""
         self._flying -= {task for task in self._flying if task.done()}
         now = self._now()
         if now - self._looked < _LOOK:
@@ -162,7 +163,7 @@ class Hubs:
 
 
 def begin(feeds: FeedRepository, callbacks: HubCallbacks, now: int, most: int) -> list[HubLease]:
-    """Record and return the leases to ask for now."""
+    """Record and return the leases to ask for at `now`, at most `most`."""
     rows = stored.wanted_leases(feeds.store, now, max(0, most))
     if not rows:
         return []
@@ -201,7 +202,7 @@ def _asking(
 
 
 def confirm(feeds: FeedRepository, lease: HubLease, seconds: int, now: int) -> None:
-    """Begin a lease, or prolong it."""
+    """Begin or prolong a lease for the seconds that its hub grants, within bounds."""
     held = max(SHORTEST, min(seconds, LONGEST)) * SECOND
     begun = {"confirmed": now, "until": now + held, "due": now + held * 3 // 4}
     _change(feeds, lease, {**begun, "failures": 0, "denied": False, "note": None})

@@ -38,13 +38,13 @@ from xscl.polling.feed import (
 )
 
 LONGEST_HUB = 2_000
-"""Characters of the address of a hub or topic; a feed with a longer one is polled only."""
+"""Most characters of the address of a hub or topic; a feed with a longer one is polled only."""
 
 MOVES = 3
-"""So many good answers at its target make a permanent redirect believed."""
+"""Good answers in a row from its target after which a permanent redirect moves a feed."""
 
 SEARCHES = 3
-"""Of the feeds that a page announces, so many are tried."""
+"""Most feeds that are tried of those that a page announces."""
 
 SECRET_LOST = Failed(
     "feed_secret",
@@ -81,7 +81,7 @@ def answered(
         well = _described(well, parsed)
         if isinstance(outcome, Fetched):
             well = _at_hub(well, outcome, parsed)
-        if not parsed.items:  # its validators may be those of the whole feed: 304 would hide it
+        if not parsed.items:  # with the whole feed's validators, a 304 would hide its items
             well = replace(well, etag=None, last_modified=None)
     return _scheduled(_moved(well, outcome.moved_to), now, outcome.cache)
 
@@ -119,7 +119,7 @@ def refuse_failed(feed: Feed) -> None:
 
 
 _OURS = REFUSALS | {SECRET_LOST.code, "feed_internal"}
-"""Codes of errors that say nothing of the feed."""
+"""Codes of errors of which the feed is not the cause."""
 
 
 def secret_lost(feed: Feed) -> Failed | None:
@@ -168,7 +168,7 @@ def gone(feed: Feed, now: int) -> Feed:
 def put_off(feed: Feed, seconds: int, now: int) -> Feed:
     """Return a feed whose next poll is put off for some seconds.
 
-    A redirect leads to a domain that asked for a pause, and is blocked until then.
+    It is redirected to a domain that asked for a pause, and is blocked until then.
     """
     policy = PollPolicy(base=_PAUSE, floor=_PAUSE)
     later = next_poll(feed.key, now, PollHints(retry_after=seconds), policy)
@@ -197,7 +197,7 @@ def settled(feed: Feed) -> Feed:
 def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
     """Return copies of the feed at the addresses that a web page in its place announces.
 
-    None if the feed was read before: then the page is a mistake, such as a login page.
+    Empty if the feed was read before: then the page is a mistake, such as a login page.
     """
     if feed.polls:
         return ()
@@ -209,7 +209,7 @@ def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
 
 
 def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
-    """Return the feed with the fields of its header, and its format."""
+    """Return the feed with what an answer says of it: title, site, format, hours to skip."""
     left_out = f"the last {parsed.omitted:,} items were left out" if parsed.omitted else None
     return replace(
         feed,

@@ -28,14 +28,14 @@ from feeds.formats.items import FeedItem
 from xscl.polling.feed import Feed
 
 VERSIONS = 20
-"""Of an item that changes more often than this, later versions are not passed on."""
+"""Most versions of an item that are passed on to the spool."""
 
 KEPT = 5_000
-"""So many items of a feed are remembered after they have left its answer."""
+"""Most items of a feed that are remembered after they have left its answers."""
 
 PART_DOCUMENTS = 10_000
 PART_BYTES = 16_000_000
-"""Maximum size of documents that go to the spool at once; a single one may be larger."""
+"""Maximum number and bytes of documents that are appended at once; one alone may be larger."""
 
 _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed|feed_title)>[^<]*</\1>")
 
@@ -45,8 +45,9 @@ class ItemVersion(KnownItem):
     """The memory of an item: the hash of its latest content, and the number of its changes.
 
     The fields are the columns of `state.feed_item` after its key.  `skipped` counts the changes
-    that were not passed on.  The last three tell of its latest time: whence it is, whether it lay
-    ahead and was clipped, and what the publisher wrote of it, if that could not be taken as it is.
+    that were not passed on.  `time_from` is the source of its latest time.  `clipped` is True if
+    that time lay ahead of the poll and was reduced.  `written` is the publisher's text of the time,
+    if it could not be taken as it is.
     """
 
     hash: bytes = b""
@@ -59,7 +60,10 @@ class ItemVersion(KnownItem):
 
 @dataclass(frozen=True, slots=True)
 class NewItems:
-    """The changes of a feed's latest items; `items` and `forgotten` are by identity."""
+    """The changes in a feed: `documents` for the spool, `items` to remember, by identity.
+
+    `forgotten` has the identities of the items that are to be dropped.
+    """
 
     feed: str
     documents: tuple[Document, ...] = ()
@@ -76,7 +80,7 @@ def new_items(
     """
     known = dict(seen)
     documents: list[Document] = []
-    hash_of = functools.cache(item_hash)  # most items are looked at twice
+    hash_of = functools.cache(item_hash)  # most items are hashed twice
     items = _identified(items, seen, hash_of)
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
@@ -133,14 +137,17 @@ def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
 
 
 def _mark(known: dict[str, ItemVersion], shown: set[str], now: int) -> None:
-    """Record the items that have left the answer, and those that returned."""
+    """Set `missing_since` of items that have left the answer; clear it of those that returned."""
     for name, row in known.items():
         if (row.missing_since is None) != (name in shown):
             known[name] = replace(row, missing_since=None if name in shown else now)
 
 
 def _forgotten(known: Mapping[str, ItemVersion]) -> dict[str, None]:
-    """Return the past items that may be dropped; none until a tenth exceeds the bound."""
+    """Return the identities of items to drop: all that left before the last `KEPT`.
+
+    None are dropped until their number exceeds `KEPT` by a tenth.
+    """
     gone = [
         (row.missing_since, name) for name, row in known.items() if row.missing_since is not None
     ]

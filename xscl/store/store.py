@@ -353,7 +353,7 @@ class Store:
             return seen(connection)
 
     def read_all(self) -> StoreMark:
-        """Return what `seen` returns, after comparing all chunks with their checksums."""
+        """Return the same as `seen`, after comparing all chunks with their checksums."""
         with self.reading(unlimited=True), self._reading_chunks() as chunks:
             chunks.verify()
             return self.seen()

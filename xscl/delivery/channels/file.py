@@ -23,12 +23,12 @@ _TAIL = 1 << 16
 
 
 def is_name(name: str) -> bool:
-    """Return True if a name is a plain file name."""
+    """Return True for at most 100 letters and digits, with `._-` after the first character."""
     return _NAME.fullmatch(name) is not None
 
 
 def file_sender(path: Path) -> Sender:
-    """Return the way to a file, to which messages are appended durably."""
+    """Return the sender that appends messages to a file, durably."""
 
     async def send(messages: Sequence[Message]) -> SendOutcome:
         lines = b"".join(message.json() + b"\n" for message in messages)

@@ -35,7 +35,7 @@ Security: TypeAlias = Literal["none", "starttls", "tls"]
 SECONDS = 30.0
 """Timeout in seconds of a mail, from the connection to the last response."""
 AT_ONCE = 16
-"""Threads for sending mail."""
+"""Maximum number of threads that send mail."""
 MOST = 100
 """Maximum number of messages in a digest; further ones follow in another at once."""
 LINES = 40
@@ -69,7 +69,7 @@ class _MailPolicy(EmailPolicy):
 
 
 class MailLinks(NamedTuple):
-    """Addresses in a mail: of the service, the page of the subscription, and the end of mails."""
+    """Addresses in a mail: of the service, of the subscription's page, and to unsubscribe."""
 
     service: str
     subscription: str
@@ -120,11 +120,11 @@ def mail_sender(
     refund: Callable[[], None] = lambda: None,
     links: MailLinks | None = None,
 ) -> Sender:
-    """Return the way to a mail address, for a message a mail or for digests.
+    """Return the sender to a mail address: of a mail for each message, or of digests.
 
     `wait` counts a mail against the user's daily quota; it returns None, or the seconds until the
     quota is renewed.  `refund` refunds a mail that was not sent.  `links` are those of a service
-    with a public address.
+    with a public address.  Digests come every `every` seconds; 0 is for single mails.
     """
 
     async def send(messages: Sequence[Message]) -> SendOutcome:
@@ -231,7 +231,7 @@ def header_text(text: str) -> str:
 
 
 def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> SendOutcome:
-    """Send a mail through the server; raises TimeoutError after so many seconds in total."""
+    """Send a mail through the server; raises TimeoutError after `seconds` in total."""
     until = time.monotonic() + seconds
     context = ssl.create_default_context()
     if server.security == "tls":
@@ -271,7 +271,7 @@ def _limit_timeout(connection: smtplib.SMTP, until: float) -> None:
 
 
 GOOD = 86_400 * SECOND
-"""Lifetime of a code in ticks."""
+"""Lifetime of a confirmation code in ticks."""
 CODES = 3
 """Codes a day that one user may have mailed to one address, which may be a stranger's."""
 TRIES = 5

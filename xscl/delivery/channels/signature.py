@@ -1,9 +1,10 @@
 """Signatures of webhooks by the Standard Webhooks scheme, version 1.
 
 What is signed is `id.timestamp.body` with HMAC-SHA256 under a secret of the endpoint, which is
-written `whsec_` and base64.  While a secret is being rotated both sign, and the header
-`webhook-signature` has both signatures, separated by a blank.  A receiver compares in constant time
-and rejects messages whose timestamp is more than five minutes off, against replay attacks.
+written `whsec_` and base64.  For a day after a rotation the old and the new secret sign, and the
+header `webhook-signature` has both signatures, separated by a blank.  A receiver compares in
+constant time and rejects messages whose timestamp is more than five minutes off, against replay
+attacks.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def headers(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> dic
 
 
 def sign(secret: str, id: str, timestamp: int, body: bytes) -> str:
-    """Return the signature of a message."""
+    """Return the signature of a message: `v1,` and base64."""
     signed = hmac.new(_key(secret), f"{id}.{timestamp}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(signed.digest()).decode()
 

@@ -48,7 +48,7 @@ def webhook_sender(
     settings: RequestSettings,
     clock: Callable[[], int] = ticks,
 ) -> Sender:
-    """Return the way to an address; `hidden` returns it with its secrets at a time in ticks.
+    """Return the sender to a webhook; `hidden` returns its address and secrets at a time in ticks.
 
     `clock` returns the time in ticks, which signatures contain.
     """
@@ -71,7 +71,7 @@ async def _post(
     channel: Webhook, hidden: EndpointSecrets, settings: RequestSettings, message: Message, now: int
 ) -> SendOutcome:
     has_secret = bool(hidden.secrets) or not channel.is_signed
-    if not has_secret or not hidden.url:  # lost since the endpoint was looked at
+    if not has_secret or not hidden.url:  # lost since the endpoint was found complete
         return Later(0.0, NO_ADDRESS if has_secret else NO_SECRET)
     target = await check(hidden.url, settings.allow_addresses, settings.resolve)
     body, sent = channel.posted(message)

@@ -1,4 +1,4 @@
-"""Repository of endpoints and their refused letters, backed by two tables of the store.
+"""Repository of endpoints and their dead letters, backed by two tables of the store.
 
 The state in memory is authoritative.  `save` writes all changes since the last save in one
 transaction, several times a second.  Secrets are in the secrets file, never in the tables, so that
@@ -39,7 +39,7 @@ OVERLAP = 86_400 * SECOND
 """Ticks for which a rotated secret still signs."""
 NO_CODE = "the code that was mailed is not known on this machine: have another one mailed"
 MOST = 100
-"""Endpoints of one subscription."""
+"""Maximum number of endpoints of one subscription."""
 
 
 class UnknownEndpoint(XsclError):
@@ -84,7 +84,7 @@ class Endpoints:
         self._changed: set[str] = set()
         self._failed: list[str] = []  # endpoints whose rows the next save deletes
         self.wake: Callable[[str], object] = len
-        """Tells who delivers that an endpoint was added, changed or removed; in any thread."""
+        """Called, in any thread, with the id of an endpoint that was added, changed or removed."""
         self._load()
 
     def _load(self) -> None:
@@ -144,7 +144,7 @@ class Endpoints:
         return EndpointSecrets(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
     def lacking(self, endpoint: Endpoint) -> str:
-        """Return the missing secrets of a webhook."""
+        """Return a note of the secrets that a webhook lacks, empty if it lacks none."""
         if not isinstance(endpoint.channel, Webhook):
             return ""
         kept = self._secrets.of(secrets_key(endpoint.id))
@@ -154,7 +154,7 @@ class Endpoints:
         return "; ".join(lost)
 
     def _after_restore(self, endpoint: Endpoint) -> Endpoint:
-        """Return an endpoint of the store as the secrets of this machine make it."""
+        """Return a stored endpoint, incomplete if this machine lacks its secrets."""
         if endpoint.state == "unconfirmed" and not self._secrets.of(secrets_key(endpoint.id)):
             return replace(endpoint, note=NO_CODE)
         return endpoint.completed(self.lacking(endpoint))
@@ -193,7 +193,7 @@ class Endpoints:
             try:
                 self.save()
             except BaseException:
-                self._forget([id])  # else a later save would write it
+                self._forget([id])  # else a later save would write the endpoint
                 self._failed.append(id)  # its rows may be there: a commit may take effect and raise
                 raise
         self.wake(id)
@@ -226,7 +226,7 @@ class Endpoints:
         return changed
 
     def rotate(self, id: str) -> str:
-        """Rotate the secret of an endpoint; the old one also signs for a day."""
+        """Replace the secret of an endpoint and return it; the earlier one also signs for a day."""
         with self._mutex:
             kept = self._secrets.of(secrets_key(id))
             new = new_secret()
@@ -238,7 +238,7 @@ class Endpoints:
         return new
 
     def expect(self, id: str) -> str:
-        """Issue a new confirmation code for an endpoint; an earlier one becomes invalid."""
+        """Return a fresh confirmation code for an endpoint; an earlier one becomes invalid."""
         with self._mutex:
             code = new_code()
             self._secrets.change(
@@ -271,7 +271,7 @@ class Endpoints:
         )
 
     def rename(self, subscription: str, name: str) -> None:
-        """Follow the subscription to its new name, which the store has already."""
+        """Rename a subscription in its endpoints; the store has the name already."""
         with self._mutex:
             for one in self.of(subscription):
                 self._by_id[one.id] = replace(one, subscription=name)

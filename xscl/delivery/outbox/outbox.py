@@ -84,7 +84,7 @@ AGAIN, RETRY = 60.0, 0.2
 UNSUBSCRIBE = "/unsubscribe/"
 """Path of the addresses that end mails, below the public address of the service."""
 UNSUBSCRIBING = "unsubscribing"
-"""The name of their key among the secrets; that of no feed."""
+"""The name, among the secrets, of the key that signs these addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Outbox:
         self._ending = threading.Event()
         self._ended = asyncio.Event()  # the same on the event loop
         self._saving: Future[None] | None = None  # from `start` on
-        # For endpoints the result streams to which they listen, and the ends of that.
+        # By endpoint: the result stream to which it listens, and the function that ends this.
         self._streams: dict[str, tuple[int, Callable[[], None]]] = {}
         self._signals: dict[str, asyncio.Event] = {}  # of the endpoints that have a task
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,7 +156,7 @@ class Outbox:
     def start(self) -> None:
         """Start delivering; remove secret addresses of subscriptions that are gone.
 
-        Endpoints whose cursor is behind their stream go on.
+        Endpoints whose cursor is behind their stream continue.
         """
         self.addresses.revoke_lost(lambda name: self.stream_of(name) is not None)
         self.loop.start()
@@ -176,7 +176,7 @@ class Outbox:
 
     def wake(self, id: str) -> None:
         """Signal that an endpoint may have messages to send.  Any thread may call this."""
-        self.loop.call(self._signal, id)  # after the end: the next start looks at all
+        self.loop.call(self._signal, id)  # ignored after the end; `start` signals all
 
     def finish(self, stopping: threading.Event) -> None:
         """Deliver all that can be delivered now, digests too, or until the event is set.
@@ -316,7 +316,7 @@ class Outbox:
         return self._unsubscribing.digest_of(id)
 
     def mailed(self, id: str, token: str) -> Endpoint | None:
-        """Return a mail endpoint if a token is that of its address to end mails; else None."""
+        """Return a mail endpoint if a token is the one in its unsubscribe address; else None."""
         found = self.endpoints.get(id)
         is_mailed = found is not None and isinstance(found.channel, Mail)
         return found if is_mailed and hmac.compare_digest(token, self._token(id)) else None
@@ -350,7 +350,7 @@ class Outbox:
             signal.set()
 
     async def _serve(self, id: str, signal: asyncio.Event) -> None:
-        """Look at an endpoint when it is signalled, and when something is due, until it is gone."""
+        """Serve an endpoint when it is signalled or something is due, until it is removed."""
         while not self.is_ending:
             self._busy.add(id)
             signal.clear()
@@ -380,7 +380,7 @@ class Outbox:
                 await asyncio.wait_for(self._ended.wait(), SAVING)
             await self._save()
         tasks: list[asyncio.Task[Any]] = [*self._tasks]
-        if self.printing is not None:  # in the same thread, so after what it passes now
+        if self.printing is not None:  # queued in its thread, behind a page in progress
             last = asyncio.create_task(self.printing.deliver())
             tasks.append(last)
         if tasks:
@@ -401,7 +401,7 @@ class Outbox:
     # -- One endpoint ----------------------------------------------------------------------
 
     async def _look(self, id: str) -> float | None:
-        """Deliver what waits; return the seconds until the next look, None: when it is notified."""
+        """Deliver what waits; return the seconds to the next attempt, None to wait for a signal."""
         try:
             try:
                 if id == PRINTING and self.printing is not None:
@@ -417,11 +417,12 @@ class Outbox:
     def _remove_orphan(self, id: str) -> None:
         """Remove an endpoint whose subscription is gone; one that was renamed is served again.
 
-        So is one whose removal failed.  Raises StoreUnavailable while that is not known.
+        So is one if the removal of its subscription failed.  Raises StoreUnavailable while it is
+        unknown whether the subscription is gone.
         """
         committed, endpoint = self._engine.catalog.committed, self.endpoints.get(id)
-        # It waits for the engine's lock, so it is asked before something is removed, and here, not
-        # on the loop.
+        # `committed` waits for the engine's lock: so it is called before saves are blocked, and in
+        # this thread, not on the loop.
         if endpoint is not None and committed(endpoint.subscription) is None:
             with self.endpoints.saves_blocked():  # not before: `committed` may wait for a push
                 now = self.endpoints.get(id)
@@ -431,7 +432,10 @@ class Outbox:
         self.wake(id)
 
     def _is_paused(self, endpoint: Endpoint) -> bool:
-        """Return True if a subscription is paused, and listen to it; raises UnknownSubscription."""
+        """Register for the endpoint's subscription; return True if it is paused.
+
+        Raises UnknownSubscription.
+        """
         found = self._engine.subscription(endpoint.subscription)
         if found is None:
             raise UnknownSubscription(f"there is no subscription named {endpoint.subscription!r}")
@@ -451,7 +455,7 @@ class Outbox:
             unregister()
 
     async def _deliver_all(self, id: str) -> float | None:
-        """Deliver until there is nothing, or the endpoint has to wait: so many seconds."""
+        """Deliver until nothing waits (None), or return the seconds until the next attempt."""
         while not self.is_ending:
             endpoint = self.endpoints.update(id, lambda one: one)  # its secrets may be gone
             if endpoint is None:
@@ -478,7 +482,7 @@ class Outbox:
         return None
 
     def _gathering(self, id: str, sender: Sender, endpoint: Endpoint) -> float:
-        """Return the seconds until a digest is due, whose interval the first message begins."""
+        """Return the seconds until a digest is due: its interval begins with its first message."""
         if not sender.every or endpoint.failures:
             return 0.0
         now = self.loop.loop.time()
@@ -488,7 +492,7 @@ class Outbox:
         return max(0.0, due - now)
 
     def _waiting(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
-        """Return the next messages that are wanted, and up to where there is nothing else."""
+        """Return the next messages that it wants, and the position up to which these are all."""
         if self.pages.is_backfilling(endpoint.subscription):  # which matches are live is not known
             return (), endpoint.position
         read = self._stories if self._has_stories(endpoint) else self._matches
@@ -517,7 +521,7 @@ class Outbox:
         )
 
     def _stories(self, endpoint: Endpoint, after: int, limit: int) -> MessagePage:
-        """Return the stories that have grown; of a channel that tells them once, the new ones."""
+        """Return messages of stories that have grown; only of those that began if `tells_once`."""
         channel = endpoint.channel
         page = StoryLog(self.pages).grown(
             endpoint.subscription,
@@ -536,7 +540,7 @@ class Outbox:
     async def _deliver(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
     ) -> None:
-        """Send messages in order, until one is not accepted."""
+        """Send messages in order; if all are accepted, advance the cursor to `end`."""
         begin = 0
         while begin < len(messages):
             sent = messages[begin : begin + sender.most]
@@ -593,7 +597,7 @@ class Outbox:
     # -- Letters ---------------------------------------------------------------------------
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> bool:
-        """Send the letters that somebody has replayed; return False if the endpoint has to wait."""
+        """Send the letters that were made due again; return False if the endpoint has to wait."""
         for letter in self.endpoints.letters(endpoint.id):
             if letter.next_try is None or self.is_ending:
                 continue

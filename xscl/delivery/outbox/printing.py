@@ -61,7 +61,7 @@ class Printing:
         return self._place >= (self._pages.position(), LAST)
 
     async def deliver(self) -> bool:
-        """Pass new matches to the listener; return False if there is something to do again soon."""
+        """Pass new matches to the listener; return False if the call must be repeated soon."""
         return await asyncio.wrap_future(self._thread.submit(self._deliver))
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Printing:
         return self._is_acknowledged()
 
     def _is_acknowledged(self) -> bool:
-        """Set the engine's cursor, unless a push is in progress; return whether it is there."""
+        """Set the engine's cursor unless a push is in progress; return True if it is not behind."""
         position, number = self._place
         passed = position if number == LAST else position - 1
         if self._pages.acknowledged < passed:
@@ -91,8 +91,8 @@ class Printing:
     def _read_new(self) -> None:
         """Pass all matches after the cursor to the listener."""
         while not self._is_closed:
-            # What the store counts as delivered, such as the past of a new subscription.  The
-            # engine's own cursor may be that of a change that fails, whose positions come again.
+            # The store's cursor also passes the past of a new subscription.  The engine's own may
+            # be that of a change that fails, whose positions are given to other results.
             delivered, newest = self._pages.progress()
             self._place = max(self._place, (delivered, LAST))
             if self._place >= (newest, LAST):
@@ -107,7 +107,7 @@ class Printing:
             self._is_acknowledged()
 
     def _pass_on(self, matches: Sequence[Match]) -> None:
-        """Call the listener; raises StoreUnavailable: the page is passed again."""
+        """Call the listener; raises StoreUnavailable, after which the page is passed again."""
         try:
             self._listen(matches)
         except StoreUnavailable:

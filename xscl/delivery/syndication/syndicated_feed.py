@@ -22,15 +22,15 @@ from xscl.engine.story_log import Growth, Story
 from xscl.subscriptions.match import Match
 
 PAGE = 50
-"""Entries of a page."""
+"""Maximum number of entries of a page."""
 LARGEST = 4_000_000
-"""Characters of the contents of a page, after which it ends."""
+"""Number of characters of entries after which a page ends."""
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class MatchEntry:
-    """A message with its content as HTML, the page about it here, and the address to read.
+    """A message with its content as HTML, the address of its page here, and that of a document.
 
     It was `published` at a time in ticks; a story that has grown since keeps it, and its id.
     """
@@ -51,7 +51,7 @@ class MatchEntry:
 class FeedPage:
     """A page of a feed with its own address and those of the first and the next older page.
 
-    `home` is the address of the web page with the same matches.
+    `home` is the address of the web page with the same matches, `updated` a time in ticks.
     """
 
     name: str
@@ -76,7 +76,10 @@ class FeedAddresses:
 def feed_of(
     known: str, shown: str, latest: LatestMatches, before: int | None, at: FeedAddresses
 ) -> FeedPage:
-    """Return a page of a feed; `known` is its engine name, `shown` its title."""
+    """Return a page of a feed; `known` is its engine name, `shown` its title.
+
+    `before` is the position before which the page begins, None for the first page.
+    """
     entries, size, ends = list[MatchEntry](), 0, latest.older
     for before_it, group in zip((None, *latest.groups), latest.groups, strict=False):
         is_next = before_it is not None and result_of(before_it[0]) != result_of(group[0])

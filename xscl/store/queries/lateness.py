@@ -57,7 +57,7 @@ def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str
 
 
 def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
-    """Return how many of `docs` a subscription may have missed by `readings` (the table `reading`)."""
+    """Return the number of `docs` that subscriptions may have missed, by `readings`."""
     if not docs:
         return 0
     asked = pa.table({"doc": pa.array(docs, pa.int64())})
@@ -86,7 +86,7 @@ def rejected_of(
 def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
-    """Return (stream, id, digest) of rejected documents; id and digest have one index in the lists."""
+    """Return (stream, id, digest) of rejected documents; id and digest are at the same index."""
     listed = list(zip(ids, digests, strict=True))
     return set(
         store.fetch(
@@ -98,7 +98,7 @@ def known_rejected(
 
 
 def keep_newest(store: Store, rows: int, *, tolerated: int) -> None:
-    """Delete all but the newest `rows` of `late` and of `rejected` that exceed `tolerated`."""
+    """Keep the `rows` newest of `late`, and of `rejected`, if it has more than `tolerated`."""
     for table in ("late", "rejected"):
         ((there,),) = store.fetch(f"SELECT count(*) FROM state.{table}")
         if there > tolerated:

@@ -53,7 +53,7 @@ class Relation:
 
     @property
     def over(self) -> frozenset[str]:
-        """Return the names that it reads, except stored tables; those of its WITH parts included."""
+        """Return the names that it reads, its own of WITH included, stored tables excepted."""
         return frozenset(_READ.findall(self.query))
 
 

@@ -1,7 +1,7 @@
 """Stories: components of the matches of a subscription, by the `key` of the subscription.
 
-A row of `story_document` has the `story` in which a document was found first, the `position` at
-which it was added, and in `match` the position of a match that has it.  `founder` is the document
+A row of `story_document` has the `story` in which a document was found first, and the `position` at
+which it was added; `match` is the position of a match of the document.  `founder` is the document
 whose arrival began a story; `began` and `last` are its first and last positions, each of them that
 of one of its matches.  A story that became a part of another one has the id of this one as its
 `root`, and as `merged` the position at which that happened; any other is its own root.
