@@ -67,7 +67,7 @@ class BoundedAnswers:
     most: int
     over: dict[Cut, None] = field(default_factory=dict)
     _counts: Counter[Cut] = field(default_factory=Counter)
-    _work: dict[Cut, int] = field(default_factory=dict)  # remaining rows, by group
+    _work: dict[Cut, int] = field(default_factory=dict)  # rows left to join (`WORK`), by group
     _qids: dict[int, set[int]] = field(default_factory=dict)  # over the bound, by rank
 
     def within(self, graph: JoinGraph, made: Columns) -> Columns:
@@ -96,7 +96,7 @@ class BoundedAnswers:
             self._qids.setdefault(group.rank, set()).add(group.qid)
 
     def exceeding(self, rank: int) -> Column:
-        """Return the qids that exceed the bound with the newcomer of a rank, sorted."""
+        """Return the qids of the cuts with the newcomer of a rank, sorted."""
         return np.array(sorted(self._qids.get(rank, ())), np.int64)
 
     def answers(
@@ -113,7 +113,9 @@ class BoundedAnswers:
                     yield members, made
 
     def _divided(self, members: TemplateRows, rows: Columns, views: PartViews) -> Iterator[Columns]:
-        """Yield R_out; rows of R_T, then documents, are halved as long as it has too many rows."""
+        """Yield R_out in parts; where a join has too many rows, rows of R_T, then documents, are
+        halved.
+        """
         evaluator = self.evaluator
         # NumPy counts the rows of a join before it makes them, the database does not.
         if evaluator is not self.of_one and views.may_be_many(members.template.graph):
@@ -170,9 +172,9 @@ class BoundedAnswers:
         relations: Mapping[str, Columns],
         group: Cut,
     ) -> Columns:
-        """Return the answers of one row of R_T with a newcomer; none if they exceed the bound.
+        """Return the answers of `one` row of R_T with a newcomer (`group`); none over a bound.
 
-        Then the group enters `over`; so it does if its remaining work does not suffice.
+        A group with too many answers, or with too little work left, enters `over`.
         """
         graph = members.template.graph
         head = ["doc1", "doc2", *map(node, graph.outputs)]

@@ -110,7 +110,7 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
 
 
 def steps(*columns: Column) -> Column:
-    """Return the indexes of the rows that differ from the row before in some column, and 0."""
+    """Return 0 and the indexes of the rows that differ in some column from the row before."""
     differ = np.zeros(len(columns[0]), dtype=np.bool_)
     differ[:1] = True
     for column in columns:
@@ -119,7 +119,7 @@ def steps(*columns: Column) -> Column:
 
 
 def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
-    """Return a row for each group of rows equal in `names`, sorted by these, and its size."""
+    """Return the first of each group of rows equal in `names`, sorted by these, and its size."""
     order = np.lexsort([columns[name] for name in reversed(names)])
     first = steps(*(columns[name][order] for name in names))
     return chosen(columns, order[first]), np.diff(first, append=len(order))
@@ -276,7 +276,7 @@ class Index:
         self._only([~among(here, values) for here, _ in self._runs])
 
     def _only(self, stays: Sequence[Column]) -> None:
-        """Keep some entries of each run, given by a mask for each."""
+        """Keep some entries of each sorted run; `stays` has a mask for each run."""
         self._runs = [
             run if these.all() else (run[0][these], run[1][these])
             for run, these in zip(self._runs, stays, strict=True)
@@ -390,7 +390,10 @@ class InternedValues:
         known: npt.NDArray[np.bool_],
         rows: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
-        """Store the texts of `rows`, mark the known ones, and return those whose key is taken."""
+        """Store the texts at the indexes `rows`; mark in `known` the texts that were stored before.
+
+        Return the indexes of the texts whose keys belong to other texts.
+        """
         ours = keys[rows]
         at, found = self._checks.rows(ours)
         there = np.zeros(len(rows), dtype=np.bool_)

@@ -159,7 +159,7 @@ numbered in the template), wl.
 
 
 class _Holder:
-    """A holder that returns its current table when it is read."""
+    """An object that DuckDB reads as a relation: the table that it holds at that time."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

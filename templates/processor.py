@@ -84,14 +84,14 @@ class ValuePart(Protocol):
     """
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
-        """Return the value joins that are made first, one for each row of R_T.
+        """Return the driving value joins, one for each row of R_T.
 
-        `weights` has for each pair of variables of the batch the number of kept links of its
-        values.
+        `weights` has for each pair of variables of the batch the number of kept links with its
+        values.  With `back` the batch is the left side.
         """
 
     def is_here(self, keys: Column) -> Column:
-        """Return a mask of the keys whose values are in the part."""
+        """Return a mask of the keys (string values) that are in the part."""
 
 
 class BatchJoin:
@@ -269,9 +269,9 @@ class BatchJoin:
                 self._bounded.exceed(Cut(qid, rank))
 
     def exceeding(self, rank: int, edges: Column) -> Column:
-        """Return a mask of the value joins `edges` that only rows of R_T need which are cut.
+        """Return a mask of the value joins `edges` that no row of R_T needs but those that are cut.
 
-        These rows exceed the bound with the newcomer of a `rank`.
+        These exceed the bound of results with the newcomer of a `rank`.
         """
         over = self._bounded.exceeding(rank)
         found = np.full(len(edges), len(over) > 0)

@@ -88,10 +88,10 @@ class Registry:
         self._qids: dict[JoinRow, int] = {}
         self._rows: dict[int, JoinRow] = {}
         self._uses: Counter[int] = Counter()
-        self._leads: dict[int, int] = {}  # of the rows that have a designated equality
-        self._elsewhere: DesignatedRows | None = None  # of these rows; None: to be made
+        self._leads: dict[int, int] = {}  # by qid: the designated equality, where there is one
+        self._elsewhere: DesignatedRows | None = None  # the keys of `_leads`; None: not made yet
         self._next_qid = 1
-        self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
+        self._fresh: dict[int, list[int]] = {}  # qids of rows that are not counted yet, by template
 
     # -- Adding and removing ---------------------------------------------------------------
 
@@ -178,7 +178,9 @@ class Registry:
         return qid in self._rows
 
     def places(self) -> tuple[int, int]:
-        """Return the numbers of rows evaluated by other processes, and by this one; thread-safe."""
+        """Return the numbers of rows that other processes, and that this one evaluates;
+        thread-safe.
+        """
         elsewhere = len(self._leads)
         return elsewhere, max(0, len(self._rows) - elsewhere)
 
@@ -333,7 +335,7 @@ def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, .
 
 
 def _columns(members: TemplateRows, stored: Iterable[tuple[object, ...]]) -> RowColumns:
-    """Return rows as `_stored` makes them, of one template, as its columns with value joins."""
+    """Return rows of one template, as `_stored` makes them, in columns with their value joins."""
     names = RELATIONS["r_t"].names
     columns: dict[str, Any] = dict(zip(names, zip(*stored, strict=True), strict=True))
     places = list(zip(*columns["pairs"], strict=True))
@@ -466,9 +468,9 @@ class VariablePairs:
         return changed
 
     def count(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
-        """Add `by` to the uses of pairs for each row of R_T; `counts` has the rows of each pair.
+        """Add `by` to the uses of pairs for each row of R_T; `counts` has the rows by pair.
 
-        These are the pairs at one place of a template.  `compared` says that the value of the
+        The pairs are those at one place of a template.  `compared` says that the value of the
         second variable is compared there.
         """
         rows_of, valued = self._rows, self._valued
@@ -565,7 +567,7 @@ class WitnessRetention:
                 np.add.at(joined, list(places[place]), by)
 
     def shorten(self, keeps: Mapping[int, int]) -> None:
-        """Set the retention, in ticks and by pair, of pairs that have lost rows of R_T."""
+        """Set the retention (`keeps`, ticks by pair) of pairs that have lost rows of R_T."""
         pairs = list(keeps)
         before = self.keeps[pairs]
         self.keeps[pairs] = list(keeps.values())

@@ -106,7 +106,7 @@ def _embedding(
     ours, theirs = adjacency(template), adjacency(minor)
 
     def fits(taken: tuple[int, ...], node: int) -> bool:
-        """Return True if a node may take the next position."""
+        """Return True if a node of `minor` may stand for the next node of `template`."""
         at = len(taken)
         if node in taken or wanted[at] != offered[node]:
             return False
@@ -119,7 +119,9 @@ def _embedding(
         )
 
     def extended(taken: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the best completion of a partial embedding: depth first, variables in order."""
+        """Return the best completion of a partial embedding (depth first, variables in order), or
+        None.
+        """
         nonlocal ties
         if len(taken) == len(template.nodes):
             return taken
@@ -236,7 +238,7 @@ class TemplateRows:
         self._sides = [graph.nodes[child].side for _, child in graph.pairs]
         # the places of pairs that end in a node with an equality
         self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
-        self.others = len(self._equal) < len(self.columns)  # some pair ends in a node without one
+        self.others = len(self._equal) < len(self.columns)  # some child of a pair has no equality
         self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # names of columns
         joins = [f"e{place}" for place, _ in enumerate(graph.equalities)]
         self._asked = joins or self.places
@@ -292,17 +294,17 @@ class TemplateRows:
     def having(self, name: str, present: Column) -> tuple[Column, Column]:
         """Return two columns: an index in `present`, and a row whose column `name` has that value.
 
-        They are as long as there are such rows; rows are numbers for `column`.
+        They have an item for each such row; `column` takes these row numbers.
         """
         which, rows = self._index(name).rows(present)
         alive = self._rows["alive"][rows] > 0
         return which[alive], rows[alive]
 
     def rarest(self, names: Iterable[str], present: Column) -> Column:
-        """Return the rows with a value of `present` in one of the columns `names`, the one where
-        such rows are fewest.
+        """Return the rows with a value of `present` in the column of `names` where such rows are
+        fewest.
 
-        If there are few rows (`FEW`) all are returned, since looking them up costs more.
+        If the template has few rows (`FEW`), all are returned: looking them up would cost more.
         """
         if self._rows.size <= FEW:
             return np.flatnonzero(self._rows["alive"])
@@ -346,7 +348,9 @@ class TemplateRows:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
-        """Add `by` times the rows of each pair to `columns`; `counted` has them for each place."""
+        """Add `by` times the rows of each pair to `columns`; `counted` has rows by pair, for each
+        place.
+        """
         for column, counts in zip(self.columns, counted, strict=True):
             for pair, rows in counts.items():
                 add(column, pair, by * rows)
@@ -377,10 +381,10 @@ class JoinDriver:
         return distinct(np.concatenate([np.empty(0, np.int64), *found]))
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows of R_T that the ones in `present` drive.
+        """Return the other value joins of the rows of R_T that are driven by one of `present`.
 
-        Two columns: the index of the driving value join in `present`, and the other one as packed
-        pairs of variables.
+        Two columns, one item for each other value join: the index of its driving value join in
+        `present`, and itself as packed pairs of variables.
         """
         places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for joins, lead in self._driven:
@@ -395,7 +399,9 @@ class JoinDriver:
 
     @cached_property
     def _driven(self) -> list[tuple[Column, Column]]:
-        """For each template the value joins [equality, row], and each row's driving equality."""
+        """For each template its value joins (packed pairs of variables, [equality, row of R_T]),
+        and a column with the index of each row's driving equality.
+        """
         found = []
         present, last = np.flatnonzero(self.weights < HEAVIEST), len(self.weights) - 1
         for members in self.members:
@@ -444,7 +450,9 @@ class TemplateIndex:
                 templates[pair] = (*known, members) if known else members.alone
 
     def remove(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Remove a template from the index of pairs that only a removed row had."""
+        """Remove a template from the index at those of some pairs that none of its rows has any
+        more.
+        """
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())
@@ -481,6 +489,6 @@ class TemplateIndex:
         return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
 
     def joined(self, left: PairNumbers, right: PairNumbers) -> list[TemplateRows]:
-        """Return the templates that may have results if bindings of these pairs join."""
+        """Return the templates that may have results, given the pairs with bindings by side."""
         reached = self.reached(left | right, two_sided=True)
         return [members for members in reached if members.can_join(left, right)]

@@ -17,7 +17,7 @@ from cep_core.algebra.operands import with_operands
 from cep_core.errors import AlgebraError
 
 MOST_STATES = 1_000
-MOST_WAYS = 500  # out of one state, and through a tree without an event
+MOST_WAYS = 500  # ways out of one state, or through a tree without taking an event
 Absences: TypeAlias = tuple[pattern_tree.Absent, ...]
 _EMPTY = pattern_tree.Chain(())
 T = TypeVar("T")
@@ -44,9 +44,9 @@ class _Way(NamedTuple):
     mark: pattern_tree.StepMark | None
     stays: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
-    until: tuple[tuple[int, bool], ...] = ()  # (component, the loop has begun)
+    until: tuple[tuple[int, bool], ...] = ()  # (component in `until`, loop has begun)
     passes: Absences = ()
-    own: int | None = None  # how many of the last passes EVERY does not forget
+    own: int | None = None  # how many of the last `passes` are behind EVERY; None: all count
 
 
 class Move(NamedTuple):
@@ -137,7 +137,7 @@ def _state(
     mark: pattern_tree.StepMark,
     ends: tuple[Absences, ...],
 ) -> PatternState:
-    """Return the state with these ways out; ``places`` has the numbers of states by their trees."""
+    """Return the state with some ways out; ``places`` has the numbers of states by their trees."""
     looks = list(dict.fromkeys(way.look for way, _ in ways))
     ended_by, moves = [0] * len(ways), []
     strict = partition = longest = 0

@@ -93,7 +93,7 @@ PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
 
 
 def stops_of(tree: PatternTree) -> tuple[int, ...]:
-    """Return the components whose events end a step or a loop itself, not a tree inside it."""
+    """Return the components in `until` of a step or loop itself, not of a tree inside it."""
     match tree:
         case One(until=stops):
             return stops
@@ -104,7 +104,7 @@ def stops_of(tree: PatternTree) -> tuple[int, ...]:
 
 
 def components_aside(tree: PatternTree) -> set[int]:
-    """Return the components of a tree that are not in its matches: absent, or ending a step."""
+    """Return the components of a tree that are in no match: absent ones, and those in `until`."""
     absent = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
     return absent.union(*map(stops_of, trees_in(tree)))
 
@@ -127,7 +127,7 @@ def renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
 
 
 def components_in(tree: PatternTree) -> set[int]:
-    """Return the components of a tree, with absent ones, without those that end a step or loop."""
+    """Return the components of a tree, absent ones included, without those in `until`."""
     found: set[int] = set()
     for one in trees_in(tree):
         match one:

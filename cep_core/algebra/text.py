@@ -171,7 +171,7 @@ _ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "la
 
 
 def part_in_words(part: algebra.Part, node: algebra.PatternMatch) -> str:
-    """Return a part of a sequence, whose components are numbered from 1."""
+    """Return a part of a pattern as text (`2[i].price`); components are numbered from 1."""
     name, number = "", part.component + 1
     if part.index is not None:
         name = node.inputs[node.components[part.component].input].schema.names[part.index]

@@ -109,7 +109,7 @@ def text_of(value: object) -> str | None:
 
 
 def integer_of(text: str) -> int | None:
-    """Return the whole number that a text is, in any form and exactly; None if it is none."""
+    """Return the exact whole number that a text is, also as `1.0` or `1e3`; None if it is none."""
     text = text.strip(WHITE_SPACE)
     found = number_of(text)
     if found is None or not isfinite(found):

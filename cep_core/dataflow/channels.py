@@ -179,7 +179,9 @@ class Channel:
         return [(port, members_of(slots)) for port, slots in shares.items()]
 
     def _find_sole(self) -> None:
-        """Set `sole` to the only port if it listens to all slots in use, else to None."""
+        """Set `sole` to the only port if there is one and it listens to all slots in use, else
+        None.
+        """
         self.sole = None
         if len(self.ports) == 1:
             port = next(iter(self.ports))

@@ -64,7 +64,7 @@ class EpochMOp(Counted, Protocol):
         """Drop instances that no row from the watermark on can meet."""
 
     def awaiting(self, time: int) -> Iterator[Any]:
-        """Yield the operators for which something is due at a deadline."""
+        """Yield the operators that have something to emit or to drop at the deadline `time`."""
 
 
 class BatchStage(Counted, Protocol):
@@ -131,7 +131,7 @@ class Clock:
 
 
 def _charged(parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield tuples; add `SAMPLED` times the time until the next to `seconds` of the first item."""
+    """Yield the tuples; charge the time that each takes, times `SAMPLED`, to its first item."""
     for part in parts:
         began = perf_counter()
         yield part
@@ -159,7 +159,7 @@ class Lane:
         self.uses = 0  # the number of operators and queries in it
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: slots that get rows
-        self.connected: list[tuple[Port, int]] | None = None  # by the current registration
+        self.connected: list[tuple[Port, int]] | None = None  # slots, of the current registration
         self._late = late
         self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
@@ -288,7 +288,7 @@ class Lane:
             while self._timers and self._timers[0][0] <= time:
                 self.flush_later(heappop(self._timers)[2])
             rows = self._rows.pop(time, None)
-            if rows is not None:  # this epoch is the first one
+            if rows is not None:  # the least of `_epochs` is this one
                 heappop(self._epochs)
                 self.journal.drop(rows)
                 for port, row, members in _charged(rows) if is_timed else rows:

@@ -42,7 +42,7 @@ def _of_query(slot: int) -> str:
 
 
 def _of_pair(column: ex.Column) -> str:
-    """Return the Python source of a column of a pair of rows."""
+    """Return the Python source of a column of the rows `a` (side 1) and `b` (side 2)."""
     return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
 
 
@@ -204,7 +204,7 @@ def _is_number(node: ex.Expression) -> bool:
 
 
 def either(quick: str, careful: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
-    """Return a compiled function with the body `quick`; if that raises it runs `careful`."""
+    """Return a function with the body `quick` (source); if that raises it runs `careful`."""
     return function_of(
         f"def made({arguments}):\n    try:\n{indent(quick, _BODY * 2)}\n"
         f"    except _errors:\n        return careful({arguments})\n"
@@ -256,9 +256,9 @@ def entry_scan(
 
 
 def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> InstanceScan:
-    """Return a function of (instances, b, k) to those that end before b and satisfy `literals`.
+    """Return a function of (instances, b, k): those that end before b and satisfy `literals`.
 
-    An instance is a pair whose first item is its row.
+    An instance is a pair whose first item is its row, the `a` of the literals.
     """
     body = "start = b[0]\nreturn [i for i in instances if (a := i[0])[1] < start and {}]"
     whole = ex.And(tuple(literals))
@@ -317,7 +317,7 @@ def returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
 
 
 def _attempted(value: str) -> str:
-    """Return the source of a value that is null if evaluating it raises."""
+    """Return the source of an expression with the value of a source, or null if that raises."""
     return f"_first(lambda: {value})"
 
 

@@ -116,9 +116,9 @@ class ConstantIndex:
         return known
 
     def _steps(self, test: ConstantTest, slot: int | None) -> list[list[tuple[Constants, int]]]:
-        """Return groups of (constants, mask of their queries), ascending in the constant of a slot.
+        """Return groups of (constants, mask of their queries), ascending in constant number `slot`.
 
-        In a group all other constants that the test reads are equal; without a slot, all of them.
+        In a group all other constants that the test reads are equal; with `slot` None, all are.
         """
         found: dict[Hashable, dict[Hashable, tuple[Constants, int]]] = {}
         for constants, queries in self.queries.items():
@@ -154,7 +154,7 @@ class _Ladder:
             self.everyone |= queries
 
     def holding(self, holds: Holds, cells: tuple[Any, ...], row: Row) -> int:
-        """Return the mask of queries for which a test holds; it changes at one place at most."""
+        """Return the queries (mask) for which a test holds: those before a place, or from it on."""
         constants = self._constants
         first = holds(cells, row, constants[0])
         if len(constants) == 1 or holds(cells, row, constants[-1]) == first:
@@ -178,7 +178,7 @@ def constants_in(node: Expression) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _bare(side: Expression) -> Iterator[int]:
-    """Yield the numbers of the constants in which a side of a comparison is monotone."""
+    """Yield the numbers of the constants in which, by its form, a side is monotone."""
     match side:
         case Parameter(slot) | Negative(Parameter(slot)) | Arithmetic("/", Parameter(slot), _):
             yield slot

@@ -259,7 +259,7 @@ class QueryCounts:
     def __init__(self, few: int = 0) -> None:
         self._few = few  # rows of a query in one addition count only if more than this
         self.over: set[int] = set()  # slots of the queries over the bound
-        self.most = 0  # an upper bound of the count of any other query
+        self.most = 0  # an upper bound of the count of a query that is not in `over`
         self._uncounted: list[Tried] = []
         self._counts = Counter[int]()  # by slot
 
@@ -272,7 +272,7 @@ class QueryCounts:
             self.most = 0
 
     def add(self, number: int, rows: Tried, bound: int) -> None:
-        """Count rows, at most `number` of one query; enter the queries beyond `bound` in `over`."""
+        """Count rows, at most `number` of one query; put slots with more than `bound` in `over`."""
         self.most += number
         self._uncounted.append(rows)
         if self.most > bound:
@@ -308,7 +308,7 @@ class MatchBound:
         return f"had too many matches or runs, and left them out ({times})"
 
     def give_up(self, slots: Iterable[int]) -> None:
-        """Count and log that the queries of some slots are over a bound."""
+        """Count and log that what is over a bound was left out for the queries of some slots."""
         for slot in slots:
             self._mop.left_out[slot] += 1
             what = f"{self._mop.label}, query {slot}"
@@ -323,11 +323,11 @@ class MatchBound:
             self.over = set()
 
     def room(self, time: Hashable) -> int:
-        """Return the number of further rows to try with which a query may be over the bound."""
+        """Return the number of rows that can be tried before a query may be over `WORK`, plus 1."""
         return WORK + 1 - self._tried.most * (time == self._time)
 
     def attempt(self, time: Hashable, number: int, rows: Tried) -> set[int]:
-        """Count rows to try, at most `number` of one query; return the slots over the bound."""
+        """Count rows to try, at most `number` of one query; return the slots over `WORK`."""
         if time != self._time:
             self._begin(time)
         self._tried.add(number, rows, WORK)
@@ -337,7 +337,7 @@ class MatchBound:
         return over
 
     def within(self, time: Hashable, found: list[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Count the results of a row; return them without the queries over a bound at this time.
+        """Count the results (row, its queries); return them without the queries over a bound now.
 
         Results of earlier rows stay: the operators above have processed them, and a result that is
         left out makes no other one.  A pattern has no match at such a time: its policies, marks
@@ -355,7 +355,7 @@ class MatchBound:
         return [(row, members) for row, members in parts if members is not None]
 
     def left(self, members: Members) -> Members | None:
-        """Return a membership without the queries over a bound at this time; None if empty."""
+        """Return a membership without the queries `over` a bound; None if nothing is left."""
         return without_slots(members, self.over) if self.over else members
 
     def _leave_out(self, slots: set[int]) -> None:
@@ -367,19 +367,19 @@ class KeptBound:
     """The bound `KEPT` of what an m-op keeps for each query, or for each stream of an input."""
 
     def __init__(self) -> None:
-        self._room = 0  # the size to add before a query can be over the bound
+        self._room = 0  # the size (in events) that can be added before a query is over the bound
 
     def count_again(self) -> None:
         """Note a change other than an addition: the next `is_full` returns True."""
         self._room = 0
 
     def is_full(self, added: int) -> bool:
-        """Add a size; return True if a query may be over the bound, which `with_too_much` finds."""
+        """Add a size in events; return True if a query may be over `KEPT` (see `with_too_much`)."""
         self._room -= added
         return self._room < 0
 
     def with_too_much(self, kept: Iterable[KeptSize]) -> set[int]:
-        """Return the slots of the queries over the bound, given everything that is kept.
+        """Return the slots of the queries over `KEPT`, given the sizes of all that is kept.
 
         The result depends neither on the time of the count nor on other queries.
         """
@@ -401,7 +401,7 @@ class KeptBound:
 
 
 def _counting(sizes: Mapping[int, int]) -> int:
-    """Return the size that counts towards the bound, given sizes by arrival."""
+    """Return the size that counts for `KEPT`: what each first event (the key) has above `FREE`."""
     return sum(max(0, size - FREE) for size in sizes.values())
 
 

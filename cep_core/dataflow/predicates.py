@@ -75,10 +75,10 @@ class ConstantRange(NamedTuple):
 class IndexedDisjunct:
     """A conjunction of literals, with the numbers of those that each kind of index can answer.
 
-    equalities  (column of side 2, slot, literal), one for each column, by column
+    equalities  (column of side 2, number of the constant, number of the literal), by column
     ranges      static inequalities of one column with a constant
     joins       literals of dynamic equalities by (column of side 1, column of side 2)
-    bounds      (place, slot of the constant): the time since an instance's item at a place may be
+    bounds      (place, number of the constant): the time since an instance's item at a place is
                 at most the constant.  For DUR the item is the instance's t0, else a column of
                 side 1.  Beyond the bound an instance can never match.
     reads       the sides that each literal reads; DUR of a pair reads both
@@ -123,12 +123,12 @@ class IndexedDisjunct:
         self.equalities = tuple(equalities[column] for column in sorted(equalities))
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
-        """Return the slots of constants that the literals read, except the literals `without`."""
+        """Return the numbers of the constants that literals read, except the literals `without`."""
         parts = chain.from_iterable(map(ex.walk, self.rest(without)))
         return tuple(sorted({part.index for part in parts if isinstance(part, ex.Parameter)}))
 
     def rest(self, without: Iterable[int]) -> tuple[ex.Expression, ...]:
-        """Return the literals, except those `without`, by their numbers."""
+        """Return the literals whose numbers are not in `without`."""
         left_out = set(without)
         return tuple(lit for number, lit in enumerate(self.literals) if number not in left_out)
 
@@ -167,7 +167,7 @@ class PredicateShape:
 
     @cached_property
     def keys(self) -> tuple[Callable[[Row], Any], ...]:
-        """For each side the function from a row to its key in `joins`; () if these are none."""
+        """For each side the function from a row to its values in `joins`; () without joins."""
         return tuple(map(key_function, zip(*self.joins, strict=True)))
 
     @cached_property
@@ -203,7 +203,7 @@ class PredicateShape:
         return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
-        """Return the entry layout of a disjunct, by number; an index answers `without`."""
+        """Return the entry layout of a disjunct, whose literals `without` an index answers."""
         key = (disjunct, without)
         if key not in self._parts:
             chosen = self.disjuncts[disjunct]
@@ -259,7 +259,7 @@ class PredicateShapes:
         return made
 
     def once(self, key: Hashable, make: Callable[[ex.Functions], Made]) -> Made:
-        """Return the memoised object of a key; ``make`` builds it from the functions."""
+        """Return the memoised object of a key; ``make`` builds it from the functions of queries."""
         if key not in self._made:
             self._made[key] = make(self._functions)
         made: Made = self._made[key]

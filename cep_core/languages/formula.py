@@ -23,13 +23,13 @@ _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class NameScope(Protocol):
-    """The resolution of names."""
+    """The resolution of names of attributes to expressions, such as columns."""
 
     def resolve(self, decorator: str | None, name: str, span: Extent) -> ex.Expression:
         """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
-Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # for values of one language
+Own: TypeAlias = Callable[[TokenReader], ex.Expression | None]  # None: no value of its own is next
 
 
 def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
@@ -66,7 +66,7 @@ class _Formula:
         return items[0] if len(items) == 1 else ex.And(tuple(items), span=items[0].span)
 
     def _beside(self, between: str, read: Callable[[], ex.Expression]) -> list[ex.Expression]:
-        """Read expressions with a word or sign between them; the deepest one gives the depth."""
+        """Read expressions separated by `between`; the deepest one gives the reader's depth."""
         reader = self._reader
         before = deepest = reader.depth
         items = [read()]
@@ -235,7 +235,7 @@ class _Formula:
             raise
 
     def _ways(self, name: str, span: Extent) -> list[str]:
-        """Return the ways to write an attribute behind a stream's name."""
+        """Return the known spellings of `stream.x`: x_1 and x, or $1.x and $2.x."""
 
         def is_known(decorator: str | None, name: str) -> bool:
             try:

@@ -53,7 +53,7 @@ class PlanStep(NamedTuple):
     define: Define
     width: int  # values in its rows
     window: Callable[[Literals], int] | None = None
-    guarded: bool = False  # its rows do not say which rows could have ended them
+    guarded: bool = False  # its rows do not name the rows that could have prevented them
 
     @property
     def ordered(self) -> bool:
@@ -115,14 +115,14 @@ def _numbered_from(first: int, part: ex.Expression) -> ex.Expression:
 
 
 def _nothing(literals: Literals) -> None:
-    """Return the definition of an operator that has none."""
+    """Return None, which defines an operator without parameters."""
 
 
 class _Writer:
     def __init__(self, shapes: PredicateShapes, inner: Sequence[Node]) -> None:
         self._shapes = shapes
         self._inner = set(map(id, inner))
-        self._done: dict[int, Reference] = {}  # of inner queries, by identity
+        self._done: dict[int, Reference] = {}  # by `id` of the node: the output of an inner query
         self.steps: list[PlanStep] = []
         self.nodes: list[Node] = []
 
@@ -234,7 +234,7 @@ class _Writer:
         return lambda p: BoundShape(shape, constants(p))
 
     def _pattern_window(self, node: algebra.PatternMatch) -> Callable[[Literals], int]:
-        """Return a function of literals: the least distance of both end events that is too long."""
+        """Return a function from literals to the least ticks that are longer than the window."""
         if node.rules.window is None:
             return lambda p: END
         more = int(node.rules.inclusive)

@@ -94,9 +94,9 @@ def _conjuncts(pattern: PatternMatch) -> list[Conjunct]:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A part of a sequence: its node, its components in order, and the columns of its values.
+    """A part of a sequence: its node, its components in order, and its columns by what they have.
 
-    ``names`` are those of the columns, by which `explain` shows them.
+    ``names`` are the names of the columns in `explain`.
     """
 
     node: Node
@@ -222,7 +222,7 @@ class _Sequence:
     def _over(
         self, condition: ex.Expression, sides: Mapping[Literal[1, 2], _Made]
     ) -> ex.Expression:
-        """Return a condition over parts as one over the rows of some sides."""
+        """Return a condition over the pattern's parts as a condition over the rows of ``sides``."""
 
         def placed(node: ex.Expression) -> ex.Expression:
             match node:
@@ -244,7 +244,7 @@ class _Sequence:
 
 
 def _is_time(one: Conjunct, component: int) -> bool:
-    """Return True for a constraint of time that fails for all later events once it fails."""
+    """Return True for a bound of the time up to a component's event: later events fail it, too."""
     if one.lasting is None:
         return False
     first, last, time = one.lasting

@@ -81,10 +81,10 @@ class RegisteredQuery:
     lane: Lane
     held: list[Operator] = field(default_factory=list)
     sources: list[RegisteredQuery] | None = (
-        None  # the queries whose steps `held` are; None: all are its own
+        None  # by operator of `held` the query that has its step; None: this one has all
     )
     root: Operator | None = None
-    names: dict[Operator, str] = field(default_factory=dict)  # the published streams that it reads
+    names: dict[Operator, str] = field(default_factory=dict)  # published streams that it reads
     level: int = 0  # of published streams above one another
     bound_to: int | None = None  # see `wanted`
 
@@ -400,7 +400,10 @@ class RegisteredQueries:
         return [resolve(reference) for reference in compiled.outputs]
 
     def _read(self, query: RegisteredQuery, name: str, read: dict[str, list[Operator]]) -> Operator:
-        """Return the operator of a stream: of a published one, planned in the query's own lane."""
+        """Return the operator of a stream; a published one is planned in the query's own lane.
+
+        ``read`` is that of `_insert`.
+        """
         if name in self._streams.by_name:
             return self._streams.by_name[name].operator
         publisher = self.publishers[name]

@@ -46,7 +46,7 @@ class BaseStream:
     routes: Mapping[int, Sequence[Port]]  # the ports that read it, by slot of its channel
     slot: int
     members: Members = 0  # of a row of this stream only
-    # whether its values have its types exactly, and so need no closer look
+    # the test that an event's values have its types exactly: then nothing else is checked
     fits: Callable[[tuple[Any, ...]], bool] = lambda values: False
 
 
@@ -226,7 +226,10 @@ def names_of(event: Event) -> tuple[str, ...]:
 
 @lru_cache(1_000)
 def _fits(types: tuple[type, ...]) -> Callable[[tuple[Any, ...]], bool]:
-    """Compile the test of values that need no closer look: a tuple of their types costs 5 times."""
+    """Return a compiled test that values have exactly some types.
+
+    To compare a tuple of their types would take five times as long.
+    """
     tests = [f"len(v) == {len(types)}", *[f"type(v[{at}]) is t{at}" for at in range(len(types))]]
     made: Callable[[tuple[Any, ...]], bool] = function_of(
         f"def made(v):\n    return {' and '.join(tests if {*types} <= {*TYPES} else ['False'])}",

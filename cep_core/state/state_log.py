@@ -44,11 +44,11 @@ class HeldOperators(NamedTuple):
 
 
 class Lanes:
-    """The thing that is kept for the entry ``lanes``, anew for each version of it."""
+    """The thing in the journal that stands for the entry ``lanes``, another for each version."""
 
 
 class DumpedRow(NamedTuple):
-    """A row of an m-op without a journal, as its `dump` returned it."""
+    """A row of an m-op without a journal, and the rest of what `dump` returned for it."""
 
     row: Row
     rest: Sequence[Any]
@@ -140,7 +140,7 @@ class StateReader:
         self._plan = plan
         self._held = held
         self._fresh = fresh
-        # By reference; None for an operator that no query of the plan holds.
+        # By its number or name in entries; None for an operator that no query of the plan holds.
         self._operators: dict[HeldReference, Operator | None] = dict(plan.sources.items())
         self._operators.update(operators.items())
         if fresh is not None:
@@ -227,7 +227,7 @@ class StateReader:
 
 
 def _loaded_before(one: LoadedRow) -> int:
-    """Return a sort key: rows of stacks are loaded last, by time, as they are written by stack."""
+    """Return a sort key: rows of stacks, written stack by stack, are loaded last and by time."""
     return int(one.row[1]) if isinstance(one.place[0], ActiveStacks) else BEGINNING
 
 

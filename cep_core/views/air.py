@@ -73,7 +73,7 @@ def from_xml(text: str, functions: Functions = ex.FUNCTIONS) -> Node:
 
 
 class _Unary(NamedTuple):
-    """A selection, and a projection of its rows to named columns; None: to all of them."""
+    """A selection, and a projection of its rows to named columns; None: to all columns."""
 
     predicate: ex.Expression = ex.TRUE
     columns: tuple[tuple[str, ex.Expression], ...] | None = None
@@ -90,7 +90,10 @@ class _Drawing:
         self._names = (f"q{number}" for number in count())
 
     def enter(self, node: Node, target: str, after: _Unary) -> None:
-        """Write the states and edges before a state; ``after`` applies to rows on the last edge."""
+        """Write the states and edges of a node before the state ``target``.
+
+        ``after`` applies to the rows on the edge into that state.
+        """
         node, after = _below_unary(node, after)
         if isinstance(node, Union):
             self.enter(node.left, target, after)
@@ -314,7 +317,7 @@ def _one_of(name: str, *known: Any) -> Callable[[str], Any]:
 
 
 class _Form(NamedTuple):
-    """An expression as XML: readers of its attributes, the number of operands; None: any."""
+    """A kind of expression as XML: readers of its attributes; `number` of operands, None: any."""
 
     kind: Callable[..., ex.Expression]
     attributes: Mapping[str, Callable[[str], Any]]

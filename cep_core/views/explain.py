@@ -31,7 +31,9 @@ def in_words(
     *,
     alone: bool = False,
 ) -> str:
-    """Return a query's operators as text, one a line, lower ones first, with the rules of time.
+    """Return `head`, a query's operators, lower ones first, its `output`, and the rules of time.
+
+    Each is on lines of its own; a rule says what an operator does at the ends of its window.
 
     ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
     each operator; ``published`` the names of published streams, by operator.  ``alone`` leaves out

@@ -196,7 +196,7 @@ def in_time(rows: Columns, measures: Columns) -> Column:
     `measures` has the columns gap, lead, age, doc1 and doc2 of the two sides of each row.
     """
     low = gap = measures["gap"]
-    for one in OPERATORS:  # np.choose takes 2 to 5 times as long
+    for one in OPERATORS:  # instead of np.choose, which takes 2 to 5 times as long
         if one.lowest != "gap":
             low = np.where(rows["op"] == one.number, measures[one.lowest], low)
     found: Column = (low >= rows["lower"]) & (gap <= rows["wl"]) & (measures["age"] <= rows["keep"])
@@ -231,7 +231,7 @@ class BatchView:
 
     @property
     def docs(self) -> Column:
-        """The document of each binding, packed with itself, as `Views.docs` has two."""
+        """The document of each binding, packed with itself: both documents, as in `Views.docs`."""
         return pack(self.bindings["doc"], self.bindings["doc"])
 
     def relations(self) -> dict[str, Columns]:
@@ -239,7 +239,7 @@ class BatchView:
         return {BATCH: self.bindings}
 
     def of(self, mask: Column) -> BatchView:
-        """Return the view of some bindings."""
+        """Return the view of the bindings in a mask."""
         return BatchView(chosen(self.bindings, mask))
 
     def of_row(self, graph: JoinGraph, row: Columns) -> BatchView:
@@ -337,7 +337,7 @@ def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = 
 
     `times` are expressions in place of the variables that `in_time_sql` reads.
     """
-    held: dict[str, str] = {}  # the column that binds each variable: the first one
+    held: dict[str, str] = {}  # by variable: the first column that binds it, as `alias.column`
     conditions = []
     for atom in query.atoms:
         if atom.key is not None:

@@ -340,7 +340,7 @@ class JoinState:
         return found
 
     def rows(self, rows: Column, names: tuple[str, ...]) -> Columns:
-        """Return columns `names` of some rows; they are of the relations `binding` and `times`."""
+        """Return some columns of some rows; `names` are columns of `binding` and of `times`."""
         links = self._rows["link"][rows]
         slots = self._links["slot"][links]
         found = {}
@@ -354,7 +354,7 @@ class JoinState:
         return found
 
     def ages(self) -> tuple[Column, Column]:
-        """Return the pair of variables of each row, and the time of its document."""
+        """Return two columns: the pair of variables of each row, and the time of its document."""
         times = self._documents["ts"][self._links["slot"]]
         return self._rows["pair"], times[self._rows["link"]]
 
@@ -455,7 +455,7 @@ def _by_link(columns: Columns) -> tuple[Column, Column]:
 
 
 def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
-    """Return two columns: an index in `numbers`, and a row of the document or link there.
+    """Return two columns: an index in `numbers`, and a row of the document or link of that number.
 
     `ends` has the row after the last one of each document, or of each link.
     """
@@ -482,7 +482,7 @@ class Expiry:
     """
 
     def __init__(self, keeps: Column, times: Column) -> None:
-        """Count rows, by their retention and their time."""
+        """Count rows by the time at which they expire, given the retention and the time of each."""
         finite = keeps < INFINITE
         self._leave = np.sort(times[finite] + np.maximum(keeps[finite], 0))
         self.kept = len(keeps)
@@ -506,7 +506,7 @@ def _links_of(bindings: pa.Table) -> Columns:
 
 
 def _fitting(sizes: Column, budget: int) -> int:
-    """Return the number of first documents that fit into `FILLED` of a budget, by their bytes."""
+    """Return the number of first documents that fit into `FILLED` of a budget; `sizes` in bytes."""
     return int(np.searchsorted(np.cumsum(sizes), FILLED * budget, "right"))
 
 

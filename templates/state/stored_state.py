@@ -50,8 +50,8 @@ class StoredState:
         self.storage = storage
         self._registry = registry
         self._budget = budget
-        self._added = 0  # rows since the last call of `evict`
-        self._uncounted = 0  # rows since `Expiry` counted them
+        self._added = 0  # rows added since the last call of `evict`
+        self._uncounted = 0  # rows added since `Expiry` counted all rows
         self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
         self._memory: JoinState | None = None
         self._texts: TextIndexes | None = None
@@ -163,9 +163,9 @@ class StoredState:
         return docs
 
     def replace(self, witnesses: Witnesses) -> None:
-        """Replace the bindings of earlier documents.
+        """Replace the bindings of earlier documents by `witnesses`.
 
-        The witnesses are complete for each document and pair of variables in them.
+        These are complete for each document and pair of variables in them.
         """
         bindings, _ = self.intern(witnesses)
         self.storage.discard("binding", bindings.select(["doc", "pair"]))
@@ -215,7 +215,7 @@ class StoredState:
         return gone
 
     def _times(self) -> Callable[[Column], Column]:
-        """Return a function of documents that returns their times; -INFINITE for unknown ones."""
+        """Return a function from documents to their times, -INFINITE for unknown documents."""
         kept = columns_of(scan(self.storage, "times", ("doc", "ts")))
         kept = chosen(kept, np.argsort(kept["doc"], kind="stable"))
         docs, times = np.append(kept["doc"], INFINITE), np.append(kept["ts"], -INFINITE)

@@ -76,10 +76,10 @@ class Driven(Protocol):
         """The driving value joins: packed pairs of variables, sorted and distinct."""
 
     def others(self, present: Column) -> tuple[Column, Column]:
-        """Return the other value joins of the rows of R_T that the ones in `present` drive.
+        """Return the other value joins of the rows of R_T that are driven by one of `present`.
 
-        Two columns: the index of the driving value join in `present`, and the other one as packed
-        pairs of variables.
+        Two columns, one item for each other value join: the index of its driving value join in
+        `present`, and itself as packed pairs of variables.
         """
 
 
@@ -116,7 +116,7 @@ class Pass:
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
-        # All value joins of a small push are made: to find out which drive costs more.
+        # A small push makes all value joins: choosing the driving ones would cost more.
         if (there * here).sum() <= FEW:
             which, rows = self.kept.of_values(batch["key"])
             if len(rows) <= FEW:
@@ -132,7 +132,7 @@ class Pass:
             yield from self._driven(batch, driven)
 
     def _precedes(self, docs: Column) -> Column:
-        """Return a mask of the documents in the state before `first`."""
+        """Return a mask of the documents that came before `first`, or are not of the batch."""
         before: Column = (docs < self.first) | ~among(docs, self.times["doc"])
         return before
 
@@ -170,9 +170,9 @@ class Pass:
         joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):
             besides = self._besides(ours, joins, driven)
-            # A value join that drives some row is made already, though here it is another row's.
+            # A value join that drives another row of R_T is among `joins` already.
             made = among(besides["pairs"], driven.edges)
-            if self.is_here is not None:  # a driving join of another value was not made
+            if self.is_here is not None:  # value joins of other values were not made
                 made &= self.is_here(besides["key"])
             yield together((joins, chosen(besides, ~made)))
 
@@ -227,10 +227,11 @@ class Pass:
         return found
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
-        """Return (places, rows): an index in `keys` and `near`, and a kept row that a driving value
-        join joins with it, for all such rows.
+        """Return (places, rows): an index in `keys` and `near`, and a kept row that a value join in
+        `driven` joins with it, for all such rows.
 
-        In a long slice with few relevant pairs of variables, the pairs are looked up.
+        `keys` and `near` are the values and pairs of variables of the batch's rows.  In a long
+        slice with few relevant pairs of variables, the pairs are looked up.
         """
         # A slice is scanned if that takes fewer steps than to look up each far pair in it.
         nears, fars = self._sides(driven)
@@ -253,12 +254,12 @@ class Pass:
         return which[here], rows[here]
 
     def _sides(self, numbers: Column) -> tuple[Column, Column]:
-        """Return the half of packed numbers on the batch's side, and that on the kept side."""
+        """Return the halves of packed numbers: that of the batch's side, that of the kept side."""
         left, right = unpack(numbers)
         return (left, right) if self.back else (right, left)
 
     def _besides(self, batch: Columns, joins: Columns, driven: Driven) -> Columns:
-        """Return the value joins that rows need beside those that drive them and have been made."""
+        """Return the other value joins of the rows of R_T that `joins`, made first, drive."""
         # The candidates among kept rows are narrowed three times, by cheap tests before expensive
         # ones: by document and pair apart, by both together, and by the batch's values.
         near, far, nears, fars = self._asked(joins, driven)
@@ -288,8 +289,9 @@ class Pass:
         return together(made or [self.made(batch, ours[:0], rows[:0])])
 
     def _asked(self, joins: Columns, driven: Driven) -> tuple[Column, Column, Column, Column]:
-        """Return the value joins that `joins` need beside themselves, as four columns: the document
-        of the batch, the kept one, and the pair of variables of either."""
+        """Return the other value joins of the rows of R_T that `joins` drive, as four columns: the
+        batch's document, the kept one, and the pair of variables of each.
+        """
         present, place = np.unique(joins["pairs"], return_inverse=True)
         lead, others = driven.others(present)
         others = others[np.argsort(lead, kind="stable")]
@@ -298,7 +300,7 @@ class Pass:
         return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
     def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
-        """Return R_vj of rows `which` of the batch, each with the kept row beside it in `rows`."""
+        """Return R_vj of rows `which` of the batch, each with the item of `rows`, a kept row."""
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = {n: self.times[n][at] for n in TIMES}, self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
@@ -340,7 +342,7 @@ def measures_of(one: Columns, other: Columns) -> dict[str, Column]:
 
 
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
-    """Return one number for each value of `one` and that of `other` beside it.
+    """Return one number for each value of `one` and the value of `other` at the same index.
 
     It is made of their indexes in `ones` and `others`, which are sorted.  Each value must be there:
     a missing one would get the number of its neighbour.
@@ -349,7 +351,7 @@ def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
 
 
 class KeptState(Protocol):
-    """The owner of the join state that a batch is joined with."""
+    """An object whose attribute `memory` is the join state: what earlier documents have left."""
 
     @property
     def memory(self) -> JoinState:
@@ -385,7 +387,7 @@ class BatchDocuments:
         return memory.rows(memory.of_documents(distinct(docs)), names)
 
     def distance(self, left: int, right: int) -> Columns | None:
-        """Return the measures of two documents for `in_time`; None if they are versions of one."""
+        """Return gap, lead, age, doc1 and doc2, a row each; None for versions of one document."""
         memory = self.state.memory
         rows = memory.of_documents(distinct(np.array([left, right])))
         known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))

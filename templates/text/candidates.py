@@ -101,7 +101,7 @@ class InvertedIndex:
         return self._listed(set(asked))
 
     def words(self, number: int) -> frozenset[Hashable]:
-        """Return the words of a text."""
+        """Return the words of the text of a number."""
         return self._keys[number]
 
     def similar(self, words: frozenset[str], bound: float) -> list[int]:
@@ -133,7 +133,7 @@ def _grams(text: str, length: int) -> Column:
 
 
 def _sample(part: str) -> int:
-    """Return the number of the gram that a part is kept under, 0 for an empty part."""
+    """Return the gram (its number, `_grams`) under which a part is kept, 0 for an empty part."""
     length = next((one for one in LENGTHS if one <= len(part)), 0)
     return int(_grams(part, length).min()) if length else 0
 
@@ -174,7 +174,7 @@ class _Block:
         self.used += 1
 
     def having(self, buckets: Column) -> Column:
-        """Return the numbers of the texts that have grams in all of some buckets."""
+        """Return the numbers of the texts that have grams with all of some hashes (`buckets`)."""
         there = self.alive
         if len(buckets):
             both = np.bitwise_and.reduce(self._bits[buckets], axis=0)
@@ -187,7 +187,7 @@ class _Block:
 
 
 class SuperstringIndex:
-    """Texts by number; finds those that may contain a given one."""
+    """Texts by number; it finds the texts that may contain a given text."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []

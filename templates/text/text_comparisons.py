@@ -107,13 +107,13 @@ class TextEdges:
                 del self._far[side][near][far]
 
     def far(self, near: int, side: int) -> Mapping[int, str]:
-        """Return the pairs that a pair on a side (`LEFT`, `RIGHT`) is compared with, and the
-        operators.
+        """Return the pairs that a pair `near` on a side (`LEFT`, `RIGHT`) is compared with, and
+        their operators.
         """
         return self._far[side].get(near, _NONE)
 
     def near(self, pairs: Column, side: int) -> Column:
-        """Return a mask of the pairs that are compared on one side."""
+        """Return a mask of the pairs whose texts are compared on a side (`LEFT`, `RIGHT`)."""
         known = [pair for pair, far in self._far[side].items() if far]
         found: Column = np.isin(pairs, known)
         return found

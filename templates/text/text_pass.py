@@ -67,7 +67,10 @@ class TextPass:
             yield from self._parts(batch, np.concatenate(which), np.concatenate(keys))
 
     def _of_pair(self, batch: Columns, places: Column) -> Iterator[tuple[int, Column]]:
-        """Yield rows of one document and pair, each with the keys of the texts that match."""
+        """Yield (row of the batch, keys of the kept texts that match) for the rows at `places`.
+
+        These have one document and one pair of variables.
+        """
         pair = int(batch["pair"][places[0]])
         far = self.edges.far(pair, self._side)
         characters, number = CHARACTERS, FOUND
@@ -97,7 +100,7 @@ class TextPass:
         return found
 
     def _parts(self, batch: Columns, which: Column, keys: Column) -> Iterator[Columns]:
-        """Yield R_vj of rows `which` of the batch with kept rows of the `keys` beside them."""
+        """Yield R_vj of rows `which` of the batch, each with the kept rows of its key in `keys`."""
         at, rows = self.half.kept.of_values(keys)
         which = which[at]
         near = batch["pair"][which].astype(np.int64)

@@ -455,7 +455,7 @@ class TwoStreams:
 
 @dataclass(frozen=True, slots=True)
 class GroupedColumns:
-    """The names beside aggregates: grouped attributes, by their place in the output."""
+    """The scope beside aggregates: grouped attributes only, as columns of the output."""
 
     schema: Schema
     group_by: tuple[int, ...]

@@ -201,12 +201,14 @@ class _Query:
         return [self.variables.all[part.component] for part in read]
 
     def _closed(self, node: ex.Expression, read: Sequence[PatternVariable]) -> ex.Expression:
-        """Replace open attributes in a condition on ``read`` by each event's, the last's or all."""
+        """Return a condition on ``read``; its open attributes become each event's, the last's or
+        all.
+        """
         if not any(isinstance(part, ex.Column) and part.index < 0 for part in ex.walk(node)):
             return node  # itself: `Variables` knows equalities by identity
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
-        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by the names of their items
+        many: dict[PatternVariable, dict[int, ex.Column]] = {}  # lists by `TupleItem.name`
 
         def closed(part: ex.Expression) -> ex.Expression:
             if not isinstance(part, ex.Column) or part.index >= 0:
@@ -264,7 +266,7 @@ class _Query:
         return None if found is None else contains(reader, found)
 
     def _of(self, variable: PatternVariable, name: str, span: Extent) -> ex.Expression:
-        """Return an attribute of a variable; for a run it is added to the `open` ones."""
+        """Return the column of an attribute; that of a run is negative and is added to `open`."""
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
@@ -345,7 +347,7 @@ class _Query:
 
 
 def contains(reader: TokenReader, place: ex.Expression) -> ex.Expression:
-    """Read CONTAINS and a string behind a value; without CONTAINS return the value."""
+    """Read CONTAINS and a string behind a value (``place``); without CONTAINS return the value."""
     if not reader.take_word("CONTAINS"):
         return place
     token = reader.token

@@ -118,7 +118,9 @@ class OperandReader(ComponentReader):
         return One(number, mark)
 
     def _other(self) -> int:
-        r"""Read what stands behind `\`; return its component."""
+        r"""Read what stands behind `\`, a negated event or group; return the number of its
+        component.
+        """
         first = len(self.found)
         tree = self._item()
         if not isinstance(tree, One) or tree.mark is not None:
@@ -144,7 +146,7 @@ class OperandReader(ComponentReader):
         return self._ended(tree, other, sign)
 
     def _ended(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
-        """Return a pattern in which ``other`` ends the wait for each step (`One.until`)."""
+        """Return a pattern in which events of ``other`` end the wait for a step (`One.until`)."""
         match tree:
             case One(until=until):
                 return replace(tree, until=(*until, other))

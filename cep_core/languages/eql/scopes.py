@@ -186,7 +186,7 @@ def _first_stream(node: Node) -> algebra.Stream:
 
 
 def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield components that end a match, each with the last one that it may be compared with."""
+    """Yield (component that ends a match, last component that its conditions may read)."""
     match tree:
         case One(component, until=stops):
             yield from ((stop, component - (not looped)) for stop in stops)

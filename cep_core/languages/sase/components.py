@@ -76,7 +76,7 @@ class ComponentReader:
         return self._whole(tree)
 
     def _whole(self, tree: PatternTree) -> ReadPattern:
-        """Return the pattern of a tree, which is checked, with optional components marked."""
+        """Return the pattern of a tree after checks; components in optional parts are marked."""
         self._require_names()
         self._refuse_every(tree)
         if all(one.negated for one in self.found):
@@ -194,7 +194,7 @@ class ComponentReader:
         return Choice(tuple(parts))
 
     def _unordered(self, first: PatternTree) -> PatternTree:
-        """Read AND and the components behind the first one, and the bound of all their ends."""
+        """Read AND and the components behind the first one, and the bound within which all end."""
         reader, parts = self.reader, [first]
         span = reader.token.span
         while self._take_clause("AND"):
@@ -321,7 +321,7 @@ class ComponentReader:
         return pace, mark
 
     def _goes_on(self, named: bool) -> bool:
-        """Return True if the next word is no variable: none may be next, or something follows."""
+        """Return True if the next word is no variable: none may stand here, or the item goes on."""
         after = self._after()
         if self.names_first or not named:
             return True

@@ -152,7 +152,7 @@ class PatternLowering:
         return self._projected(node, columns, places)
 
     def _all(self) -> list[ResultItem]:
-        """Return the attributes of all components that have to occur."""
+        """Return the attributes of all components that are not negated, and of runs the count."""
         found: list[tuple[PatternVariable, str, Expression]] = []
         for one in self.variables.positive():
             role: Any = "last" if one.repeated else "value"

@@ -21,9 +21,9 @@ from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.tokens import LanguageToken
 
-EACH = ("current", "previous", "current_end", "previous_end")  # roles of each event of a run
+EACH = ("current", "previous", "current_end", "previous_end")  # roles with a value for each event
 TAG = "#type"  # the attribute that says of which type of an ANY an event is
-RUN_VALUES = (*RUN_AGGREGATES, "LIST")  # of a whole run
+RUN_VALUES = (*RUN_AGGREGATES, "LIST")  # functions of a whole run
 _TIMES: dict[str, Role] = {"current": "current_end", "previous": "previous_end", "last": "end"}
 _OFFSETS = re.compile(r"last-(\d{1,4})|(\d{1,4})")
 _INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
@@ -74,7 +74,7 @@ class PatternVariable:
     def part(
         self, role: Role, attribute: str | None = None, before: bool = False, offset: int = 0
     ) -> Part:
-        """Return the part of an attribute in a role; without an attribute, of a row or a run."""
+        """Return the part of an attribute in a role; without one, that of the row or the run."""
         place = None if attribute is None else self.names.index(attribute)
         return Part(self.position, role, place, before, offset)
 
@@ -107,17 +107,17 @@ class Variables:
     _vacuous: list[tuple[ex.Expression, ex.Expression]] = field(default_factory=list)
 
     def positive(self) -> list[PatternVariable]:
-        """Return the components that have to occur."""
+        """Return the components that are not negated."""
         return [one for one in self.all if not one.negated]
 
     def beside(self, variable: PatternVariable) -> set[int]:
-        """Return the components of the repeated group of a variable."""
+        """Return the components of the repeated group of a variable; itself if it is in none."""
         if variable.group is None:
             return {variable.position}
         return {one.position for one in self.all if one.group == variable.group}
 
     def shown(self) -> list[str]:
-        """Return the names of the components that have to occur: `a`, or `b[]` of a run."""
+        """Return the names of the components that are not negated: `a`, or `b[]` of a run."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
     def column(self, part: Part, span: Extent | None = None) -> ex.Column:
@@ -275,7 +275,8 @@ class Variables:
         having: Sequence[PatternVariable],
         span: Extent,
     ) -> list[ex.Expression]:
-        """Return conditions: a component agrees in an attribute with the first one sure to have it.
+        """Return the conditions that a component agrees in an attribute with `first`, the first one
+        sure to have it.
 
         That one and those before it, or all if there is none, agree with whatever is before them.
         """
@@ -364,7 +365,7 @@ class Variables:
         return self.column(variable.part(role, name), span)
 
     def _lacks(self, part: Part) -> list[tuple[ex.Column, int]]:
-        """Return (column of `TAG`, number) for each type that lacks an attribute."""
+        """Return (column of `TAG`, number of a type) for the types that lack a part's attribute."""
         if part.index is None or part.role in RUN_VALUES:
             return []
         variable = self.of(part)

@@ -40,7 +40,7 @@ class Total:
         self._change(argument, 1)
 
     def leave(self, number: int, argument: Any) -> None:
-        """Remove an argument that was added."""
+        """Remove an argument that `enter` has added."""
         self._change(argument, -1)
 
     def _change(self, value: Any, sign: int) -> None:
@@ -73,7 +73,7 @@ class Best:
         self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
 
     def enter(self, number: int, argument: Any, by: Any) -> None:
-        """Add the row of a serial number: ``by`` ranks it, the argument is its result."""
+        """Add a row with its serial number; ``argument`` is the result if ``by`` is best."""
         if by is None or by != by:
             return
         if argument is not None and argument != argument:

@@ -58,7 +58,7 @@ class ActiveIndex:
         return ", ".join(state.label for state in list(self.states)[:3])
 
     def place(self, filter: BoundPredicate) -> IndexPlace:
-        """Return the position in the index of a state with a filter predicate."""
+        """Return the position in the index for a state whose filter predicate is `filter`."""
         shape, constants = filter
         if not self.indexed or len(shape.disjuncts) != 1 or not shape.disjuncts[0].equalities:
             return EACH_ROW

@@ -56,7 +56,7 @@ class Fragment:
         return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:
-        """Add a row of a serial number, with the inputs of the functions."""
+        """Add a row and its serial number; `inputs` has argument and `by` of each function."""
         self.rows.append((number, row, inputs))
         for place, held in enumerate(self.accumulators):
             held.enter(number, inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1])
@@ -84,7 +84,7 @@ class Share:
         self._number = 0
 
     def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Members]]:
-        """Consume the rows of own streams; return for each its group's values and these streams."""
+        """Consume rows of own streams; return the key of the group of each, and these streams."""
         taken = []
         for row, members in rows:
             slots = [slot for slot in slots_of(members) if slot in self.slots]
@@ -94,7 +94,7 @@ class Share:
         return taken
 
     def put(self, row: Row, members: Members) -> Row:
-        """Consume a row; return the values of its group."""
+        """Consume a row; return its values of the columns to group by, the key of its group."""
         definition = self.definition
         inputs = definition.inputs.shape(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])
@@ -141,7 +141,7 @@ class Share:
 
 
 def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
-    """Return a partition of the slots of some fragments: each block, with its fragments.
+    """Return the slots of some fragments in blocks, each with its fragments.
 
     The streams of a block are in the same fragments, so they share their aggregates.
     """
@@ -289,7 +289,7 @@ class AggregateMOp(OrderedMOp):
             self._arm(now, window)
 
     def _rebuild(self, share: Share, slot: int) -> None:
-        """Remove a stream from a definition's fragments."""
+        """Remove a stream from a definition's fragments, which are made again of their rows."""
         for group in share.clear().values():
             rows = [
                 (number, row, left)

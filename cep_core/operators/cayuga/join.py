@@ -168,7 +168,7 @@ class WindowJoinMOp(MOp):
     def _met(
         self, side: int, row: Row, members: Members, group: Iterable[KeptRow], now: int
     ) -> Iterator[tuple[Row, Members]]:
-        """Yield the rows of a group that a row meets, with the operators in whose window they are.
+        """Yield (row of a group that a row meets, slots of the operators whose window has both).
 
         An event does not meet itself.
         """

@@ -120,7 +120,7 @@ class OuterJoinMOp(SlotWiseMOp, OrderedMOp):
             self.active.leave(self)
 
     def _forget(self, one: UnpairedRow, slots: Collection[int]) -> None:
-        """Remove the queries of some slots from a left row; drop a right row, which is of all."""
+        """Remove the queries of some slots from a left row; drop a right row (all share it)."""
         left = None if one.side else without_slots(one.members, slots)
         if left != one.members:
             self._drop(one)

@@ -104,7 +104,7 @@ class SelectMOp(MOp):
         return index
 
     def _is_broad(self, definition: BoundPredicate, source: int, target: int) -> bool:
-        """Count a stream of a definition; return True if the definition is broad now."""
+        """Count a definition's stream (input slot, output slot); return True if it is broad now."""
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
             return False
         streams = self._streams.setdefault(definition, {})

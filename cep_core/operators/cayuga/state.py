@@ -140,7 +140,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
                 kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
         bound = self._bound
-        if self._untried:  # the untried row may be their next one: later rows may not meet them
+        if self._untried:  # an untried row may be the next one: no later row may meet it
             for key in self._untried.keys() & kept.groups.keys():
                 self._forget(self._untried[key], key)
             self._untried.clear()
@@ -294,7 +294,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 def _bounds_of(
     disjuncts: Sequence[IndexedDisjunct], constants: Sequence[Any]
 ) -> list[tuple[int, int]]:
-    """Return (place, largest bound in ticks) for the places that every disjunct bounds."""
+    """Return (place of a time in an instance, largest bound in ticks) if all disjuncts have one."""
     found: list[dict[int, int]] = []
     for disjunct in disjuncts:
         own: dict[int, int] = {}
@@ -309,7 +309,7 @@ def _bounds_of(
 
 
 def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
-    """Return a function from an instance's row to the last time it may be met; None: never."""
+    """Return a function from an instance's row to the last time a row may meet it; None: never."""
     if not bounds:
         return lambda row: END
     if len(bounds) == 1 and bounds[0][0] == 0:
@@ -362,7 +362,7 @@ class SequenceMOp(StateMOp):
         """Emit the pairs of the epoch with the right rows of the least rank."""
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
-            if (left := self._bound.left(members)) is not None:  # else a lesser rank may lack
+            if (left := self._bound.left(members)) is not None:  # its row of least rank may lack
                 for row in rows:
                     self._output.emit(paired(older, row), left)
 

@@ -34,7 +34,7 @@ class AbsentEvents:
         self._rows: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
         self._tried = Counter[int]()  # tested rows of this epoch, by the mask of their queries
         self._asked: list[tuple[int, list[tuple[Row, int]], int | None]] = []  # not counted yet
-        self._all_tried = 0  # an upper bound of the count of any query not given up
+        self._all_tried = 0  # an upper bound of the rows tested for any query that is not given up
         self.given_up = 0  # the mask of the queries over the bound
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
@@ -78,7 +78,9 @@ class AbsentEvents:
 
     @property
     def reach(self) -> int:
-        """Ticks for which a row is needed: the longest time if all absences have one, or window."""
+        """The ticks for which rows are kept: the longest time of absences, or window if one lacks
+        it.
+        """
         return self._longest if self._shape.timed else self._queries.longest
 
     @property
@@ -98,7 +100,7 @@ class AbsentEvents:
         return [(part, times) for times, part in apart.items()]
 
     def over(self, run: Run, passes: Absences, row: Row, mask: int) -> int:
-        """Return those queries of a mask for which all absences before an event are over."""
+        """Return the queries of a mask for which the absences `passes` end before an event."""
         found = 0
         for part, bounds in self.bounds(mask):
             last, _ = gaps_behind(run, passes, bounds, row)

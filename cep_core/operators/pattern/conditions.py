@@ -169,7 +169,7 @@ class MatchShape:
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
     def _whole(self, one: Conjunct) -> bool:
-        """Return True if a condition reads the whole run of its last component, or no component."""
+        """Return True if a condition reads all rows of its last component, or no component."""
         if self._aside(one) is not None:
             return False
         latest = max(one.components, default=0)
@@ -181,7 +181,10 @@ class MatchShape:
     def _tested(
         self, read: Iterable[Conjunct], place: int, begins: bool
     ) -> list[tuple[str | None, Conjunct]]:
-        """Return the conditions to test with a row of a component, with their `when` of `_test`."""
+        """Return (`when` of `_test`, condition) for each test with a row of the component `place`.
+
+        With `begins` the row is the first one of the component, else a later one.
+        """
         found: list[tuple[str | None, Conjunct]] = []
         for one in read:
             aside = self._aside(one)
@@ -203,7 +206,7 @@ class MatchShape:
         return found
 
     def _came(self, other: int, place: int) -> str:
-        """Return the source of a test that another component of an unordered part has come."""
+        """Return the source of a test that component `other` came before this row of `place`."""
         if not self.components[other].repeated:
             return f"m[{other}] is not None"
         own = f"(m[{place}][{COUNT}] if m[{place}] else 0)"

@@ -231,7 +231,7 @@ class PatternMatchMOp(SharedRuns):
                 del made[key]
 
     def _begin_anew(self, made: dict[Hashable, Run]) -> None:
-        """Drop all runs, old and new, of the queries of which an epoch makes too many."""
+        """Drop all runs of the queries that have too many of them in this epoch."""
         self._count(made)
         over = self._over
         self._over, self._next_count = 0, RUNS + 1
@@ -284,7 +284,7 @@ class PatternMatchMOp(SharedRuns):
     def _meetings(
         self, now: int, apart: Mapping[Any, list[Happened]]
     ) -> list[tuple[Any, int, list[Happened]]]:
-        """Return (partition, state, events that its runs meet) wherever there are some."""
+        """Return (partition, state, events that concern its runs) where there are such events."""
         meetings: list[tuple[Any, int, list[Happened]]] = []
         tried = 0
         for key, events in apart.items():
@@ -348,7 +348,7 @@ class PatternMatchMOp(SharedRuns):
         self._keep_runs(key, state, kept)
 
     def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
-        """Set the runs of a partition and a state."""
+        """Set the list of the runs in a partition and a state; an empty one is removed."""
         if runs:
             self._runs[key][state] = runs
             return
@@ -357,7 +357,7 @@ class PatternMatchMOp(SharedRuns):
             del self._runs[key]
 
     def _inputs_met(self, state: PatternState) -> frozenset[int] | None:
-        """Return the inputs whose events a run in a state meets; None: it meets all."""
+        """Return the inputs whose events concern a run in a state; None: all."""
         if state.strict or state.partition:
             return None
         components = [*[look.component for look in state.looks], *self._shape.stops]
@@ -428,7 +428,7 @@ class PatternMatchMOp(SharedRuns):
                 _ends(ended, state.partition, everyone)
 
     def _stopped(self, run: Run, event: Happened) -> dict[int, int]:
-        """Return the queries for which an event is of a component that ends loops, by component."""
+        """Return by component the mask of queries for which an event of it ends loops."""
         stopped: dict[int, int] = {}
         for component in self._shape.stops:
             found = event.get(self._inputs[component])
@@ -448,9 +448,12 @@ class PatternMatchMOp(SharedRuns):
         made: dict[Hashable, Run],
         ended: dict[int, int] | None,
     ) -> None:
-        """Make the moves of a run that take an event; ``taking`` has the queries of each look."""
+        """Make the moves of a run that take an event; the arguments are those of `_go_on` and:
+
+        ``taking`` has by number of a look, ``stopped`` by component the masks of queries.
+        """
         state = self._states[run.state]
-        could: dict[int, int] = {}  # queries by move, without regard to marks and paces
+        could: dict[int, int] = {}  # by move: the queries that could make it, whatever marks say
         for number, move in enumerate(state.moves):
             mask = taking.get(move.look, 0)
             if mask and not run.dead >> len(state.moves) >> number & 1:
@@ -486,7 +489,9 @@ class PatternMatchMOp(SharedRuns):
             self._count(made)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
-        """Return the queries for which a look can take a row, without regard to marks."""
+        """Return the queries of a run, in the mask `wanting`, whose look can take a row, marks
+        apart.
+        """
         mask = run.mask & wanting
         if not mask:
             return 0
@@ -512,7 +517,7 @@ class PatternMatchMOp(SharedRuns):
         return self._queries.constants.holding(condition, run.cells, row, mask)
 
     def _passing(self, run: Run, look: Any, event: Happened, mask: int) -> int:
-        """Return those queries of a mask whose tests of a look's component an event passes."""
+        """Return those queries of a mask whose tests of a look's component hold for an event."""
         component, shape = look.component, self._shape
         tests = shape.first_tests if run.cells[component] is None else shape.more_tests
         row, _ = event[self._inputs[component]]
@@ -649,7 +654,7 @@ class PatternMatchMOp(SharedRuns):
     # -- queries ---------------------------------------------------------------------------
 
     def _spanning(self, span: int, distance: int) -> int:
-        """Return the queries whose bound of an unordered part exceeds a distance, in ticks."""
+        """Return the queries whose bound of unordered part number `span` exceeds a distance."""
         place, found = self._shape.spans + span, 0
         for constants, queries in self._queries.constants.queries.items():
             if distance < constants[place]:
@@ -657,7 +662,7 @@ class PatternMatchMOp(SharedRuns):
         return found
 
     def _is_alike(self, run: Run, event: Happened) -> bool:
-        """Return True if an event is in the `[k]` partition of the last event that was taken."""
+        """Return True if an event is in the `[k]` partition of the last event of a run."""
         component, last = run.taken[-1]
         known = self._shape.pattern.rules.partition[self._inputs[component]]
         if known is None:
@@ -683,7 +688,7 @@ def sharing_key(wanted: Wanted) -> Hashable:
 
 
 def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
-    """Record that moves have ended for some queries."""
+    """Record in `ended` that the moves of some bits have ended for the queries of a mask."""
     if moves and mask:
         ended[moves] = ended.get(moves, 0) | mask
 

@@ -112,7 +112,7 @@ class Run(NamedTuple):
 
     @property
     def same(self) -> frozenset[tuple[int, Row]]:
-        """The identity of a match: components with their events."""
+        """The key that equal matches have in common: the set of (component, event)."""
         return frozenset(self.taken)
 
 
@@ -139,14 +139,14 @@ class DiscardedRuns(NamedTuple):
     A run that begins at ``high`` is discarded if this is ``inclusive``.
     """
 
-    mask: int  # of the queries that discard
+    mask: int  # of the queries that discard them
     key: Any
     low: RunPlace
     high: RunPlace
     inclusive: bool
 
     def holds(self, key: Any, place: RunPlace) -> bool:
-        """Return True if a run that begins at a place, in a partition, is discarded."""
+        """Return True if a run of a partition is discarded; `place` is that of its first event."""
         within = self.low <= place < self.high or (self.inclusive and place == self.high)
         return within and key == self.key
 
@@ -194,7 +194,7 @@ class Policies:
         self.closed.setdefault(key, {}).update(dict.fromkeys(slots_of(mask), until))
 
     def forget_query(self, slot: int) -> None:
-        """Forget until when a query is closed."""
+        """Forget the times up to which a query is closed to first events."""
         for closed in self.closed.values():
             closed.pop(slot, None)
         self.closed = {key: closed for key, closed in self.closed.items() if closed}

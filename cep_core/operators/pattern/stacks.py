@@ -73,7 +73,7 @@ class Stack:
         return bisect_left(rows, row[0], key=END_OF)
 
     def prune(self, oldest: int) -> None:
-        """Drop the rows on which no sequence ends that began after a time."""
+        """Drop the rows for which all sequences that end there began at `oldest` or before."""
         dead = bisect_right(self.starts, oldest)
         if dead:
             del self.rows[:dead], self.rips[:dead], self.starts[:dead], self.masks[:dead]
@@ -244,7 +244,7 @@ class ActiveStacks(SharedRuns):
         if found is not None:
             self._deliver(found)
             return
-        every = 0  # too many rows for all queries together: each is searched by itself
+        every = 0  # all queries together try too many rows, so each query searches by itself
         for _, _, mask in rows:
             every |= mask
         for slot in slots_of(every):
@@ -285,7 +285,7 @@ class ActiveStacks(SharedRuns):
         return found
 
     def _deliver(self, found: Iterable[tuple[int, tuple[Row, ...]]]) -> None:
-        """Emit sequences for the queries whose window holds them and whose constants they pass."""
+        """Emit (mask of queries, rows) for the queries whose window and constants the rows meet."""
         queries = self._queries
         whole: list[tuple[int, tuple[Row, ...]]] = []
         conditions = self._shape.constant_conditions

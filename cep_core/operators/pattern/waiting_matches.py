@@ -48,7 +48,7 @@ class WaitingMatches:
         # of this epoch: runs that have got longer, and those that can get no longer
         self.grown: list[Run] = []
         self.complete: list[Run] = []
-        self.longer: dict[Hashable, int] = {}  # by the events of a `grown` run: its queries
+        self.longer: dict[Hashable, int] = {}  # the mask of queries of a `grown` run, by `Run.same`
 
     def __iter__(self) -> Iterator[Run]:
         for found in self.by_deadline.values():
@@ -72,7 +72,7 @@ class WaitingMatches:
             ]
 
     def drop_growing(self, over: int) -> None:
-        """Drop matches that may get longer of the queries `over`, whose runs were dropped."""
+        """Drop the matches that may get longer for the queries `over`, whose runs were dropped."""
         for runs in (self.grown, self.complete):
             runs[:] = [run.only(left) for run in runs if (left := run.mask & ~over)]
         for waiting in self.by_deadline.values():
@@ -126,7 +126,7 @@ class WaitingMatches:
         return EndWay(deadline, gaps) if last < deadline else None
 
     def _decide(self, match: WaitingMatch, now: int, whole: dict[Hashable, Run]) -> None:
-        """Add a match to `whole` for the queries with a certain way; for the others it waits."""
+        """Add a match to `whole` for the queries with a certain way to end; for others it waits."""
         run, ways = match
         left = run.mask
         for way in ways:
@@ -170,7 +170,7 @@ class WaitingMatches:
             yield run.only(run.mask & ~longer.get(run.same, 0))
 
     def _wait_no_more(self, run: Run) -> None:
-        """Remove the queries of a run from its match that waits for the end of the window."""
+        """Remove a run's queries from the match of its events that waits for the window to end."""
         for window in self._queries.windows:
             known = self.by_deadline.get(run.first_end + window - 1, [])
             for place, (other, ways) in enumerate(known):
