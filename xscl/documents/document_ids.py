@@ -93,7 +93,7 @@ class Versions:
 
     def __init__(self) -> None:
         self._contents: dict[bytes, list[Sequence[str]]] = {}  # streams of versions, by hash
-        self._streams: dict[Sequence[str], tuple[int, int]] = {}  # their last version, least `base`
+        self._streams: dict[Sequence[str], tuple[int, int]] = {}  # last version, least first one
 
     def add(self, streams: Sequence[str], digest: bytes, number: int, base: int) -> None:
         """Add version `number`, with its streams and hash; `base` is the first one's document."""

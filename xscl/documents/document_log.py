@@ -79,7 +79,7 @@ class DocumentLog:
         self._markups = MarkupCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
-        self._arrived_from: list[int] = []  # the first document of each
+        self._arrived_from: list[int] = []  # the first document of each of these
         self._ids = DocumentIds(store)
 
     # -- Arriving --------------------------------------------------------------------------
@@ -336,7 +336,10 @@ class _Batch:
         return np.flatnonzero(look).tolist()
 
     def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
-        """Return the accepted documents, which are numbered from `first` on."""
+        """Return the accepted documents, at the indexes `rows`; they are numbered from `first` on.
+
+        `clocks` has the clock before each document of the batch.
+        """
         docs = np.arange(first, first + len(rows))
         bases, versions = self.bases[rows], self.versions[rows]
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]

@@ -117,7 +117,7 @@ class Backfills:
         self._changed = threading.Condition()
         self._failures = Counter[int]()  # in `serve`, by subscription
         self._arrived = -1  # the next document's number when the disk last failed
-        self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
+        self._completions: dict[int, Future[None]] = {}  # by subscription; guarded by `_changed`
 
     def end(self) -> None:
         """Stop all backfills and trials, also later ones: they raise Stopping."""
@@ -530,7 +530,7 @@ class _Numbers(dict[int, int]):
 
 
 def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
-    """Return the engine's numbers of a twin's composites: those that the engine has keep theirs."""
+    """Return the engine's numbers of a twin's composites; those that it has keep their number."""
     leaves = state.dataflow.subscribed.pairs(subscription)
     bound = documents_of_pairs(state.store, leaves)
     kept = np.concatenate((_in_results(state.store, subscription), bound))

@@ -55,7 +55,7 @@ _SPOOL = "spool"
 _NAME = re.compile(rf"{re.escape(DATABASE)}|spool/[0-9]{{12}}\.arrows")
 _FORMAT = 3
 _PIECE = 1 << 20
-_PAGES = 4_096  # of a database that are copied at once: 16 MB
+_PAGES = 4_096  # pages of a database that are copied at once: 16 MB
 _LARGEST_MANIFEST = 1 << 16
 _DAMAGE = (EOFError, LookupError, OverflowError, RuntimeError, ValueError)
 """Errors of `zipfile`, beside its own, for a file that is no archive as it was written."""
@@ -409,7 +409,7 @@ def _read_manifest(path: Path, text: bytes, parts: tuple[BackupMember, ...]) -> 
 
 
 def _compare_segments(path: Path, backup: Backup) -> None:
-    """Raise BackupError unless all segments wait, up to the latest one of the spool."""
+    """Raise BackupError for a segment that is not after the position, or after the latest one."""
     last = backup.position if backup.latest is None else backup.latest
     if not 0 <= backup.position <= last <= LAST_SEGMENT:
         said = f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"

@@ -327,7 +327,10 @@ class EngineCatalog:
             return [one.subscription for one in begun]
 
     def _complete(self, begun: Sequence[Backfill], until: float | None) -> None:
-        """Complete backfills; if one fails, remove the subscriptions of all."""
+        """Complete backfills; if one fails, remove the subscriptions of all.
+
+        `until` is a time of `time.monotonic`, after which it fails.
+        """
         try:
             for one in begun:
                 self.backfills.complete(one.subscription, until)

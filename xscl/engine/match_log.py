@@ -110,7 +110,7 @@ class MatchLog:
         self._store = transactions.connect()
         self._lock = threading.RLock()
         self._trees = TreeCache()
-        self._ahead: dict[int, TimedText] = {}  # texts that were read in advance
+        self._ahead: dict[int, TimedText] = {}  # texts that were read in advance, by document
         self._titles: dict[int, str] = {}  # users' names for feeds, by document
 
     def close(self) -> None:
@@ -412,8 +412,8 @@ class MatchLog:
     def count(
         self, after: int, up_to: int, mine: Callable[[Subscription], bool] = lambda _: True
     ) -> int:
-        """Return the number of kept matches between two positions, of subscriptions that are
-        `mine`.
+        """Return the number of kept matches after one position, up to another, of subscriptions
+        that are `mine`.
         """
         with self._lock:
             counts = count_kept(self._store, after, up_to)

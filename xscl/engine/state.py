@@ -147,7 +147,9 @@ class EngineState:
 def _outputs(
     found: Sequence[PublishedMatches], documents: DocumentLog, reader: MatchSource
 ) -> list[tuple[Document, DocumentOrigin]]:
-    """Return the output documents of matches; each origin is right after its match's composite.
+    """Return the output documents of matches with their origins.
+
+    A document arrives right after the composite of its match.
 
     An output document that is too large is not published.
     """

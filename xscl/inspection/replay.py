@@ -219,7 +219,8 @@ def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) ->
     """Return witnesses with derived nodes numbered after all kept nodes of their documents.
 
     Stage 1 numbers them after those of the document, in the order of demand; pairs that were
-    installed earlier have these numbers already.
+    installed earlier have these numbers already.  `derived` are the pairs with derived nodes,
+    `last` the last node of each document in the kept witnesses.
     """
     bindings = made.bindings
     docs = bindings["doc"].to_pylist()

@@ -63,7 +63,10 @@ class _Scanner:
         self._embedded = embedded
 
     def element(self, outer: Mapping[str, str]) -> Element:
-        """Read `<name ...>...</name>` or `<name .../>`."""
+        """Read `<name ...>...</name>` or `<name .../>`.
+
+        `outer` has the namespaces in scope, by prefix.
+        """
         start = self.at
         self._expect("<")
         name = self._name()

@@ -112,7 +112,10 @@ def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> 
 def unbound(
     source: str, span: Span, name: str, known: Iterable[str], where: str = ""
 ) -> QueryError:
-    """Return the error for an unbound variable; its hint is a similar name, or those `known`."""
+    """Return the error for an unbound variable; its hint is a similar name, or those `known`.
+
+    `where` ends the message: it says where the variable is not bound.
+    """
     names = list(known)
     hint = near_miss(name.rpartition(".")[2], names)
     if hint is None and names:

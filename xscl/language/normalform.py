@@ -292,7 +292,7 @@ class _Reader:
         return fault(self.source, span, message, "use two names")
 
     def check(self, select: syntax.Element, known: tuple[str, ...]) -> None:
-        """Raise for a variable in a constructor that nothing binds."""
+        """Raise for a variable in a constructor that is not among the `known` ones."""
         for embedded in walk(select):
             match embedded:
                 case syntax.EmbeddedPath(variable):

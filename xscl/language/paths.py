@@ -493,7 +493,7 @@ class Formulas:
     def _path(
         self, head: list[tuple[bool, Tree[Token]]], rest: Sequence[LarkNode], span: syntax.Span
     ) -> syntax.Path:
-        """Return a path of a step, perhaps none, and of steps behind slashes."""
+        """Return a path of the steps in `head`, each with True for `//`, and of those in `rest`."""
         for steps in rest:
             head += slashed(tree_of(steps))
         text: Literal["child", "descendant"] | None = None

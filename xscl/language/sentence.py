@@ -201,7 +201,7 @@ class _Reading:
                 assert_never(predicate)
 
     def _value(self, operand: syntax.Operand, last: int) -> str:
-        """Return the words of an operand: `its title`, `the first's title`."""
+        """Return the words of an operand: `the first's title`, `its title` of the block `last`."""
         match operand:
             case syntax.VariablePath(variable) if variable in self._places:
                 number, _ = self._places[variable]

@@ -81,7 +81,7 @@ class StreamScans:
     _plan: Plan
     _source: Callable[[str], Operator]
     operators: dict[str, Operator] = field(default_factory=dict, init=False)
-    _rows: Counter[str] = field(default_factory=Counter, init=False)  # subscriptions by stream
+    _rows: Counter[str] = field(default_factory=Counter, init=False)  # users of a scan by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
         """Insert the scans of those streams that have none, and count a user of each."""
@@ -132,7 +132,10 @@ class PlannedSubscriptions:
     def plan(
         self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
     ) -> PlannedQuery:
-        """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
+        """Insert the operators of a query into the plan; `attach` adds a subscription to them.
+
+        The parameters are those of `Planner.plan`.
+        """
         return self._planner.plan(query, since, updates, bound_to)
 
     def refuse(self, subscription: Subscription) -> None:

@@ -290,7 +290,10 @@ class _Lowering:
     def _place(
         self, number: int, sides: Sequence[PlannedStream], lateness: int
     ) -> tuple[RowOfRT, tuple[str, ...]]:
-        """Register a join; return its row of R_T, and its output variables in the row's order."""
+        """Register the join `number` of the query; return its row of R_T, and its output variables.
+
+        The variables are in the order of the row.
+        """
         row = self._query.shape.joins[number]
         leaves = [
             row.composite_definitions(side, one.number, one.names) if one.number else ()
@@ -394,9 +397,9 @@ def _definition(left: PlannedStream, right: PlannedStream, made: Timing, bound: 
 def _in_order(
     sides: Sequence[PlannedStream], own: tuple[str, ...], query: QueryPlan
 ) -> tuple[str, ...]:
-    """Return the variables of a join's composites in order, given the output variables of its row.
+    """Return the variables of a join's composites in their order, the left ones first.
 
-    Those have no variables of sides that are composites.
+    `own` are the output variables of the row of R_T, which has none of sides that are composites.
     """
     names: list[str] = []
     for side in sides:

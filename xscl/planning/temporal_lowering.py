@@ -219,7 +219,8 @@ class _Writer:
                 yield ex.Compare(">=", measured, self._lowering.literal(bound.ticks, int))
 
     def _apart(self, *places: int) -> list[Expression]:
-        """Return conditions: the right composite shares no document with those at left columns.
+        """Return conditions: the right composite shares no document with those in the left columns
+        `places`.
 
         Without versions there are none, because the order of rows implies them.
         """

@@ -52,7 +52,7 @@ class Cuts:
         self._documents = documents
         self._bound = bound
         self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: id by document, latest last
-        self.pending: defaultdict[int, set[int]] = defaultdict(set)  # by rank: rows of R_T
+        self.pending: defaultdict[int, set[int]] = defaultdict(set)  # rows of R_T by rank
         for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 

@@ -370,7 +370,7 @@ class Match:
             return f'<too-large bytes="{error.size}" limit="{most}"/>'.encode()
 
     def output(self, most: int = LARGEST) -> bytes:
-        """Return the output document; raises OutputTooLarge."""
+        """Return the output document; raises OutputTooLarge above `most` bytes."""
         if self.refusal is not None:
             refused = etree.Element("refused")
             refused.text = self.refusal.message

@@ -352,7 +352,7 @@ class Matches(MatchSequence):
         return known
 
     def _match(self, index: int, subscription: Subscription) -> Match:
-        """Return the match of a result; that of a distinct subscription has its whole group."""
+        """Return the match of a result; if the subscription is DISTINCT, of all of its group."""
         end = index + 1
         while subscription.distinct and end < self._rows.num_rows and self._ages[end].repeats:
             end += 1

@@ -266,7 +266,7 @@ class Subscriptions:
             self._keys[key] = new
 
     def reword(self, name: str, text: str, position: int) -> Subscription:
-        """Make a text with the same results the next version, which has those after a position."""
+        """Make a query with the same results the next version, which has those after a position."""
         one = self[name]
         self._retire(one, position)
         until = position if one.is_paused else None
@@ -528,11 +528,11 @@ class Subscriptions:
             )
 
     def _inputs(self, stream: str) -> set[str]:
-        """Return the streams that a published stream is made from."""
+        """Return the streams that the publishers of a stream read."""
         return {read for publisher in self.publishers(stream) for read in publisher.reads}
 
     def _publications(self, stream: str) -> set[str]:
-        """Return the streams that are made from a stream."""
+        """Return the streams that the readers of a stream publish."""
         readers = (self._by_name[name] for name in self.readers(stream))
         return {reader.publish for reader in readers if reader.publish is not None}
 

@@ -443,6 +443,8 @@ def _instead(
 ) -> tuple[str | None, bool]:
     """Return in words the documents that answered or consumed the left ones, and False.
 
+    `wanted` are the documents of the question, `found` those of the matches of a trial.
+
     If an absence is not decided yet, return in words when it will be, and True.
     """
     form = question.query.normal.form

@@ -28,7 +28,7 @@ from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes import AttributeNode, DocumentTree, Item, string_value
 
-_ROOTS = 5  # names of roots that are listed
+_ROOTS = 5  # the most names of roots that a mismatch lists
 
 
 @dataclass(frozen=True, slots=True)

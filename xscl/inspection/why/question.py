@@ -298,7 +298,10 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
 
 
 def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
-    """Return True if a needed block has no document; of an outer join one side suffices."""
+    """Return True if a needed block has no document in `found`, which has their names by block.
+
+    Of an outer join one side suffices.
+    """
     match form:
         case Scan():
             return found[form.component] is None
@@ -313,7 +316,10 @@ def _lacks(form: NormalForm, found: Sequence[str | None]) -> bool:
 
 
 def paired_blocks(form: NormalForm) -> set[int]:
-    """Return the blocks of a match; where a side may be alone, those of each such side."""
+    """Return the blocks of the documents that form a match together.
+
+    Of NOT FOLLOWED BY and ELSE they are those of the sides that may be alone.
+    """
     match form:
         case Scan():
             return {form.component}

@@ -194,7 +194,7 @@ class ResultCollector:
             self._sinks[qid] = OperatorReader("results", root, collect)
 
     def remove_reader(self, qid: int) -> None:
-        """Remove a subscriber; without any, the results of a qid are no longer collected."""
+        """Remove a subscriber of a qid, whose results are collected as long as it has one."""
         self.readers[qid] -= 1
         if not self.readers[qid]:
             del self.readers[qid]
@@ -378,7 +378,7 @@ class Joins:
     operators: dict[int, Operator] = field(default_factory=dict, init=False)
     documents: set[int] = field(default_factory=set, init=False)
     _inlets: dict[Operator, OperatorReader] = field(default_factory=dict, init=False)
-    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # of each inlet
+    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # joins by inlet
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
     _elsewhere: list[tuple[pa.Table, Sequence[Cut]]] = field(default_factory=list, init=False)

@@ -325,9 +325,10 @@ class Lineages:
 def columns_of(
     lines: Sequence[Lineage], parents: Sequence[int]
 ) -> tuple[Int32s, Int32s, Int32s, Flags]:
-    """Return pairs, first and second nodes of all rows, and whether they need the value.
+    """Return for all rows, as columns: pair, first node, second node, True if its value is needed.
 
-    `lines` and `parents` are those of nodes, of one document or of several one after the other.
+    `lines` and `parents` are the lineages and parents of nodes, of one document or of several
+    one after the other.
     """
     sizes = [line.count for line in lines]
     columns = zip(*[line.rows for line in lines if line.count], strict=True)

@@ -58,7 +58,7 @@ class Automaton:
         Of several pairs with one number the last is installed.
         """
         distinct: dict[int, Pair] = {}
-        for pair in pairs:  # all before a place is looked up: its last pair would unlink it
+        for pair in pairs:  # all of them first: the last pair of a place unlinks it
             self.remove(pair.number)
             distinct[pair.number] = pair
         for number, first, second, valued in distinct.values():

@@ -58,7 +58,7 @@ class Pattern:
         return tuple(reversed(found))
 
     def definitions(self, kept: Collection[int]) -> tuple[str, ...]:
-        """Return the definitions of the variables of the nodes that stage 2 sees."""
+        """Return the definitions of the variables of the nodes `kept`, which stage 2 sees."""
         chains = list(map(self.chain, kept))
         visible = set(chain.from_iterable(chains))
         texts = {node: unparse(self._closed(node, visible)) for node in visible}

@@ -144,7 +144,7 @@ class Structure:
     def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
-        self.places: list[tuple[int, str | None]] = []  # in the skeleton, and an attribute's name
+        self.places: list[tuple[int, str | None]] = []  # (place in the skeleton, attribute) by node
         self.ends: list[int] = []
         self._number(skeleton)
         self._children: list[list[int]] | None = None

@@ -46,10 +46,10 @@ class DocumentShape:
     ) -> None:
         self.structure = structure
         self.cache: DocumentShapes | None = None  # that the shape is in
-        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # those of all places below, too
+        self.rows: dict[tuple[PatternPlace, int], Packed] = {}  # by place and node, and all below
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `IndexView`
         self.shown = -1  # the automaton's number of changes when rows and views were cached
-        self.wanted: dict[int, int] = {}  # nodes whose values packed rows need, numbered from 0
+        self.wanted: dict[int, int] = {}  # by node whose value rows need, its number from 0
         self.learn(automaton, streams)
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:

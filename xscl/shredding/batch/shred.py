@@ -161,7 +161,7 @@ class IndexView:
         return b"".join(rows), candidates or (), None
 
     def _rows(self, place: PatternPlace) -> Packed | None:
-        """Return the rows of a place that matches a document at most once; or None."""
+        """Return the rows of a place at this node; None if it has spots below, or an OR."""
         assert place.form is not None, "only places with conditions are looked up"
         if place.deeper or place.form.alternatives:
             return None
@@ -255,7 +255,10 @@ class DocumentWalk:
         return matches(self.shape, self.hits, place)
 
     def hit(self, place: PatternPlace, node: int) -> bool:
-        """Record that a node matches a place, in ascending order; return True if it is new."""
+        """Record that a node matches a place; return True if it is the first one of the place.
+
+        Nodes come in ascending order.
+        """
         known = self.hits.get(place)
         if known is None:
             self.hits[place] = (node,)
@@ -502,7 +505,7 @@ class ShapeBatch:
 # -- All documents ---------------------------------------------------------------------------
 
 _TYPES = tuple(BINDINGS.types)
-NODES = 30_000  # of documents that are evaluated together, as far as they have one shape
+NODES = 30_000  # the documents so far are evaluated when they have as many
 
 
 class WitnessColumns:

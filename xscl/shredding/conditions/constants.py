@@ -111,7 +111,7 @@ class AffixIndex:
 
     def __init__(self, *, at_end: bool) -> None:
         self._at_end = at_end
-        self._live: dict[str, str] = {}  # to themselves: the stored objects are returned
+        self._live: dict[str, str] = {}  # each to itself: the stored object is returned
         self._lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
     def _lengths_like(self, text: str) -> Counter[int]:

@@ -114,7 +114,10 @@ class _LeafColumns:
         self.leaves: dict[LeafName, int] = {}
 
     def column(self, leaf: NamedLeaf, kind: ColumnKind) -> ex.Expression:
-        """Return the column of a leaf, or the number of its text, in arithmetic or compared."""
+        """Return the column of a leaf: of its time, its text, or a number.
+
+        The number is that of its text as in arithmetic (`decimal`), or as in comparisons.
+        """
         name: LeafName = (
             (leaf.variable, leaf.path)
             if isinstance(leaf, syntax.VariablePath)

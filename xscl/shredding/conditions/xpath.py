@@ -175,7 +175,10 @@ def _some(names: Sequence[str], inputs: Sequence[XPath], test: Test) -> Test:
 def _bindings(
     focus: Focus, names: Sequence[str], every: Sequence[Evaluate], at: int = 0
 ) -> Iterator[Focus]:
-    """Yield the focus with variables for every choice of items, one after the other."""
+    """Yield the focus with variables bound to every choice of items, one after the other.
+
+    `every` has a sequence for each of `names`; those before the index `at` are bound already.
+    """
     if at == len(names):
         yield focus
         return
