@@ -161,7 +161,7 @@ class DataDirectory:
     def hold(self, command: str) -> Iterator[None]:
         """Lock the directory while the block runs; raises DataDirectoryInUse.
 
-        If a command holds the lock, its end is awaited for `PATIENCE`, that of a service not.
+        If a command holds the lock, waits for its end at most `PATIENCE`; for a service not at all.
         """
         self.create()
         with descriptor_of(self.path) as descriptor:

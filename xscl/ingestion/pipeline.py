@@ -31,7 +31,7 @@ from xscl.subscriptions.matches import Matches
 _log = logging.getLogger(__name__)
 
 BATCH = 10_000
-"""Maximum target of a batch: the segment with which a batch has as many documents is its last."""
+"""Default of `Consumer.batch`: the segment that brings a batch to as many documents ends it."""
 
 SECONDS = 1.0
 """The target time of a batch without executors, in seconds, which bounds its documents."""

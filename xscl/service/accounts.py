@@ -220,7 +220,7 @@ class Accounts:
         return any(rows_of(self._store, "owned_stream", "name", account=account.number, name=name))
 
     def claim(self, account: Account, name: str) -> bool:
-        """Make a user the owner of a stream; return whether that is new."""
+        """Make a user the owner of a stream; return False if he was the owner already."""
         if self.has_stream(account, name):
             return False
         with self._store.transaction():
@@ -340,7 +340,7 @@ class Usage:
             return any(count for number, count in self._kept["subscriptions"].items() if number)
 
     def count_matches(self, received: Mapping[str, int]) -> None:
-        """Count matches of today, given by the engine names of subscriptions."""
+        """Add counts of matches, by engine name of subscription, to today's of their owners."""
         for name, count in received.items():
             self._done["matches"].consume(owner(name)[0], count=count)
 

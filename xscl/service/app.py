@@ -150,7 +150,7 @@ class PublicStreams:
 
 
 QUESTIONS, IMPORTS = 2, 4
-"""Maximum number of concurrent trials and imports; each uses a core."""
+"""Maximum numbers of concurrent trials and of concurrent imports; each uses a core."""
 
 CONFIRMING = 4
 """Maximum number of concurrent mails with codes; each blocks a thread."""
@@ -163,7 +163,7 @@ class RequestLimits:
     """The limits of concurrent requests and of their rates, in memory."""
 
     def __init__(self) -> None:
-        self.requests = TokenBuckets[int]()  # by account
+        self.requests = TokenBuckets[int]()  # requests, by account
         self.guesses = TokenBuckets[str]()  # wrong tokens, by address
         self.callbacks = TokenBuckets[str]()  # requests of hubs, by feed
         self.deliveries = KeyedLimiter[None]()  # concurrent requests of hubs

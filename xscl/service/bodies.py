@@ -27,7 +27,7 @@ def example(**fields: Any) -> ConfigDict:
 
 
 def raw_request(examples: Mapping[str, str]) -> dict[str, Any]:
-    """Return `openapi_extra` of a route that reads plain bytes; `examples` has media types."""
+    """Return `openapi_extra` of a route that reads plain bytes; `examples` by media type."""
     content = {
         kind: {"schema": {"type": "string"}, "example": example}
         for kind, example in examples.items()

@@ -63,7 +63,7 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
 
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
-    """Return the text of an accepted document, by its name, from the spool."""
+    """Return the text of an accepted document, by its name, from the spool; DocumentError."""
     with closing(engine.connect()) as store:
         known = document_named(store, document)
     if directory.is_dir():
@@ -88,7 +88,7 @@ def _literal(text: str) -> str:
 
 
 def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
-    """Return the definitions of the variables that each node is bound to."""
+    """Return the definitions of the variables that are bound to nodes, by number of node."""
     literal = _literal(document)
     found = engine.queries.sql(
         f"SELECT node1 AS node, var1 AS variable FROM R_bin WHERE docid = {literal}"

@@ -77,7 +77,7 @@ class Intake:
 
     def __post_init__(self) -> None:
         self._mutex = threading.Lock()
-        self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
+        self._segments: deque[tuple[int, int, int]] = deque()  # segment, documents, bytes
         self._waiting = 0
         self._bytes = 0
         self._queue: deque[QueuedDocuments] = deque()

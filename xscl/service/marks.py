@@ -115,7 +115,7 @@ def star_row(star: StoredStar) -> dict[str, Any]:
 
 
 def _values_of(card: Card) -> dict[str, list[str]]:
-    """Return the values of a card besides its title by name."""
+    """Return the texts of a card by name of their leaf, without the title."""
     found: dict[str, list[str]] = {}
     for value in (card.text, *card.categories, *card.values):
         for leaf in () if value is None else value.leaves:

@@ -40,7 +40,7 @@ def _views(app: App, account: Account, groups: Sequence[Sequence[Match]]) -> lis
 
 
 def _view(account: Account, group: Sequence[Match], arrived: Mapping[str, int]) -> MatchView:
-    """Return the view model of a match, or of the matches of a story."""
+    """Return the view model of a match, or of a story; `arrived` has ticks by document's name."""
     match, *others = group
     view = shown(match, account.named(match.subscription), account.named, together=others)
     names = {name for one in group for name in one.names}

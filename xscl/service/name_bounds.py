@@ -53,7 +53,7 @@ def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
                         f"the {column} {in_short(name)} of a {owner} has {len(name):,} characters,"
                         f" and {most:,} are allowed"
                     )
-                elif not (is_plain(name) or re.fullmatch(NAME, name)):  # the second of a stream
+                elif not (is_plain(name) or re.fullmatch(NAME, name)):  # `NAME` is for streams
                     yield f"the {column} {in_short(name)} of a {owner} cannot be printed"
 
 

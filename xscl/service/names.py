@@ -24,7 +24,7 @@ class ReservedName(XsclError):
 
 
 def refuse_unaddressable(name: str) -> None:
-    """Raise WrongSubscriptionName for a name that cannot be one part of a URL path, or is long."""
+    """Raise WrongSubscriptionName for a name that is too long or cannot be a part of a URL path."""
     if len(name) > LONGEST_NAME:
         raise WrongSubscriptionName(
             f"{in_short(name)} cannot be the name of a subscription:"

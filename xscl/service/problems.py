@@ -212,7 +212,7 @@ def reason(wrong: Mapping[str, Any]) -> str:
 
 
 def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
-    """Return a hint: the nearest field; by default curl sends a body as a form."""
+    """Return a hint: the nearest known field, or the Content-Type, as curl's default is a form."""
     if wrong["type"] == "extra_forbidden" and (known := _known_fields(request, wrong["loc"])):
         near = near_miss(str(wrong["loc"][-1]), known)
         return near or f"there are {', '.join(known)}"

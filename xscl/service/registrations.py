@@ -180,7 +180,7 @@ def read_export(content: bytes) -> Registrations:
         }
         for row in (*rows["token"], *rows["secret_address"]):
             row["hash"] = bytes.fromhex(row["hash"])
-        for row in rows["feed"]:  # 0.2 kept what feeds say of themselves as it was
+        for row in rows["feed"]:  # 0.2 stored titles and sites as in the feeds
             row["title"], row["site_url"] = (
                 title_of(row["title"] or ""),
                 site_of(row["site_url"] or ""),
@@ -252,7 +252,7 @@ def _refuse_other_accounts(store: Store, wanted: Sequence[StoredRow]) -> None:
 
 
 def _follow(engine: Engine, rows: Sequence[StoredRow]) -> int:
-    """Follow the feeds that are not followed; they are due at once."""
+    """Follow the feeds that are not followed, with a poll due at once; return their count."""
     with FeedRepository(engine) as feeds:
         keys = {feed.key for feed in feeds}
         new = [_feed(row) for row in rows if row["key"] not in keys]

@@ -358,7 +358,7 @@ def _accepted(home: DataDirectory, aside: SetAside, before: StoreMark | None) ->
         else:
             lost = before.commits - seen.commits
         if noted(home.spool) > ConsumedOffsets(store).segment:
-            lost = None  # the count of commits is of the older copy, too
+            lost = None  # store and mark are an older copy: the lost are not counted
         if lost is None or lost > 0:
             begin_epoch(store)
         drop_note(home.spool)

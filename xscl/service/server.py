@@ -138,12 +138,12 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def on_url(self, url: bytes) -> None:
-        """Count a part of the request line."""
+        """Count the bytes of a part of the request line."""
         self._count_head(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header."""
+        """Count the bytes of a header."""
         self._count_head(len(name) + len(value) + 4)
         super().on_header(name, value)
 

@@ -79,7 +79,7 @@ def history_of(app: App, found: Subscription) -> History:
 async def subscribe(
     app: App, account: Account, wanted: SubscriptionRequest
 ) -> tuple[Subscription, bool]:
-    """Subscribe idempotently; return the subscription and whether it is new."""
+    """Subscribe idempotently; return the subscription, and True if it is new."""
     refuse_bare(wanted.since, "duration", "d", "h")
     is_slow = wanted.since is not None or wanted.history or wanted.language != XSCL
     most = SLOW_ONES if is_slow else AT_ONCE
@@ -130,7 +130,7 @@ def subscribe_all(
             if found is None:
                 new[known] = number, resolved
             elif wanted != (found.updates, found.stories, found.language) or (
-                written(app, account, found) != one.query  # the meaning of its names may differ
+                written(app, account, found) != one.query  # equal texts suffice
             ):
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query",

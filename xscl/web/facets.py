@@ -12,7 +12,7 @@ VALUES = 20
 
 
 def suggested(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield the names of columns with repeated values in `rows`, and 2 to `VALUES` values."""
+    """Yield the names of columns with 2 to `VALUES` distinct values in `rows`, some repeated."""
     for column, values in zip(names, zip(*rows, strict=True), strict=False):
         distinct = len(set(map(str, values)))
         if 1 < distinct <= VALUES and distinct < len(values):

@@ -78,7 +78,7 @@ def error_page(request: Request, problem: Problem) -> Response | None:
     path = request.url.path
     detail = re.sub(r"^(query|path|body)\.", "", problem.detail)
     is_route = isinstance(request.scope.get("route"), PageRoute)
-    if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # no form has it
+    if not is_route or problem.status is HTTPStatus.METHOD_NOT_ALLOWED:  # forms do not cause it
         is_page = "text/html" in request.headers.get("accept", "")
         if not is_page or path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
             return None

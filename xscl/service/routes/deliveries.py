@@ -271,7 +271,7 @@ def get(name: Name, id: Id, app: TheApp, account: TheAccount) -> ShownEndpoint:
 
 @router.patch("/{id}", summary="Change an endpoint")
 def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Changes) -> ShownEndpoint:
-    """Pauses, resumes or enables an endpoint, or changes what it does."""
+    """Pauses, resumes or enables an endpoint, or changes its address or its options."""
     endpoint = _existing(app, account, name, id)
     if endpoint.state == "unconfirmed" and changes.state is not None:
         raise Problem(

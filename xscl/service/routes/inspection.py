@@ -182,7 +182,7 @@ def _explained(app: App, account: Account, asked: QueryAsked, *, sql: bool) -> a
 
 
 def _query(app: App, account: Account, asked: QueryAsked) -> tuple[str, ResolvedQuery]:
-    """Return the argument for the engine, the name of a subscription or a text, and the query."""
+    """Return the engine's argument, a subscription's name or a query's text, and the query."""
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")
     if asked.subscription is not None:

@@ -35,7 +35,7 @@ def metrics(app: TheApp, account: TheOperator) -> Response:
 
 @router.get("/health", summary="Check the health of the service")
 async def health(app: TheApp) -> answers.Health:
-    """Answers without delay; needs no token."""
+    """Shows the state of clock, consumer and executors, without delay; needs no token."""
     clock, stall = app.clock.agreement(), app.figures.watch.stall()
     found: dict[str, Any] = {"clock": clock.state, "clock_ahead": clock.seconds}
     if stall is not None:

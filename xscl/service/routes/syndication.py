@@ -149,13 +149,13 @@ def all_json(app: TheApp, account: TheAccount, conditions: Conditions) -> Respon
 
 @secret_router.get("/{secret}.atom", summary="Fetch as Atom by a secret address", **_ATOM)
 def secret_atom(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
-    """The newest matches of the feed that the address is for."""
+    """Returns the newest matches of the feed of a secret address."""
     return _answer(_of_secret(app, secret), "atom", conditions)
 
 
 @secret_router.get("/{secret}.json", summary="Fetch as JSON Feed by a secret address", **_JSON)
 def secret_json(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
-    """The newest matches of the feed that the address is for."""
+    """Returns the newest matches of the feed of a secret address."""
     return _answer(_of_secret(app, secret), "json", conditions)
 
 
@@ -169,13 +169,13 @@ def make(
 
 @router.get("/addresses", summary="List the secret addresses")
 def addresses(name: Name, app: TheApp, account: TheAccount) -> list[ShownAddress]:
-    """Those that are not revoked, without what is secret."""
+    """Lists the addresses that are not revoked, without their secret parts."""
     return _listed(app, existing(app, account, name).name)
 
 
 @router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
 def revoke(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
-    """From now on it leads nowhere."""
+    """Revokes a secret address: from now on it leads to no feed."""
     _revoke(app, existing(app, account, name).name, id)
 
 
@@ -189,7 +189,7 @@ def make_of_all(
 
 @all_router.get("/addresses", summary="List the secret addresses of all matches")
 def addresses_of_all(app: TheApp, account: TheAccount) -> list[ShownAddress]:
-    """Those that are not revoked, without what is secret."""
+    """Lists the addresses that are not revoked, without their secret parts."""
     return _listed(app, account.qualify(""))
 
 
@@ -197,7 +197,7 @@ def addresses_of_all(app: TheApp, account: TheAccount) -> list[ShownAddress]:
     "/addresses/{id}", summary="Revoke a secret address of all matches", status_code=204
 )
 def revoke_of_all(id: Id, app: TheApp, account: TheAccount) -> None:
-    """From now on it leads nowhere."""
+    """Revokes a secret address: from now on it leads to no feed."""
     _revoke(app, account.qualify(""), id)
 
 

@@ -166,7 +166,7 @@ def _query_of(asked: PageRequest, name: str) -> str:
 async def _save(asked: PageRequest, form: QueryForm) -> None:
     """Register a query, or change the query and perhaps the name of the subscription `form.edit`.
 
-    Those of `form.live` on which the query reports absences late become live (`remarks`).
+    The query's silent streams (see `QueryCheck`) that are in `form.live` become live.
     """
     own = asked.app, asked.account
     if not re.fullmatch(r"\S(.*\S)?", form.name):

@@ -108,7 +108,7 @@ def items(asked: Asked, wanted: Annotated[ItemFilter, Query()]) -> Response:
         asked.account,
         stream=wanted.stream,
         text=wanted.q,
-        before=before if order == "arrival" or "." in before else "",  # else of the other order
+        before=before if order == "arrival" or "." in before else "",  # drops a cursor by arrival
         limit=LIMIT,
         order=order,
     )
@@ -171,7 +171,7 @@ def document(asked: Asked, id: Doc) -> Response:
 
 @router.get("/compare")
 def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> Response:
-    """Show two documents: shared and differing values, and subscriptions to explain on them."""
+    """Show two documents, their shared and differing values, and a form for `why_not`."""
     pair = _pair(asked, doc)
     trees = [one.part.tree for one in pair]
     apart = abs(pair[0].part.ts - pair[1].part.ts)

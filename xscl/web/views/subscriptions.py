@@ -153,7 +153,7 @@ def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
 
 @router.get("/subscriptions/{name:path}")
 def one(asked: Asked, name: str, saved: Annotated[Saved | None, Query()] = None) -> Response:
-    """Show a subscription; `saved` by the editor also where its matches begin."""
+    """Show a subscription; with `saved`, set by the editor, also from when on it has matches."""
     return show(asked, name, saved=saved)
 
 
@@ -203,7 +203,7 @@ def show(
 
 
 def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
-    """Return the sentence that tells of a saved subscription where its matches begin."""
+    """Return the sentence that says from when on a saved subscription has matches."""
     if saved == "edit":
         return f"Version {found.version} is on; the matches of earlier versions stay"
     if saved == "now":
