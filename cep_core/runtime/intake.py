@@ -77,14 +77,14 @@ class EventIntake:
                 if t1 > instant:
                     self._pass_instants(t1)
                     instant = streams.instants.next()
-                arrival = clock.arrivals
-                clock.arrivals = arrival + 1
                 for lane in lanes:
                     watermark = t1 - lane.lateness
                     if watermark > lane.due:
                         lane.close(watermark)
                     elif watermark > lane.closed:
                         lane.closed = watermark
+                arrival = clock.arrivals
+                clock.arrivals = arrival + 1
                 listening = base.routes.get(base.slot)
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)

@@ -308,6 +308,25 @@ def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.Monkey
     assert [m.event.values[0] for m in out if m.query == "silent"] == [0, 1, 2, 0, 1, 7, 8]
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_an_epoch_that_failed_loses_no_event(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push may go on with the first event that was not counted."""
+    core = engine()
+    core.register("each", S)
+    core.register("count", al.group_aggregate(S, (), (("n", COUNT),)))
+    events = [Event("S", kind((n, 0)), n) for n in range(4)]
+
+    def fails(*arguments: Any) -> Any:
+        raise ValueError("once")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cep_core.operators.cayuga.aggregate.Share.put", fails)
+        with pytest.raises(ValueError, match="once"):
+            core.push(events)
+    out = core.push(events[core.counts["events"] :])
+    assert [m.event.values[0] for m in out if m.query == "each"] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("fails_in", ["close", "advance"])
 def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
     monkeypatch: pytest.MonkeyPatch, fails_in: str
