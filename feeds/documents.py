@@ -17,9 +17,9 @@ from typing import Any, overload
 class Document:
     """One XML document on one or several streams.
 
-    `id` is unique on its streams (feeds prefix theirs); `timestamp` is the
-    event time in ticks, microseconds since the epoch (UTC) for everything
-    that comes from outside.  `history` marks what a source already held when
+    `id` is unique on its streams (that of a feed item begins with its feed);
+    `timestamp` is the event time in ticks, which are microseconds since the
+    epoch (UTC) for all documents from outside.  `history` marks what a source already held when
     it was first read; `origin` names the source, for people.
     """
 

@@ -97,7 +97,7 @@ class SpoolRemoved(SpoolError):
 
 
 class SpoolWentBack(SpoolError):
-    """The directory was emptied or replaced: segments that were consumed are not from it."""
+    """The directory was emptied or replaced: its latest number is below a consumed one."""
 
     def __init__(self, directory: Path, consumed: int, latest: int) -> None:
         super().__init__(

@@ -13,7 +13,7 @@ from feeds.xml.encoding import read_text, wide_encoding
 _SEARCHED = 1 << 18
 _MOST = 20
 _PERHAPS = "application/json"
-"""A type of JSON Feed 1.0, and of what is no feed: such addresses come after all others."""
+"""The type of JSON Feed 1.0, and of other JSON: addresses with it come after all others."""
 
 _PAGE = (
     rb"!doctype\s*html|(?:html|head|body|title|meta|link|base|script|noscript|style|div|span|p|br|hr"
@@ -37,7 +37,7 @@ _ATTRIBUTE = re.compile(r"([a-z]{1,20})\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+)", 
 
 
 def is_page(body: bytes) -> bool:
-    """Return True for a web page that no format claims; the content type is wrong too often."""
+    """Return True for a web page that no format claims, whatever the content type says."""
     return is_html(body) and claiming(body) is None
 
 

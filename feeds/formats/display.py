@@ -44,7 +44,7 @@ _APART = re.compile(r"(?=</?(?:p|div|br|hr|li|dt|dd|h[1-6]|td|th|tr|pre|blockquo
 
 
 def safe_html(html: str, base: str = "", *, without: frozenset[str] = frozenset()) -> str:
-    """The fragment with only what can do no harm; relative links resolved against `base`.
+    """Return HTML with harmless elements and links only, relative ones resolved against `base`.
 
     Without a valid absolute `base`, relative links are dropped: they would lead
     to the page that shows them.  Elements in `without` are removed, too; their text stays.
@@ -79,7 +79,7 @@ def _clean(
 
 
 def _without_credentials(tag: str, attribute: str, value: str) -> str | None:
-    """The value of an attribute; an address without the name before `@`, which deceives."""
+    """Return the value of an attribute; an address loses the part before `@`, which deceives."""
     if attribute not in ("href", "src", "cite") or "@" not in value:
         return value
     return safe_link(value)

@@ -169,7 +169,7 @@ _PLAIN = re.compile(
 
 
 def link(reference: str | None, base: str) -> str | None:
-    """Return the absolute form of a reference; None if there is none, or if it runs a program."""
+    """Return the absolute form of a reference; None without one, or if it runs a program."""
     if not reference or _PLAIN.fullmatch(reference):
         return reference or None
     reference = "".join(reference.split("\n")).strip()

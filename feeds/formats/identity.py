@@ -45,7 +45,7 @@ LONGEST_IDENTITY = 1_000
 """A longer identity is replaced by its hash."""
 
 MOST_COMPARED = 10_000
-"""Comparisons, in one answer, of entries with items that have the same guid and link."""
+"""The most comparisons, for one answer, of entries with items that have their guid and link."""
 
 UNANCHORED = 3
 """The most entries with one guid and link that are told apart if all of them have changed."""
@@ -70,15 +70,15 @@ class CandidateNames:
 
     @property
     def shared(self) -> str:
-        """The name, by guid or by guid and link, whose entries are numbered by place; '' without a
+        """The name, guid or guid and link, to which entries that share it add a place; '' without a
         guid.
         """
         guids = [name for name, rule in self.called.items() if rule in ("guid", "guid+link")]
         return guids[-1] if guids else ""
 
     def rule_of(self, identity: str) -> IdentityRule:
-        """The rule that made an identity; that of the guid if no name of the entry is the identity
-        now.
+        """Return the rule that made an identity; "guid+place" or "guid" if it is no name of this
+        entry.
         """
         return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
@@ -88,8 +88,8 @@ class KnownItem:
     """A remembered item; the three numbers are those of its latest entry (`CandidateNames`), if
     known.
 
-    `rule` made its identity.  `missing_since` is when an answer lacked the item first; None if it
-    is in the last one.
+    `rule` made its identity.  `missing_since` is the time in microseconds of the first answer
+    without the item; None if it is in the last answer.
     """
 
     rule: str | None = field(default=None, compare=False)
@@ -285,7 +285,7 @@ class _Answer:
         return lambda at, names: (meant[at],) if wholesale and at in meant else ()
 
     def by_all_names(self) -> _Find:
-        """Return a finder of the only item that has all names of the only entry that has them."""
+        """Return a finder by `all_names`, if only one item and one open entry have these."""
         items = Counter(item.all_names for item in self.known.values())
         only = {
             item.all_names: name
@@ -323,7 +323,7 @@ class _Answer:
         return candidates
 
     def call_the_rest(self) -> None:
-        """Call each entry that is a new item by its first name that is free."""
+        """Give each entry without identity, a new item, the first of its names that is free."""
         entries = Counter(name for names in self.entries.values() for name in names.called)
         firsts = self._firsts()
         highest: dict[str, int] = {}

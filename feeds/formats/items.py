@@ -42,7 +42,7 @@ LONGEST_TITLE = 200
 
 @dataclass(frozen=True, slots=True)
 class FeedItem:
-    """One entry of a feed as everything after the reader sees it; times in microseconds UTC."""
+    """One entry of a feed, as the reader of feeds returns it; times in microseconds UTC."""
 
     identity: str
     names: CandidateNames
@@ -62,7 +62,7 @@ class FeedItem:
 
     @property
     def written(self) -> str | None:
-        """The time as published, if it was clipped or could not be parsed."""
+        """The time as published, if it was clipped or could not be parsed; otherwise None."""
         if self.clipped:
             raw = self.published_raw if self.time_from == "published" else self.updated_raw
         else:
@@ -77,13 +77,13 @@ class FeedItem:
         return replace(self, identity=identity, canonical=_head(identity) + rest)
 
     def in_feed(self, feed: str) -> bytes:
-        """The canonical document with the key of the feed that it comes from."""
+        """Return the canonical document with a leaf `feed`, the key of its feed."""
         head = _head(self.identity)
         return head + _leaf("feed", allowed(feed)).encode() + self.canonical[len(head) :]
 
     @property
     def native(self) -> bytes:
-        """The item in its publisher's format inside its channel; else the canonical document."""
+        """The item in its publisher's format in its channel; without it, the canonical document."""
         return self._frame[0] + self._native + self._frame[1] if self._native else self.canonical
 
 

@@ -22,7 +22,7 @@ def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | Non
         message = f"there are more than {MAX_ELEMENTS:,} tags in damaged markup"
         raise MalformedDocument("xml_elements", message, 1, 1)
     text = without_declared_encoding(read_text(body, charset))
-    import feedparser  # takes 0.07 s, which feeds in order do not need
+    import feedparser  # takes 0.07 s, which well-formed feeds save
 
     try:  # always a file: feedparser opens a short text as an address or a path
         found = feedparser.parse(

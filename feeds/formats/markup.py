@@ -28,7 +28,7 @@ _REFERENCE = re.compile(
 
 
 def plain_title(title: str) -> str:
-    """The title as text: without the tags and entities of HTML, if these are what it has.
+    """Return a title as text: without tags and entities, if all of them are those of HTML.
 
     Text with a tag or an entity that no title has is no HTML: `<vector>`, `AT&T;`.
     """
@@ -57,7 +57,7 @@ def inner_markup(element: etree._Element) -> str:
 
 
 def has_relative_links(html: str) -> bool:
-    """Return False if all that may be the address of a link or an image begins with `http`."""
+    """Return True unless all addresses of links and images begin with `http`."""
     named = html.count("href") + html.count("src") + html.count("poster")
     return named > 0 and named != html.count('href="http') + html.count('src="http')
 

@@ -115,7 +115,7 @@ def _transcode(body: bytes, charset: str | None) -> bytes:
 
 
 _BEFORE_NAME = re.compile(rb"(<[/?]?)[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]+")
-"""Control characters before the name of a tag, but that with which ISO-2022-JP begins."""
+"""Control characters before the name of a tag, but ESC, with which ISO-2022-JP begins."""
 
 _END_OF_NAME = re.compile(r"(<[\w:.-]+)[\0-\x08\x0b\x0c\x0e-\x1f]+(?=[\w:.-]+\s*=)")
 """Control characters between the names of a tag and an attribute, which they keep apart."""
@@ -139,7 +139,7 @@ _FORBIDDEN_REFERENCE = re.compile(r"&#(?:(\d{1,9})|[xX]([0-9A-Fa-f]{1,8}));")
 
 
 def _drop_forbidden(reference: re.Match[str]) -> str:
-    """The reference as it is, or nothing if XML forbids the character behind it."""
+    """Return a reference as it is, or nothing if it stands for a character that XML forbids."""
     number = int(reference[1]) if reference[1] else int(reference[2], 16)
     allowed = number <= 0x10FFFF and not FORBIDDEN.fullmatch(chr(number))
     return reference[0] if allowed else ""
@@ -154,7 +154,7 @@ _AMPERSAND = re.compile(
 
 
 def _number(found: re.Match[bytes]) -> bytes:
-    """A reference for a named entity of HTML, another bare `&`, or `]]>`."""
+    """Return the references for a named entity of HTML, a bare `&`, or the `>` of `]]>`."""
     if found["opaque"] or found["known"]:
         return found[0]
     if found["end"]:
@@ -192,7 +192,7 @@ def _declare_namespaces(body: bytes) -> bytes:
 
 
 def _known_namespace(found: re.Match[bytes]) -> bytes:
-    """The declaration of a namespace by the name that it should have."""
+    """Return the declaration of a namespace with the right form of a known name."""
     name = b"".join(found[2].split())
     known = known_name(name[1:-1].decode("latin-1"))
     return found[1] + (name if known is None else b'"%s"' % known.encode())
@@ -212,7 +212,7 @@ _TOKEN = re.compile(
     rb"(?P<cdata><!\[CDATA\[.*?\]\]>)"
     rb"|(?P<silent><!--.*?-->|<\?.*?\?>|<!\w[^<>]*>)"
     rb"|</(?P<end>" + _NAME + rb")[^<>]*>"
-    # A value in quotes may have `<` and `>` if its end looks like one.
+    # A value in quotes may have `<` and `>` if white space, `/` or `>` follows its end.
     rb"|<(?P<start>" + _NAME + rb")(?P<rest>"
     rb"(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'|\"[^\"<]*<[^\"]*\"(?=[\s/>]))*(?=>)|[^<>]*)>"
     rb"|<",

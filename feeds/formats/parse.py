@@ -85,7 +85,7 @@ def parse_feed(
 
 
 def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[FeedChannel, str]:
-    """The channel and the quality of the reading."""
+    """Return the channel, and the quality of its reading (see the module)."""
     if (text := claiming(body)) is not None:
         return _known(text.read(body, url)), "strict"
     parsed = tree_of(body, charset)
@@ -106,7 +106,7 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
 
 
 def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
-    """The channel of a tree; None if it is no feed's, or one in capitals: feedparser reads that."""
+    """Return the channel of a tree; None for no feed, or capital tags, which feedparser reads."""
     if any(split(str(child.tag))[1] in ("CHANNEL", "ITEM", "ENTRY") for child in root):
         return None
     return trees.read(root, url, native)

@@ -49,7 +49,7 @@ _MONTHS = {
     )
     for name in names.split()
 }
-"""The beginnings of the names of months, without accents, in languages in which they agree."""
+"""Beginnings of names of months, without accents, of languages that do not conflict."""
 
 _ZONES = {
     "est": -300, "edt": -240, "cst": -360, "cdt": -300, "mst": -420, "mdt": -360,
@@ -57,7 +57,7 @@ _ZONES = {
     "bst": 60, "wet": 0, "west": 60, "cet": 60, "cest": 120, "met": 60, "mest": 120,
     "eet": 120, "eest": 180, "msk": 180, "jst": 540, "kst": 540, "aest": 600, "aedt": 660,
 }  # fmt: skip
-"""Names of zones, in minutes east of Greenwich.  Military letters were never used as meant."""
+"""Names of zones, in minutes east of Greenwich.  Military letters are left out."""
 
 _CLOCK = (
     r"(?:(?P<noon>오전|오후|上午|下午|午前|午後)\s*)?(?P<hour>\d{1,2})[:h](?P<minute>\d{1,2})"

@@ -87,7 +87,7 @@ def _entries(root: etree._Element, channel: etree._Element, kind: str) -> list[e
 
 
 def _site(found: Children, links: Sequence[etree._Element], base: str) -> str | None:
-    """The address that a feed or an entry leads to."""
+    """Return the web page of a feed or an entry: its link as text, else its `alternate` link."""
     written = entries.link(found.first("link_text"), base)
     return written or entries.linked(links, "alternate", base)
 
@@ -169,14 +169,14 @@ def _texts(entry: Children) -> Iterator[str]:
 
 
 def _description(entry: Children, media: Children, base: str) -> str | None:
-    """The description, or the first one that an extension has."""
+    """Return the description as HTML, or the first one of an extension."""
     for element, written in entry.with_texts("description"):
         return _html(element, written, base)
     return entry.first("more_description") or media.first("description")
 
 
 def _content(entry: Children, base: str) -> str | None:
-    """The content, or that of Atom or XHTML within RSS."""
+    """Return the content as HTML; in RSS also that of an element of Atom or XHTML."""
     for field in ("content", "more_content"):
         for element, written in entry.with_texts(field):
             return _html(element, written, base)
@@ -184,7 +184,7 @@ def _content(entry: Children, base: str) -> str | None:
 
 
 def _html(element: etree._Element, written: str, base: str) -> str:
-    """The HTML that the element stands for."""
+    """Return the HTML of an element: its decoded text, its markup, or its text `written`."""
     html = _decoded(element, written) or (inner_markup(element) if len(element) else written)
     if has_relative_links(html):
         return with_absolute_links(html, entries.base_of(element, base))

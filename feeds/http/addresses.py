@@ -139,7 +139,7 @@ def _place(url: httpx.URL) -> str:
 def _parse(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url.strip())
-        host = parsed.host  # raises for a label `xn--` of nothing
+        host = parsed.host  # raises for nothing after `xn--`
     except (httpx.InvalidURL, UnicodeError, ValueError):
         parsed = None
     has_form = url.isprintable() and " " not in url.strip() and "\\" not in url

@@ -12,8 +12,8 @@ class FeedState:
 
     `etag` and `last_modified` hold the bytes of the headers as Latin-1;
     `validated_by` is the address that sent them, `unchanged` the number of answers "not modified"
-    since.  `headers`, and user name and
-    password of `url`, belong to the origin of `given_for`, else to that of `url`.
+    since.  `headers`, and user name and password of `url`, belong to the origin of `given_for`,
+    else to that of `url`.
     """
 
     url: str = field(repr=False)

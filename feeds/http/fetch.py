@@ -80,7 +80,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class NotModified:
-    """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
+    """The feed has not changed (304); `cache` and `moved_to` are as in `Fetched`."""
 
     state: FeedState
     cache: PollHints = NO_WISHES
@@ -307,7 +307,7 @@ def _cache(answer: httpx.Response) -> PollHints:
 
 
 def retry_after(answer: httpx.Response, now: int) -> int | None:
-    """Seconds to wait; None for what is neither seconds nor a date to come."""
+    """Return the seconds to wait by `Retry-After`; None without a number or a future date."""
     written = answer.headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(written):
         return int(written)

@@ -162,7 +162,7 @@ _NOT_ASCII = bytes(range(0x80, 0x100))
 def read_text(data: bytes, charset: str | None = None) -> str:
     """Return the text of a file from the web; `charset` is that of HTTP.  It raises nothing.
 
-    The encoding is that of a byte order mark, else the declared one, else UTF-8 if the bytes are
+    The encoding is what the first bytes show, else the declared one, else UTF-8 if the bytes are
     that (`is_utf8`), else `charset`, else Windows-1252.  HTTP comes late, as servers have a default
     and publishers do not; but if HTTP says UTF-8 and the bytes are UTF-8, no declaration counts.
     """
