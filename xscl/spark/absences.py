@@ -29,8 +29,8 @@ from xscl.time_format import LATEST
 LEFT, RIGHT = 0, 1
 
 ROWS = sql_schema("absence BIGINT, side TINYINT, key UBIGINT, doc BIGINT, nodes INTEGER[]")
-"""Rows of the blocks of absences: `key` is one for an absence and all compared values, `doc` a
-place."""
+"""Rows of the blocks of absences: `key` is a hash of the absence and all compared values, `doc` the
+index of a document."""
 
 
 _OF_ROWS = ("absence", "key", "nodes")
@@ -64,7 +64,7 @@ class EqualityAbsence(NamedTuple):
 class AbsenceResults(NamedTuple):
     """Results of absences: places in `rows` of the left and the right row, -1 for none.
 
-    `end` is when each is certain.
+    `end` is the time of each, in ticks.
     """
 
     rows: pa.Table

@@ -23,13 +23,13 @@ from xscl.spark.match_rows import FOUND, MATCHES
 from xscl.spark.part_format import packed, unpacked
 
 SHARES = pa.schema([("share", pa.int32()), ("found", pa.binary())])
-"""Rows of `FOUND` of some documents, packed."""
+"""The number of a share, and the rows of `FOUND` of its documents, packed."""
 
 SHARES_TYPE = from_arrow_schema(SHARES)
 
 _MATCHES_TYPE = from_arrow_schema(MATCHES)
 _ROWS = 10_000
-"""Matches that are handed to Spark together."""
+"""The most matches in a batch that is handed to Spark."""
 
 
 def in_shares(found: pa.Table, shares: int) -> Iterator[tuple[int, bytes]]:

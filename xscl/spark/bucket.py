@@ -45,7 +45,7 @@ class BucketResults(NamedTuple):
 
 
 class PartDocuments(NamedTuple):
-    """The documents of parts in the order of arrival (`DOCUMENTS`), with what belongs to them.
+    """The documents of parts in the order of arrival (`DOCUMENTS`), with bindings and absences.
 
     In `bindings`, and in `absences` (`absences.ROWS`), `doc` is the place of a document.
     """
@@ -56,7 +56,7 @@ class PartDocuments(NamedTuple):
 
 
 def selected(read: PartDocuments, mask: Column) -> PartDocuments:
-    """Return the documents of a mask, with what belongs to them."""
+    """Return the documents of a mask, with their bindings and rows of absences."""
     place = np.cumsum(mask) - 1
     rows = chosen(read.bindings, np.flatnonzero(mask[read.bindings["doc"]]))
     doc = read.absences["doc"].to_numpy()
@@ -167,7 +167,7 @@ class Bucket:
         return met
 
     def restore(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> None:
-        """Add documents that were joined before, with what rows of R_T still keep of them."""
+        """Add documents that were joined before, with the bindings that rows of R_T still keep."""
         keeps = replica.registry.retention.keeps
         pairs = bindings["pair"]
         kept = keeps[np.minimum(pairs, len(keeps) - 1)] >= 0

@@ -26,7 +26,7 @@ _STORE, _PLAN = "catalog.sqlite", "plan-"
 
 
 def _row(one: Subscription) -> dict[str, object]:
-    """Return a row of the subscribers of a plan."""
+    """Return a subscription as a row of the relation `subscriber` of a plan."""
     same = {name: getattr(one, name) for name in ("qid", "key", "name", "since", "query")}
     outputs = {
         "places": [place for place, _ in one.outputs],

@@ -93,7 +93,7 @@ def checked_columns(schema: StructType) -> list[str]:
 def chosen_columns(
     schema: StructType, needed: Mapping[str, SparkTypes], optional: Mapping[str, SparkTypes]
 ) -> list[str]:
-    """Return columns of given types as `checked_columns` does: the needed ones, then others."""
+    """Return columns of given types, as `checked_columns` does: needed, then optional ones."""
     chosen: list[str] = []
     for name, kinds in {**needed, **optional}.items():
         # Spark compares names without regard to case; a string may have a collation.

@@ -66,7 +66,7 @@ PATIENCE = 30.0
 """Seconds that a registration waits for the documents that are on executors."""
 
 SHARE = 20
-"""A query lasts so many times as long as it took to begin, before joins move by another one.
+"""A query runs so many times as long as its start took, before another one moves more joins.
 
 A subscription with a history is evaluated by the engine until then."""
 
@@ -249,7 +249,7 @@ class SparkExecutors:
         if self._session is None:
             session = start_session(self._master, scratch=self._directory, settings=REPEATABLE)
             session.dataSource.register(OfferSource)
-            # It prints a traceback when Java ends, which `_failing` reports.
+            # The server prints a traceback when Java ends, which `_failing` reports.
             server = session.sparkContext._accumulatorServer
             server.handle_error = lambda *of: None  # type: ignore[method-assign]  # of this one
             self._session = session
@@ -289,7 +289,7 @@ class SparkExecutors:
         return self._directory / "checkpoint"
 
     def _offer(self, offer: Offer) -> None:
-        """Write the file of an offer."""
+        """Publish an offer: replace the file that the source reads."""
         path = self._directory / "offer"
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(asdict(offer)), "utf-8")
@@ -305,7 +305,7 @@ class SparkExecutors:
             self._offer(Offer(self._offered.number + 1, str(path), rows.num_rows, version))
             return self._take()
         finally:
-            path.unlink(missing_ok=True)  # a task that lags has mapped it still
+            path.unlink(missing_ok=True)  # a task that lags still has it mapped
 
     def _take(self) -> pa.Table:
         """Wait for the micro-batch of an offer, and return its rows of `SHARES`."""
@@ -339,7 +339,7 @@ class SparkExecutors:
         self._stopping.set()
 
     def forget(self) -> None:
-        """End Spark's session and delete all files; the next documents begin another one.
+        """End Spark's session and delete all files; the next documents start another session.
 
         Files of shuffles and states may have what was erased.  The caller is in `changing`.
         """

@@ -33,7 +33,7 @@ FEW = 250
 """The fewest documents of a share, but the last: cutting them would cost more than it saves."""
 
 OFFERED = ("doc", "clock", "ts", "streams", "given", "xml")
-"""The columns of offered documents: `doc` is their number, `clock` the largest time before."""
+"""The columns of offered documents: `doc` is a number, `clock` the largest time before."""
 
 
 @dataclass(frozen=True, slots=True)

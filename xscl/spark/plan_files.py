@@ -46,7 +46,7 @@ PlanTables: TypeAlias = Mapping[str, pa.Table]
 """Tables of relations of `PLAN`; one that is missing has no rows."""
 
 _NUMBER = struct.Struct("<q")
-"""The number of the version."""
+"""The number of a version, at the beginning of a file."""
 
 CLAIMS = 100
 """Claims of earlier micro-batches that are kept; Spark keeps as many in a checkpoint."""

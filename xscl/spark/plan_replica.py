@@ -62,7 +62,7 @@ class PlanReplica:
         is_own = pc.is_in(rows["qid"], value_set=relations["witness"]["qid"].combine_chunks())
         self.registry = _registry(relations, rows.filter(pc.invert(is_own)))
         self.own = _registry(relations, rows.filter(is_own))
-        """The rows that an engine evaluates."""
+        """The registry of the rows of R_T that an engine evaluates, and no executor."""
         self.subscribers: dict[int, list[Subscription]] = {}
         """The subscribers of each row of R_T; their `since` is a version of the plan."""
         absences = {row["key"]: _absence(row) for row in relations["absence"].to_pylist()}

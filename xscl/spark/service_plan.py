@@ -23,7 +23,7 @@ from xscl.spark.plan_files import PlanFiles
 from xscl.store.queries.documents import documents_with_texts, kept_rows, latest_document
 
 SAMPLE = 500
-"""The newest documents, from which the designated equality of a join is chosen."""
+"""The number of newest documents from which the designated equality of a join is chosen."""
 
 
 class _Seen(NamedTuple):
@@ -47,7 +47,7 @@ class ServicePlan:
         self._version = 0
         self._seen = _Seen(None, None, None)
         self._rows: dict[int, bool] = {}  # qids in the files; True: executors evaluate the row
-        self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
+        self._streams: dict[int, frozenset[str]] = {}  # by qid; of rows that executors can evaluate
 
     def update(self, *, is_rebuild: bool = False) -> int:
         """Choose where new rows of R_T are evaluated, and return the version of the plan.

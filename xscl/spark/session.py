@@ -58,9 +58,9 @@ REPEATABLE: Mapping[str, str] = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
 }
-"""Settings of a session whose queries can begin again from elsewhere, as those of a service do from
-the offsets in its store: with them a small micro-batch takes half the time.  A damaged file of such
-a checkpoint is not noticed, so queries with state must not have them."""
+"""Settings of a session whose queries need no checkpoint to begin again, as those of a service do
+from the offsets in its store: with them a small micro-batch takes half the time.  A damaged file of
+such a checkpoint is not noticed, so queries with state must not have them."""
 STREAMING: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
@@ -90,12 +90,12 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
-_MOMENT = 1.0  # seconds
+_MOMENT = 1.0  # seconds to wait for the end of Java
 JAVA_ENDED = "the Java process of Spark has ended"
 LOCAL = "local"
 """The folder, of the directory of a session, with its shuffles and states."""
 _STARTING = threading.Lock()
-# It logs each call that fails with a traceback, and raises the error, too.
+# Py4J logs each failed call with a traceback, and raises the error, too.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
@@ -164,7 +164,7 @@ def _scratch(directory: str | Path | None) -> Path:
         return place
     place = Path(directory).absolute()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.rmtree(place / LOCAL, ignore_errors=True)  # one that was killed has left them
+    shutil.rmtree(place / LOCAL, ignore_errors=True)  # a killed session has left it
     return place
 
 
@@ -192,7 +192,7 @@ def _start_session(
             try:
                 return SparkSession(context)
             except (PySparkException, Py4JError):
-                context.stop()  # else this process would have no other one
+                context.stop()  # else this process could have no other context
                 raise
     except (PySparkException, Py4JError) as error:
         reason = reason_of(error)

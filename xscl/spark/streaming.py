@@ -203,7 +203,7 @@ class BucketJoin(StatefulProcessor):
         self._parts.updateValue((batch, int(ts[stays].max())), value)
 
     def _forget(self, oldest: int) -> None:
-        """Remove the parts whose documents are all too old."""
+        """Remove the parts whose documents are all before `oldest`."""
         for key in list(self._parts.keys()):
             if key[1] < oldest:
                 self._parts.removeKey(tuple(key))
