@@ -66,7 +66,7 @@ def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 def load(
     found: Sequence[DocumentInput], at: int | None, *, native: bool, qualified: bool = False
 ) -> tuple[list[Document], list[RejectedFile]]:
-    """Return the documents of the inputs by time and id, and the unreadable ones; report these.
+    """Return the documents of the inputs by time and id, and the unreadable ones; warn of these.
 
     Ids made of paths are unique among these inputs; with `qualified` among all files.
     """

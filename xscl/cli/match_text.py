@@ -128,7 +128,7 @@ def _document(source: DocumentSource | answers.Source, verbose: bool) -> Iterato
 
 
 def _bindings(match: AnyMatch, *, verbose: bool) -> Iterator[str]:
-    """Yield the bound variables.
+    """Yield the bound variables as lines, one for each node.
 
     A node around other bound nodes is shown by its location, and only with `verbose`.
     """

@@ -150,7 +150,7 @@ class TypedToken(str):
 
 
 def _token(context: typer.Context, text: str | None) -> str | None:
-    """Mark a token that is typed; warn if others can read it in the list of processes."""
+    """Return a token of the command line as TypedToken; warn if the list of processes shows it."""
     source = context.get_parameter_source("token")
     is_typed = source is not None and source.name == "COMMANDLINE"
     if text and is_typed and not text.startswith("@"):
@@ -167,7 +167,7 @@ TokenOption: TypeAlias = Annotated[
 
 
 def _zone(name: str) -> str:
-    """Choose the zone of times that people read."""
+    """Choose the zone of printed times, and return its name; raises BadParameter."""
     try:
         choose_zone(name)
     except ValueError:
@@ -198,7 +198,7 @@ class Call(Place):
 
 
 def _host_and_port(address: str) -> str:
-    """Refuse an address that is not a host and a port."""
+    """Return an address HOST:PORT; raises BadParameter for any other text."""
     if re.fullmatch(r"([^:\[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address) is None:
         raise typer.BadParameter(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8080")
     return address
@@ -210,7 +210,7 @@ AllowAddress: TypeAlias = Annotated[
 
 
 def _network(text: str) -> str:
-    """Refuse a text that is not a network or an address."""
+    """Return the text of a network or an address; raises BadParameter for any other text."""
     try:
         network_of(text)
     except ValueError as error:
@@ -224,7 +224,7 @@ TrustedProxy: TypeAlias = Annotated[list[str] | None, setting("trusted-proxy", p
 
 
 def _contact(text: str) -> str:
-    """Refuse a text that is no URL for replies, or not valid in a header."""
+    """Return a URL for replies that a header may have; raises BadParameter for any other text."""
     if re.fullmatch(r"(https?://|mailto:)[!-\'*-~]+", text) is None:
         raise typer.BadParameter(f"{text!r} is not https://... nor mailto:...")
     return text
@@ -234,7 +234,7 @@ Contact: TypeAlias = Annotated[str, setting("contact", parser=_contact)]
 
 
 def _age(text: str) -> str:
-    """Refuse a text that is neither a duration with a unit nor `inf`."""
+    """Return a duration with a unit, or `inf`; raises BadParameter for any other text."""
     if text.strip().isdecimal():
         raise typer.BadParameter(f"{text} has no unit; write '{text} d' or '{text} h'")
     # Loads the parser of durations and DuckDB, which other options do without.

@@ -21,7 +21,7 @@ _hidden: ContextVar[bool] = ContextVar("hidden", default=False)
 
 
 def _hide(context: typer.Context, quiet: bool) -> bool:
-    """Hide all progress of a command."""
+    """Hide the progress of this command if `quiet`, and return `quiet`."""
     if quiet:
         before = _hidden.set(True)
         context.call_on_close(lambda: _hidden.reset(before))

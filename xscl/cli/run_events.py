@@ -231,7 +231,7 @@ UNITS: Mapping[str, Fraction] = {
     **dict.fromkeys(("ms", "msec"), Fraction(1_000)),
     **dict.fromkeys(("s", "sec"), Fraction(SECOND)),
 }
-_SINCE_1970 = {"seconds": 10**8, "milliseconds": 10**11, "nanoseconds": 10**17}  # 1973 and later
+_SINCE_1970 = {"seconds": 10**8, "milliseconds": 10**11, "nanoseconds": 10**17}  # from 1973 on
 _MICROSECONDS_SINCE_1970 = 10**14
 TIMES = ("time", "timestamp", "t1")
 BEGIN = "t0"

@@ -25,7 +25,7 @@ from xscl.client.calls import PAGE, resource
 from xscl.errors import NameTaken, UnknownSubscription, near_miss
 from xscl.time_format import EARLIEST, LATEST, written
 
-if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer is loaded for it
+if TYPE_CHECKING:  # sending a request loads neither Arrow nor the engine
     import pyarrow as pa
 
     from feeds.documents import Document
@@ -44,7 +44,7 @@ _UNREADABLE = ("xml_", "json_", "not_a_feed")
 
 _ROWS = 100_000  # the most rows in an answer to SQL
 _AGAIN = 0.3  # seconds between looks at a history that is being read
-_BATCH_BYTES = 8_000_000  # of documents in one request
+_BATCH_BYTES = 8_000_000  # the most for documents in one request
 _POLL = 120.0  # seconds in which a poll is expected to end
 
 
