@@ -23,7 +23,7 @@ PATIENCE = 600.0
 TRIES = 60
 """Attempts at a busy service, a second or more apart."""
 LONGEST_WAIT = 10
-"""Seconds of `Retry-After` up to which a client waits."""
+"""The most seconds in `Retry-After` for which a client waits and tries again."""
 
 _LATER = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
 

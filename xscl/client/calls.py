@@ -85,8 +85,8 @@ def subscribe(
 ) -> Call[answers.Registered]:
     """Register a query under a name; the same query again changes nothing.
 
-    `since` is a duration such as `7 d`: it begins with the documents kept from then on.  With
-    `history` it begins with the newest 1,000 matches of the last 30 days.  With `stories` its
+    `since` is a duration such as `7 d`: the query begins with the documents kept of that time.
+    With `history` it begins with the newest 1,000 matches of the last 30 days.  With `stories` its
     matches that share documents are grouped.  Raises QueryError, and NameTaken for a name with
     another query.
     """
@@ -251,7 +251,10 @@ def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[answers.Match]
 def try_query(
     query: str, since: str | None = None, *, limit: int = 100, is_name: bool = False
 ) -> Call[answers.Trial]:
-    """Evaluate a query, or a subscription by its name, on kept documents; raises QueryError."""
+    """Evaluate a query, or with `is_name` a subscription, on kept documents; raises QueryError.
+
+    `since` is a duration such as `7 d`.  The answer has the first `limit` matches.
+    """
     return _question("try", query, is_name, answers.Trial, since=since, limit=limit)
 
 
@@ -271,7 +274,7 @@ def why(subscription: str, *documents: str, is_name: bool = True) -> Call[answer
 def diagnose(
     subscription: str, since: str | None = None, *, is_name: bool = True
 ) -> Call[answers.Diagnosis]:
-    """Explain why a subscription, or a query as with `why`, has no match."""
+    """Explain why a subscription, or without `is_name` the text of a query, has no match."""
     return _question("diagnose", subscription, is_name, answers.Diagnosis, since=since)
 
 
@@ -291,7 +294,7 @@ def witness(document: str) -> Call[answers.Witness]:
 
 
 def sql(query: str, *, rows: int = 10_000) -> Call[service.SqlRows]:
-    """Return the rows of one SELECT over the relations."""
+    """Return at most `rows` rows of one SELECT over the relations."""
     return _json("POST", "/v1/sql", service.SqlRows, {"query": query, "rows": rows})
 
 

@@ -60,7 +60,7 @@ class EventReader:
         }
 
     def events(self, line: str) -> Iterator[LiveEvent]:
-        """Yield the event that a line ends; raises Refused for a disconnection that lasts."""
+        """Yield the event that `line` completes; raises Refused at the final end of a stream."""
         self.began = True
         if line:
             name, _, value = line.partition(": ")

@@ -29,8 +29,8 @@ class Unaddressable(XsclError, ValueError):
 class Refused(XsclError):
     """A problem document in place of the answer.
 
-    `status` is HTTP's; `problem` is the stable code of the problem; `line` and `column` are a place
-    in the query of a row.
+    `status` is HTTP's; `problem` is the stable code of the problem; `line` and `column` are the
+    place in the query of the row `row`, if it is about one.
     """
 
     code = "refused"
@@ -44,7 +44,7 @@ class Refused(XsclError):
 
 
 _FOREIGN = (ValueError, TypeError, KeyError, RecursionError)
-"""Errors of reading what no service of this release answers."""
+"""Errors of reading an answer that no service of this release gives."""
 
 
 def _foreign(answer: httpx.Response) -> Refused:

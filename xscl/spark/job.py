@@ -112,7 +112,7 @@ class JobSource:
 
     @property
     def directory(self) -> str | None:
-        """The directory of the files, None of Kafka."""
+        """The directory of the files, None for Kafka."""
         return None if self.form == "kafka" else self.place
 
     def documents(self, session: SparkSession, order: str) -> DataFrame:

@@ -25,7 +25,7 @@ from xscl.spark.plan_replica import replica_of
 from xscl.time_format import LATEST
 
 SAMPLE = 500
-"""Documents of the sample from which the designated equality of a join is chosen."""
+"""The size of the sample of documents by which the designated equality of a join is chosen."""
 
 PARTS_OF_MATCHES = 64
 """The fewest shares of a batch: a worker has the matches of one share in memory."""

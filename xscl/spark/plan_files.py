@@ -40,7 +40,7 @@ PLAN: Mapping[str, pa.Schema] = {
 """Rows of R_T with what they refer to, and their subscribers.  `since` is the first version whose
 documents a subscriber sees.  An absence is a subscriber, too: with the rows of R_T of both of its
 blocks, and the places, among their nodes, of the values that are equal.  Executors evaluate no rows
-in `witness`: an engine does, of which the witnesses are sent to it."""
+in `witness`: an engine does, and gets the witnesses of these rows."""
 
 PlanTables: TypeAlias = Mapping[str, pa.Table]
 """Tables of relations of `PLAN`; one that is missing has no rows."""
