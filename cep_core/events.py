@@ -22,7 +22,7 @@ from cep_core.errors import CepError
 Row: TypeAlias = tuple[Any, ...]
 VALUES = 3  # where the values of a row begin
 _LONGEST = 80  # characters of a value in a message
-TYPES = (str, int, float, bool, BoundedDecimal)  # of attributes, beside those that the user adds
+TYPES = (str, int, float, bool, BoundedDecimal)  # types of attributes; users add more
 CALENDAR = "AT '"  # begins the names of calendar streams: AT '0 9 * * MON' ZONE 'Europe/Berlin'
 
 

@@ -245,9 +245,10 @@ class Enumeration:
     def _joined(
         self, part: RowsByVariable, left: Sequence[RowsByVariable]
     ) -> Iterator[tuple[RowsByVariable, Sequence[RowsByVariable]]]:
-        """Yield a part of the answers joined with one more relation, or halves of the two.
+        """Join a part of the answers with one relation; yield (joined part, the relations left).
 
-        Each half is reduced with what is left: in a cyclic query that removes most rows.
+        If that makes too many rows, two halves are yielded, not joined yet.  Each is reduced with
+        the relations left: in a cyclic query that removes most rows.
         """
         following = min([one for one in left if part.keys() & one.keys()] or left, key=_size)
         left = [one for one in left if one is not following]
@@ -271,7 +272,10 @@ class Enumeration:
         return zip(*(part[name].tolist() for name in self.outputs), strict=True)
 
     def _projected(self, answer: RowsByVariable, left: Sequence[RowsByVariable]) -> RowsByVariable:
-        """Return an intermediate result projected to the needed variables, without duplicates."""
+        """Return a part of the answers with the variables that are needed, without duplicates.
+
+        Needed are outputs, and variables of comparisons and of the relations left to join.
+        """
         needed = {*self.outputs}.union(*self.unequal, *left)
         return _distinct(answer, [name for name in answer if name in needed])
 

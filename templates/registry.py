@@ -223,7 +223,7 @@ class Registry:
     # -- Parts -----------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Count and index the rows added since the last call, which `save` writes."""
+        """Count and index the rows added since the last call; `save` writes them later."""
         for number, qids in self._fresh.items():
             members = self.members[number]
             rows = [_stored(qid, self._rows[qid]) for qid in qids]

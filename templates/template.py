@@ -33,7 +33,9 @@ TIES = 2_000  # embeddings compared between equal variables; then the best so fa
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A class of isomorphic minors, numbered as its representative `graph`."""
+    """A class of isomorphic minors; its nodes have the numbers that they have in `graph`, one of
+    it.
+    """
 
     number: int
     graph: JoinGraph
@@ -236,7 +238,7 @@ class TemplateRows:
         self.alone = (self,)  # the shared entry of `TemplateIndex` for pairs of this template only
         self.columns: list[dict[int, int]] = [{} for _ in graph.pairs]
         self._sides = [graph.nodes[child].side for _, child in graph.pairs]
-        # the places of pairs that end in a node with an equality
+        # the places whose pair ends in a node with an equality
         self._equal = [at for at, (_, child) in enumerate(graph.pairs) if child in graph.equal]
         self.others = len(self._equal) < len(self.columns)  # some child of a pair has no equality
         self.places = [f"p{place}" for place, _ in enumerate(graph.pairs)]  # names of columns
@@ -442,7 +444,7 @@ class TemplateIndex:
         self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
 
     def add(self, members: TemplateRows, pairs: Iterable[int]) -> None:
-        """Index a template by the pairs of a new row."""
+        """Index a template by the pairs of variables of a row that was added."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())

@@ -125,7 +125,7 @@ class Clock:
             None  # while an epoch is processed: the time at which its rows count as arriving
         )
         self.arrivals = 0
-        self.turn = 0  # tells events apart that have arrived together: the rank of the current one
+        self.turn = 0  # the rank of the current event among those that have arrived together
         self.bound_to: int | None = None  # the argument of `wanted` for queries registered now
         self.replaying = False  # while rows of open epochs are emitted again, for new ports only
 

@@ -223,7 +223,9 @@ class OrderedMOp(MOp):
         self._armed = False
 
     def _arm(self, now: int, window: int) -> None:
-        """Schedule an eviction half a window after `now`, unless there is one or no window."""
+        """Schedule an eviction half a window after `now`; not twice, nor for a window without an
+        end.
+        """
         if not self._armed and window < END:
             self._armed = True
             self._lane.evict_at(now + max(1, window // 2), self)

@@ -194,7 +194,9 @@ class PredicateShape:
         return self._scans[without]
 
     def some(self, literals: frozenset[int]) -> CompiledCondition | None:
-        """Return the conjunction of literals, by number, of the only disjunct; None without any."""
+        """Return the conjunction of those literals of the only disjunct as a function; None of
+        none.
+        """
         if not literals:
             return None
         if literals not in self._some:

@@ -36,7 +36,7 @@ def rewritten(node: Node, rates: StreamRates) -> Node:
 
 
 def order_unions(node: Node, rates: StreamRates) -> Node:
-    """The identity: | is commutative and associative.  The rarest streams lie the deepest."""
+    """Order unions so that the rarest streams lie deepest: | is commutative and associative."""
     if not isinstance(node, Union):
         return node
     weighted: list[tuple[float, Node]] = [
@@ -59,7 +59,7 @@ def _alternatives(node: Node) -> list[Node]:
 
 
 def associate(node: Node, rates: StreamRates) -> Node:
-    """The identity: ; is associative where no filter relates its operands.
+    """Choose the parentheses of sequences: ; is associative where no filter relates its operands.
 
     A filter chooses among later events, so the operands up to the last one that it reads stay as
     they are, from left to right.  A time constraint from the first event to the last one bounds all
@@ -102,7 +102,7 @@ def _operands(tree: Chain) -> list[PatternTree]:
 
 
 def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
-    """Return the rates of a pattern's components; None: one of its streams has no rate."""
+    """Return the rate of each component of a pattern; None if a stream of it has no rate."""
     found: list[float | None] = []
     for component in node.components:
         streams = _alternatives(node.inputs[component.input])
@@ -113,7 +113,7 @@ def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
 
 
 def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
-    """Return the place of the last operand up to which the parentheses have to stay."""
+    """Return the index of the last operand up to which parentheses stay, left to right."""
     places = {
         component: place
         for place, operand in enumerate(operands)
@@ -128,7 +128,7 @@ def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
 
 
 def sequences(node: Node, rates: StreamRates) -> Node:
-    """The identity: a pattern of single events is the union of its sequences, each with `;`."""
+    """Replace a pattern of single events by the union of its sequences with `;`, which is equal."""
     if not isinstance(node, PatternMatch):
         return node
     found = as_sequences(node)
@@ -144,7 +144,7 @@ def sequences(node: Node, rates: StreamRates) -> Node:
 
 
 def drop_projection(node: Node, rates: StreamRates) -> Node:
-    """The identity: a projection to all columns under their names is its source."""
+    """Replace a projection to all columns, under their names, by its source, which is equal."""
     if isinstance(node, Project) and node.schema == node.source.schema:
         same = tuple([Column(2, at) for at in range(len(node.schema))])
         return node.source if node.columns == same else node

@@ -168,7 +168,7 @@ class _Drawing:
 
 
 def _below_unary(node: Node, after: _Unary) -> tuple[Node, _Unary]:
-    """Return the input of a chain of selections and projections, and the chain before `after`."""
+    """Return the input below a chain of selections and projections, and the chain then `after`."""
     while isinstance(node, Select | Project):
         if isinstance(node, Select):
             both = node.predicate, after.predicate

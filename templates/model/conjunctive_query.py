@@ -149,7 +149,7 @@ def over_sides(graph: JoinGraph) -> ConjunctiveQuery:
 
 
 def _value_joins(graph: JoinGraph) -> Iterator[RelationAtom]:
-    """Yield R_vj for each equality: it binds both nodes and those above them."""
+    """Yield an atom of R_vj for each equality: it binds both nodes and the nodes above them."""
     parents = {child: parent for parent, child in graph.pairs}
     valued: set[int] = set()
     for number, edge in enumerate(graph.equalities):
@@ -164,7 +164,7 @@ def _value_joins(graph: JoinGraph) -> Iterator[RelationAtom]:
 
 
 def _others(graph: JoinGraph) -> Iterator[RelationAtom]:
-    """Yield the bindings of the nodes without an equality."""
+    """Yield an atom for each node without an equality: its bindings, with the node above it."""
     for place, (_, child) in enumerate(graph.pairs):
         if child not in graph.equal:
             docs = (f"doc{graph.nodes[child].side + 1}",)
@@ -243,7 +243,7 @@ class BatchView:
         return BatchView(chosen(self.bindings, mask))
 
     def of_row(self, graph: JoinGraph, row: Columns) -> BatchView:
-        """Return the bindings of the pairs of one row of R_T."""
+        """Return the bindings of the pairs of variables of one row of R_T."""
         return self.of(_have(self.bindings["pair"], row, "p", len(graph.pairs)))
 
     @cached_property

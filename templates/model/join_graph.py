@@ -216,7 +216,7 @@ class TemporalOperator:
         return TemporalRelation(self, self._default(upper) if lower is None else lower, upper)
 
     def _default(self, upper: int) -> int:
-        """Return the lower bound of a window that states none, in ticks."""
+        """Return the lower bound of a window that states none, given the upper one; in ticks."""
         return -upper if self.least is None else self.least
 
 
@@ -255,7 +255,7 @@ _TERMS: Mapping[Measure, str] = {"gap": "b.t1 - a.t1", "lead": "b.t0 - a.t1"}
 
 @dataclass(frozen=True, slots=True)
 class TemporalRelation:
-    """An operator with the bounds of its measures in a query, in ticks; INFINITE is none."""
+    """An operator with the bounds of its measures in a query, in ticks; INFINITE: no bound."""
 
     operator: TemporalOperator
     lower: int
@@ -302,7 +302,7 @@ class TemporalRelation:
         return self.lower < 1
 
     def keep(self, lateness: int) -> int:
-        """Return the largest age, in ticks, at which a side may still be joined."""
+        """Return the largest age, in ticks, at which a side may be joined; `lateness` in ticks."""
         reach = max(self.upper, -self.lower)
         return INFINITE if reach >= INFINITE else reach + lateness
 

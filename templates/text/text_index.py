@@ -40,7 +40,7 @@ ENTRY_BYTES = 240
 
 
 class TextIndex:
-    """The texts of one role."""
+    """The texts of one role by their keys, each once, with the index that finds candidates."""
 
     def __init__(self, role: TextRole) -> None:
         self.pairs: set[int] = set()
@@ -110,7 +110,7 @@ PairsOfRole: TypeAlias = "Callable[[TextRole], Mapping[int, int]]"
 
 
 class TextIndexes:
-    """The indexes of all roles over one join state; `pairs` returns the pairs of a role."""
+    """The indexes by role over one join state; `pairs` returns the pairs of variables of a role."""
 
     def __init__(self, storage: Storage, pairs: PairsOfRole) -> None:
         self._storage = storage

@@ -366,7 +366,7 @@ class Calls:
 
 
 def _is_called(reader: TokenReader) -> bool:
-    """Return True if an aggregate is next, and its arguments."""
+    """Return True if the name of an aggregate and a parenthesis are next."""
     return reader.token.word in AGGREGATES and reader.tokens[reader.at + 1].text == "("
 
 

@@ -282,7 +282,7 @@ class ComponentReader:
         return _MARKS[self.reader.next().word] if self._begins_word(*_MARKS) else None
 
     def _begins_word(self, *words: str) -> bool:
-        """Return True at one of some words before an item, if it is no stream's name."""
+        """Return True if one of some words is next, before an item, and does not name a stream."""
         token, after = self.reader.token, self._after()
         if token.word not in words or self.catalog.schema(token.text) is not None:
             return False

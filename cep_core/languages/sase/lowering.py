@@ -257,6 +257,6 @@ def _after_match(
 
 
 def _longest(reader: TokenReader) -> int:
-    """Return the number of words of the policy that may be next."""
+    """Return the number of words of the policies that begin with the next word, 0 without any."""
     sizes = {words[0]: len(words) for words in _POLICIES}
     return sizes.get(reader.token.word, 0)

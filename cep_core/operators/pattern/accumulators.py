@@ -17,14 +17,16 @@ _NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; No
 
 
 class RunAccumulator(NamedTuple):
-    """An aggregate of an attribute, by its place, in a run's cell; of AVG it is (sum, number)."""
+    """An aggregate (``role``) of the attribute at ``place``; a cell has its value, (sum, number) of
+    AVG.
+    """
 
     role: str
     place: int
 
 
 def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulator]:
-    """Return the accumulators that the parts of a run need, each once.
+    """Return the accumulators that the parts of a repeated component need, each once.
 
     A part that reads a row by its number (`a[3].x`) needs the list of all values.
     """
@@ -59,7 +61,7 @@ def longer(accumulators: Sequence[RunAccumulator], cell: Any, row: Row) -> Any:
 
 
 def nth(values: Sequence[Any] | None, place: int) -> Any:
-    """Return a value of a list, null if it has no such place."""
+    """Return the value at a place of a list (below 0 from its end), null if there is none."""
     return values[place] if values and -len(values) <= place < len(values) else None
 
 

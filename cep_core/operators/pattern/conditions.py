@@ -102,32 +102,32 @@ class MatchShape:
 
     @cached_property
     def first(self) -> list[PatternCondition]:
-        """The conditions on the first row of each component."""
+        """By component: the conditions that its first row is tested with."""
         return self._by_component(self.conjuncts, True)
 
     @cached_property
     def more(self) -> list[PatternCondition]:
-        """The conditions on later rows of each component."""
+        """By component: the conditions that its later rows are tested with."""
         return self._by_component(self.conjuncts, False)
 
     @cached_property
     def first_tests(self) -> list[PatternCondition]:
-        """The tests of the first row of each component."""
+        """By component: the tests (a failed one ends a match) of its first row."""
         return self._by_component(self._tests, True)
 
     @cached_property
     def more_tests(self) -> list[PatternCondition]:
-        """The tests of later rows of each component."""
+        """By component: the tests (a failed one ends a match) of its later rows."""
         return self._by_component(self._tests, False)
 
     @cached_property
     def accept(self) -> PatternCondition:
-        """The conditions on whole runs."""
+        """The conditions and tests that read whole runs, for a match that is complete."""
         return self.on_whole(one for one in (*self.conjuncts, *self._tests) if self._whole(one))
 
     @cached_property
     def constant_conditions(self) -> PatternCondition:
-        """The conditions that read constants, on a whole match."""
+        """The conditions that read constants of a query, for a match that is complete."""
         return self.on_whole(conjunct for conjunct in self.conjuncts if conjunct.has_constants)
 
     @cached_property
@@ -165,7 +165,7 @@ class MatchShape:
         return self._condition([(None, one) for one in read], None)
 
     def _aside(self, one: Conjunct) -> int | None:
-        """Return the component of a condition that is absent or ends loops, None without any."""
+        """Return a component that a condition reads and that is absent or ends loops, or None."""
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
     def _whole(self, one: Conjunct) -> bool:
