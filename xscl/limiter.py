@@ -164,10 +164,10 @@ class KeyedLimiter(Generic[K]):
 class FairLimiter:
     """Slots for `total` holders, at most one for each user, who may have `queued` waiters more.
 
-    A user over that is refused at once, so he can neither use the slots of all others nor block
-    the threads in which they would wait.  A holder waits `timeout` seconds at most, for the same
-    user's earlier ones and for a slot together.  With `waits_for_own` the earlier ones are awaited
-    without a limit, and `timeout` begins after them.  `clock` returns seconds.
+    A request beyond that is refused at once, so a user can neither use the slots of all others nor
+    block the threads in which they would wait.  A holder waits `timeout` seconds at most, for the
+    same user's earlier ones and for a slot together.  With `waits_for_own` the earlier ones are
+    awaited without a limit, and `timeout` begins after them.  `clock` returns seconds.
     """
 
     total: int

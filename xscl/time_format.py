@@ -129,7 +129,7 @@ def to_second(time: datetime | None) -> str:
 
 
 def ticks_to_second(ticks: int) -> str:
-    """Return ticks as text in the zone, to the second; outside the calendar as a number."""
+    """Return ticks as text in the chosen zone, to the second; outside the calendar as a number."""
     return in_zone(moment(ticks))
 
 

@@ -251,7 +251,7 @@ def _joined(
         for place in group.places:
             bound = (match.bindings.get(place.variable, ()) for match in matches)
             nodes = dict.fromkeys(chain.from_iterable(bound))
-            for node in (one for one in nodes if one.document in trees):  # no instant of a calendar
+            for node in (one for one in nodes if one.document in trees):  # a calendar has none
                 tree = trees[node.document]
                 for number in _selected(place, node, tree, numbers[node.document]):
                     found.setdefault(node.document, {}).setdefault(number, mark)

@@ -44,7 +44,7 @@ JITTER = 0.1
 
 
 class Posted(NamedTuple):
-    """The body of a POST, and its own headers."""
+    """The body of a POST, and the headers that its channel adds."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -100,7 +100,7 @@ class Slack(Webhook):
     kind, is_signed, tells_once = "slack", False, True
 
     def redacted(self) -> Self:
-        """Return the channel with the host of its address: who knows the path may write."""
+        """Return the channel with only the host of its address: who knows the path may post."""
         parts = urlsplit(without_user(self.url))
         return replace(self, url=f"{parts.scheme}://{parts.netloc}/{HIDDEN}")
 
@@ -250,7 +250,7 @@ class EndpointSecrets:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint of a subscription, which has its engine name here.
+    """An endpoint of a subscription, which is given by its name in the engine.
 
     Everything up to `position` is delivered or among its dead letters.  `failures` counts
     consecutive failures.  `next_try` is a time in ticks, 0 for immediately.  `note` is the text of
@@ -305,7 +305,7 @@ class Endpoint:
         return replace(self, state="paused")
 
     def completed(self, lacking: str) -> Endpoint:
-        """Return it incomplete with the note `lacking`; if that is empty, resumed from there."""
+        """Return it as incomplete with the note `lacking`, or if that is empty, as active again."""
         if lacking and self.state in ("active", "incomplete"):
             return replace(self, state="incomplete", failures=0, next_try=0, note=lacking)
         return self.resumed() if self.state == "incomplete" else self

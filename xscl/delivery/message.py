@@ -72,7 +72,7 @@ class Message:
 
     @property
     def backfilled(self) -> bool:
-        """True if its matches are of what was kept when its subscription was registered."""
+        """True if its matches are of documents that were kept when it was subscribed to."""
         if self.story is not None and self.story.growth is not None:
             return self.story.growth.backfilled
         return bool(self.matches[0]["backfilled"])
@@ -161,7 +161,7 @@ def row_of(match: Match, named: Callable[[str], str] | None = None) -> dict[str,
 def row_of_story(story: Story, named: Callable[[str], str] | None = None) -> dict[str, Any]:
     """Return a story as a JSON value, the one form of the API and of deliveries.
 
-    `named` is as for `row_of`; `documents` is their number, of which `sources` are the first.
+    `named` is as for `row_of`; `documents` is the number of its documents, `sources` has the first.
     """
     called = named or owner_name
     return {

@@ -75,7 +75,7 @@ def following(
 def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:
     """Return the matches of the latest messages, at least `count` messages if there are as many.
 
-    The page ends between two sets of documents: the rest of one would make other messages.
+    A page ends between two sets of documents, since part of one would make other messages.
     """
     limit = count * 2
     while True:

@@ -13,7 +13,7 @@ from typing import Any
 from lxml import etree
 
 NAMESPACE = "http://www.w3.org/2000/svg"
-_PREFIXES: Any = {None: NAMESPACE}  # the stubs know no default namespace
+_PREFIXES: Any = {None: NAMESPACE}  # lxml's type stubs know no default namespace
 _LINK = f"{{{NAMESPACE}}}a"
 CHARACTER = 7.3
 """The width of a character of a label."""
@@ -115,7 +115,7 @@ def line(points: Sequence[tuple[float, float]], kind: str) -> etree._Element:
 
 
 def curve(start: tuple[float, float], end: tuple[float, float], kind: str) -> etree._Element:
-    """Return a curve that leaves its start and reaches its end level."""
+    """Return a curve that is horizontal at its start and at its end."""
     (x0, y0), (x1, y1) = start, end
     middle = (x0 + x1) / 2
     path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"

@@ -51,7 +51,7 @@ class Credentials:
         self.read()
 
     def read(self) -> None:
-        """Read the file."""
+        """Read the secrets from the file, if there is one, in place of those in memory."""
         if self._path is not None:
             with self._mutex:
                 self._kept = _read(self._path)
@@ -134,7 +134,7 @@ def secrets_in(path: Path) -> Credentials:
         if found is None:
             found = _SHARED[place] = Credentials(place)
         else:
-            found.read()  # the file may have been put back from elsewhere
+            found.read()  # a backup of the file may have been put back
         return found
 
 

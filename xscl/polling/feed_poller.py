@@ -186,8 +186,8 @@ def poll_now(
 ) -> list[PolledFeed]:
     """Poll some feeds, and return the outcome of each.
 
-    Its limiter is its own: the caller holds the data directory (`DataDirectory.hold`), and polls
-    nothing else.
+    It has a limiter of its own, so the caller must hold the data directory (`DataDirectory.hold`)
+    and poll nothing else.
     """
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 
@@ -359,7 +359,7 @@ class _Requests:
 
 @functools.cache
 def _readers() -> ThreadPoolExecutor:
-    """Two threads: the tree of a large feed takes ten times its bytes, and there may be many."""
+    """Return two threads for parsing; a tree takes ten times the bytes of its feed."""
     return ThreadPoolExecutor(2, "read")
 
 

@@ -56,8 +56,8 @@ _EDITED = ("given_title", "tags", "every", "gone", "next_poll", "header_names")
 def heard_until(store: Store) -> int | None:
     """Return the time up to which all feeds were polled, in ticks; None if there are none.
 
-    At this time the oldest due poll has waited for half of its feed's lateness: items from before
-    the other half are known.
+    It is half of a feed's lateness after the time at which the oldest poll is due.  Items from
+    before the other half are known.
     """
     return stored.heard_until(store, least=lateness_of(0) // 2, every=SECOND)
 
@@ -439,7 +439,7 @@ class FeedRepository:
         return added
 
     def insert(self, feeds: Sequence[Feed]) -> None:
-        """Write feeds that are not there, with their secrets."""
+        """Insert feeds whose keys the table lacks, with their secrets."""
         with self.writing():
             self._insert(feeds)
 
@@ -448,7 +448,7 @@ class FeedRepository:
         self.store.insert_rows("feed", map(row_of, feeds))
 
     def edit(self, feed: Feed) -> None:
-        """Write the editable fields of a feed: name, tags, interval, headers, if it is gone."""
+        """Write the editable fields of a feed: name, tags, interval, headers, `gone`, next poll."""
         refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
         with self.writing() as store:

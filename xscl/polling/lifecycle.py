@@ -249,7 +249,7 @@ def held_until(failure: Failed, now: int) -> int | None:
 
 
 def _scheduled(feed: Feed, now: int, wishes: PollHints = NO_WISHES) -> Feed:
-    """Return a feed with the time of its next poll; `wishes` are those of its server."""
+    """Return a feed with the time of its next poll; `wishes` are what its server asks for."""
     wishes = replace(
         wishes,
         ttl=feed.ttl,

@@ -305,7 +305,7 @@ class Database:
     def vacuum(self) -> None:
         """Write all pages anew, through a temporary file: the store may be larger than memory."""
         with self.lock, self.translated():
-            self.changed |= dict.fromkeys(TABLES, self.commits + 1)  # rows get other numbers
+            self.changed |= dict.fromkeys(TABLES, self.commits + 1)  # rowids change
             if self.path is None:
                 self.writer.execute("VACUUM state")
                 return

@@ -295,7 +295,7 @@ class Store:
                 described.append(Shape.of(now.description_full))
                 return True
 
-            # After `execute` it is unknown: an answer without rows is complete by then.
+            # The columns are unknown after `execute`: an answer without rows is complete then.
             cursor.exec_trace = describe
             rows = cursor.execute(sql, bound).fetchall()
             (shape,) = described

@@ -122,7 +122,7 @@ def _set(connection: apsw.Connection, settings: Sequence[str]) -> None:
 
 
 def copy_target(path: Path) -> apsw.Connection:
-    """Return a connection to a new file for a copy, which is worth nothing until it is complete."""
+    """Return a connection to a new file for a copy; it is no valid store until it is complete."""
     connection = apsw.Connection(_named(path), vfs="cksmvfs")
     for setting in ("journal_mode = OFF", "synchronous = OFF"):
         connection.execute(f"PRAGMA {setting}")

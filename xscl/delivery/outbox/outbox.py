@@ -142,7 +142,7 @@ class Outbox:
         self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._unsubscribing = InstallationKey(UNSUBSCRIBING, lambda: secrets)
         self._ending = threading.Event()
-        self._ended = asyncio.Event()  # the same on the event loop
+        self._ended = asyncio.Event()  # `_ending`, for tasks on the event loop
         self._saving: Future[None] | None = None  # from `start` on
         # By endpoint: the result stream to which it listens, and the function that ends this.
         self._streams: dict[str, tuple[int, Callable[[], None]]] = {}
@@ -457,7 +457,7 @@ class Outbox:
     async def _deliver_all(self, id: str) -> float | None:
         """Deliver until nothing waits (None), or return the seconds until the next attempt."""
         while not self.is_ending:
-            endpoint = self.endpoints.update(id, lambda one: one)  # its secrets may be gone
+            endpoint = self.endpoints.update(id, lambda one: one)  # incomplete without its secrets
             if endpoint is None:
                 self._unlisten(id)
                 del self._signals[id]
@@ -492,7 +492,7 @@ class Outbox:
         return max(0.0, due - now)
 
     def _waiting(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
-        """Return the next messages that it wants, and the position up to which these are all."""
+        """Return the next messages for the endpoint, and the position up to which these are all."""
         if self.pages.is_backfilling(endpoint.subscription):  # which matches are live is not known
             return (), endpoint.position
         read = self._stories if self._has_stories(endpoint) else self._matches

@@ -56,7 +56,7 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
 
 
 def documents_of_composites(store: Store, *, bases: bool = False) -> RowNumbers:
-    """Return the documents of all composites by number, or with `bases` their first versions."""
+    """Return the numbers of the documents of all composites, or with `bases` of first versions."""
     column = "bases" if bases else "docs"
     return found_numbers(store, f"SELECT value FROM state.composite, json_each({column})")
 

@@ -91,7 +91,7 @@ def hashes_of_ids(store: Store) -> tuple[RowNumbers, npt.NDArray[np.uint64]]:
 
 
 def latest_arrival(store: Store) -> int | None:
-    """Return the time of the last arrival, None without documents."""
+    """Return the time of the last arrival in ticks, None without documents."""
     return found_number(store, "SELECT max(arrived) FROM state.document")
 
 

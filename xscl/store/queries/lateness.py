@@ -86,7 +86,7 @@ def rejected_of(
 def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
-    """Return (stream, id, digest) of rejected documents; id and digest are at the same index."""
+    """Return (stream, id, digest) of rejected documents; with id and digest at one index."""
     listed = list(zip(ids, digests, strict=True))
     return set(
         store.fetch(

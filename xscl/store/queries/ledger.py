@@ -1,4 +1,4 @@
-"""The table of consumed batches, by the ids of query and batch."""
+"""The table of consumed batches, by (query id, batch id) (`xscl.documents.consumed_offsets`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from xscl.store.store import Store
 
 
 def insert_batch(store: Store, query_id: str, batch_id: int) -> None:
-    """Insert a batch."""
+    """Record that a batch is consumed."""
     store.insert_rows("state.ledger", [{"query_id": query_id, "batch_id": batch_id}])
 
 
 def has_batch(store: Store, query_id: str, batch_id: int) -> bool:
-    """Return True if a batch is there."""
+    """Return True if a batch is recorded as consumed."""
     query = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"
     return bool(store.fetch(query, [query_id, batch_id]))
 

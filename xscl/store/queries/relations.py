@@ -350,7 +350,7 @@ RELATION_OF_RELATIONS = Relation(
         AND c.database_name = 'temp'
     ORDER BY p.relation, c.column_index""",
 )
-"""The relation of all others; its maker registers `kept_public`: their names and `what`."""
+"""The relation of all others; it reads `kept_public`, a table in memory."""
 
 PUBLIC = {one.name: one.what for one in RELATIONS if one.what}
 """The relations that users may query, with their descriptions."""
@@ -445,7 +445,7 @@ _OF_ALL = re.compile(r"\b(relations|(duckdb|pragma|pg|sqlite)_\w+|information_sc
 
 
 def kept_public(names: Mapping[str, str]) -> pa.Table:
-    """Return what `relations` reads: the names of relations, and what they are."""
+    """Return the table that `relations` reads: names of relations, with their descriptions."""
     return pa.table({"relation": list(names), "what": list(names.values())})
 
 

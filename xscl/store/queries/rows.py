@@ -19,7 +19,7 @@ from xscl.store.store import Store
 ValueIn: TypeAlias = str | bytes | int | Collection[Any]
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
-_FEW = 8  # most numbers that are parameters of their own
+_FEW = 8  # most numbers that become single parameters
 _GIVEN = "SELECT value FROM json_each(?)"
 
 LISTED = f"({_GIVEN})"

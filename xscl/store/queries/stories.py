@@ -145,7 +145,10 @@ def documents_of_story(store: Store, id: str, limit: int) -> list[StoryDocument]
 
 
 def steps_after(store: Store, key: str, position: int, limit: int) -> list[dict[str, Any]]:
-    """Return the `id` and the `position` of each growth of a story after a position, in order."""
+    """Return `id` and `position` of each growth of a subscription's stories, in order.
+
+    They are the first ones after a position, at most `limit`.
+    """
     return list(store.rows(_STEPS, [key, position, limit]))
 
 

@@ -279,7 +279,7 @@ def insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) ->
 
 @lru_cache(1_000)
 def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
-    """Return the tables that a statement changes, each with how: INSERT, UPDATE or DELETE."""
+    """Return (table, INSERT, UPDATE or DELETE) for a statement; a replacement is an UPDATE."""
     replaces = "UPDATE" if _REPLACES.search(sql) else ""
     return tuple((table.lower(), replaces or verb.upper()) for verb, table in _CHANGE.findall(sql))
 

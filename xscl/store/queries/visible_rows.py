@@ -107,14 +107,14 @@ def template_graphs(store: Store) -> pa.Table:
 
 
 def _visible(stream: str, number: int) -> str:
-    """Return the condition that a stream is visible."""
+    """Return the SQL condition that an account sees a stream."""
     if number == OPERATOR:
         return "true"
     return f"({_own(stream, number)} OR NOT regexp_matches({stream}, '^_[0-9]+\\.'))"
 
 
 def _own(name: str, number: int) -> str:
-    """Return the condition that a name belongs to the account."""
+    """Return the SQL condition that a name belongs to an account."""
     return "true" if number == OPERATOR else f"starts_with({name}, '_{number}.')"
 
 
