@@ -26,7 +26,7 @@ UNITS = {
 
 EARLIEST = -62_135_596_800_000_000
 LATEST = 253_402_300_799_999_999
-"""Ticks of the years from 1 to 9999, which RFC 3339 and Python's dates can write."""
+"""First and last tick of the years 1 to 9999, which RFC 3339 and Python's dates can write."""
 _TICKS = re.compile(r"-?[0-9]{1,19}")
 INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 """A time within a text, as `written` and `moment` write it."""

@@ -34,7 +34,7 @@ LONGEST = 280
 OUTPUT = 1_000
 """Maximum number of characters of an output document."""
 _READ = 100_000
-"""Most bytes of an output document whose beginning is shown; of a larger one a note is."""
+"""Most bytes of an output document whose beginning is shown; of a larger one its size is."""
 FIRST, LAST = 7, 3
 """Numbers of first and last values that are shown, besides compared ones: a total comes last."""
 ROOT = "root"
@@ -45,7 +45,7 @@ GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 
 _ORIGINS = ("feed_title", "feed", "channel_url")
-"""Leaves of items that tell where they are from, the plainest first."""
+"""Leaves of items that tell where they are from, the most readable first."""
 _QUIET = frozenset(
     [
         *("id", *_ORIGINS, "item_url", "feed_url", "raw_title", "description", "content", "author"),

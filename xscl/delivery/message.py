@@ -355,7 +355,7 @@ def _cut(match: Mapping[str, Any]) -> dict[str, Any]:
 CUT = 500
 """Maximum number of characters of a shortened text."""
 LEAVES = 50
-"""Maximum number of elements of a node."""
+"""Maximum number of elements of a node that its text lists."""
 
 
 def bound_lines(match: Match) -> Iterator[str]:

@@ -22,7 +22,7 @@ from xscl.engine.story_log import StoryLog
 from xscl.subscriptions.match import Match
 
 PAGE = 200
-"""Matches read in one query."""
+"""Number of matches that one query reads, unless a caller gives another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ MOST_OF_SERIES = 240
 """Most points of a figure over time; of more, the largest of each group is drawn."""
 TICKS = 4
 INSTANT = 1e14
-"""Whole numbers from here on are instants in microseconds since 1970: no quantity to draw."""
+"""Whole numbers from here on count as instants (microseconds since 1970), not as quantities."""
 FEW = 60
 """Most points of a chart in which each has a mark."""
 WIDTH, LOW = 120.0, 24.0

@@ -109,7 +109,7 @@ class DomainLimiter:
 
 
 AT_ONCE = 64
-"""Domains that are asked at the same time; one domain is asked one thing at a time."""
+"""Most domains with a request at the same time; each has one request at a time."""
 
 WAITING = 64
 """Feeds that may wait for a domain's slot, in addition to `AT_ONCE`."""

@@ -33,13 +33,13 @@ LEASE = 10 * 24 * 3_600
 
 LONGEST = 30 * 24 * 3_600
 SHORTEST = 60
-"""Bounds of a lease, in seconds, whatever a hub says."""
+"""The longest and the shortest lease in seconds, whatever a hub grants."""
 
 CALLBACKS = 10_000
-"""Leases of a service, at most; feeds beyond are polled only."""
+"""Most leases of a service; further feeds are polled only."""
 
 AT_ONCE = 8
-"""Hubs that are asked at the same time."""
+"""Most hubs with a request at the same time."""
 
 _RETRY, _DAY = 3_600, 24 * 3_600  # seconds
 _LOOK = SECOND  # ticks between two checks for leases that are due

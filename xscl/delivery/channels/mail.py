@@ -273,7 +273,7 @@ def _limit_timeout(connection: smtplib.SMTP, until: float) -> None:
 GOOD = 86_400 * SECOND
 """Lifetime of a confirmation code in ticks."""
 CODES = 3
-"""Codes a day that one user may have mailed to one address, which may be a stranger's."""
+"""Most codes a day that a user may have mailed to an address: it may be a stranger's."""
 TRIES = 5
 """Wrong attempts after which a code is invalid."""
 CODE_SECONDS = 10.0

@@ -39,7 +39,7 @@ from xscl.delivery.message import Message
 from xscl.polling.feed_repository import ticks
 
 LARGEST = 65_536
-"""Bytes of a response body that are read and discarded."""
+"""Most bytes of a response body that are read and discarded."""
 
 
 def webhook_sender(

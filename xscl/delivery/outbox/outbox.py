@@ -80,7 +80,7 @@ SAVING = 0.25
 PRINTING = ""
 """The id of the endpoint of printed matches."""
 AGAIN, RETRY = 60.0, 0.2
-"""Seconds until an endpoint is looked at again after an error, and until printing goes on."""
+"""Seconds until an endpoint is served again after an error, and until printing is repeated."""
 UNSUBSCRIBE = "/unsubscribe/"
 """Path of the addresses that end mails, below the public address of the service."""
 UNSUBSCRIBING = "unsubscribing"
