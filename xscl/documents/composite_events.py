@@ -190,7 +190,8 @@ def over_time(
 ) -> Composite:
     """Return the composite of a temporal operator's parts, with rank 0.
 
-    `row` is the operator's row in the plan: it has the interval and `first`.
+    `row` is the operator's row in the plan: it has the interval and `first`.  `values` are the
+    aggregates, which follow the values of the parts.
     """
     joined = together(parts)
     return joined._replace(

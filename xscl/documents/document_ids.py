@@ -261,6 +261,6 @@ def _candidates(
 
 
 def _shown(stream: str, label: str, id: str, number: int) -> str:
-    """Return a name of a document with the reader's name of the stream."""
+    """Return the name of a document, with the reader's name of the stream, `label`."""
     name = document_name(stream, id, number)
     return label + name[len(stream) :] if name.startswith(f"{stream}/") else name

@@ -159,7 +159,7 @@ class DocumentLog:
                 missing += 1
 
     def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
-        """Return True if the document at a place is accepted under a number.
+        """Accept the document at a place under a number; return False if it is known, or refused.
 
         `versions` are the documents with its id, to which it is added; None if its id is unique.
         """

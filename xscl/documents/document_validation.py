@@ -80,7 +80,7 @@ def separate_invalid(
 
 
 def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, Any]:
-    """Return the record of a rejected document: a row of `state.rejected`, by its columns."""
+    """Return the row of `state.rejected` for a document that is rejected at a clock."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     error = _as_read(error, xml)
     return {

@@ -113,7 +113,7 @@ def stored_subscriptions(columns: Mapping[str, Sequence[Any]]) -> Iterator[Subsc
 
 @lru_cache(4_096)
 def _outputs(places: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-    """Return the outputs of a subscription; most are equal to those of others."""
+    """Return pairs of a place and a name, cached: most subscriptions have equal ones."""
     return tuple(zip(places, names, strict=True))
 
 

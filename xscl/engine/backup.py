@@ -188,7 +188,7 @@ def _written(path: Path) -> Iterator[apsw.Connection]:
 
 
 def _verify(path: Path, had: StoreMark) -> None:
-    """Raise BackupError unless a copy is sound and complete."""
+    """Raise BackupError unless a copy is sound, and has the mark `had` of the store."""
     with closing(connect(path, options="&immutable=1")) as copy, translated(path):
         found = copy.execute("PRAGMA state.quick_check(1)").get
         if found != "ok" or seen(copy) != had:

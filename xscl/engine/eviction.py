@@ -76,7 +76,7 @@ class _Horizon:
     looked: int = -INFINITE
 
     def due(self, clock: int, age: int | None) -> bool:
-        """Return True if enough time has passed for another scan."""
+        """Return True if the clock has moved by enough of an age, in ticks, for another scan."""
         return age is not None and clock >= self.looked + max(1, age // PART)
 
 

@@ -131,7 +131,7 @@ class Numbering:
         self._known = NumberedDocuments(_NONE, _NONE, _NONE)
 
     def add(self, accepted: NumberedDocuments, oldest: int) -> None:
-        """Add the documents of a transaction that ends, and remove those from before a time.
+        """Add the documents of a transaction that ends, and remove those from before `oldest`.
 
         They are added before the commit, which may succeed although it is reported as failed.
         """
@@ -192,7 +192,7 @@ def _in_order(found: pa.Table) -> pa.Table:
     nodes = found["nodes"].combine_chunks()
     starts, flat = nodes.offsets.to_numpy(), np.append(nodes.flatten().to_numpy(), 0)
     most = int(np.diff(starts).max(initial=0))
-    # Rows of R_T with fewer nodes are only compared up to these.
+    # All results of a qid have as many nodes: what is read behind those decides nothing.
     columns = [flat[np.minimum(starts[:-1] + at, len(flat) - 1)] for at in reversed(range(most))]
     keys = [*columns, *(found[name].to_numpy() for name in ("qid", "doc1", "doc2"))]
     return found.take(pa.array(np.lexsort(keys)))

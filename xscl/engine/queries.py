@@ -128,7 +128,10 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
 def _snapshot(
     transactions: Transactions, store: Store, pushed: Pushed | None, locked: bool
 ) -> ReadSnapshot | None:
-    """Return the snapshot; None if it cannot be read without the lock."""
+    """Return the snapshot of the commit `pushed`; None if it cannot be read without the lock.
+
+    `locked` says that the caller has the lock; None as `pushed`: a commit is under way.
+    """
     state = transactions.state
     streams = state.streams.table() if locked else state.streams.cached_table
     if pushed is None or streams is None:

@@ -138,7 +138,7 @@ class PlanThroughput:
         self._seen: deque[tuple[float, dict[str, int]]] = deque()
 
     def look(self, passed: Callable[[], dict[str, int]]) -> None:
-        """Sample the counters before a push, unless there is a sample of the last seconds."""
+        """Sample the counters (`passed`) before a push, unless they were sampled seconds ago."""
         now = self._clock()
         if self._seen and now - self._seen[-1][0] < LOOK:
             return

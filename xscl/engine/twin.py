@@ -51,7 +51,7 @@ class Twin:
     """The private engine of one subscription."""
 
     def __init__(self, live: Transactions) -> None:
-        """Make an engine without a subscription, which `copy` gives it."""
+        """Make a twin of the engine `live`, without a subscription, which `copy` gives it."""
         self._live = live
         self._twin = Transactions(None, live.settings.of_twin)
         self.log = MatchLog(self._twin)
@@ -179,7 +179,7 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
 
 
 def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subscription]:
-    """Return the event queries whose operators a reader of streams repeats, in order of number."""
+    """Return the event queries that streams are made by, directly or not, in order of number."""
     found: dict[int, Subscription] = {}
     pending = list(streams)
     while pending:

@@ -312,7 +312,7 @@ class BlockReader(Formulas):
         return [lexeme.text for lexeme in lexemes(self.source, span, whole)]
 
     def _bound_path(self, span: syntax.Span, refused: QueryError) -> tuple[syntax.Step, ...]:
-        """Return the steps of a relative path that binds a variable."""
+        """Return the steps of a relative path that binds a variable; else raises `refused`."""
         try:
             tree = read(self.source, "path_start", span)
         except SyntaxFault:
@@ -349,7 +349,7 @@ class BlockReader(Formulas):
         return may_be_number(token) or uses_position(token)
 
     def _placed(self, span: syntax.Span, one: WrittenStep, texts: list[str]) -> syntax.Condition:
-        """Return a condition on the position, the last of the conditions so far.
+        """Return a condition on the position, the last of the step's conditions so far, `texts`.
 
         The node is among those that the step with all these conditions selects at its parent.
         """

@@ -302,7 +302,7 @@ Its derived nodes stand in definitions of variables only.
 
 
 def _of_core(*names: str) -> dict[str, Function]:
-    """Return functions of the core by their names in XPath."""
+    """Return the functions of the core that have these names in XPath, with _ for -."""
     return {name: CORE[name.replace("-", "_")] for name in names}
 
 

@@ -217,7 +217,7 @@ class Lowering:
     # -- Sequences -------------------------------------------------------------------------
 
     def _each(self, lower: Callable[[], Expression]) -> Expression:
-        """Return the lowered expression, as `Each` of the choices of its items if it has some."""
+        """Return what `lower` makes, within an `Each` for the items that it chooses, if any."""
         outer, self._levels = self._levels, []
         made = lower()
         for level in reversed(self._levels):

@@ -457,7 +457,7 @@ def _expect_symmetry(join: syntax.Join, predicate: syntax.Predicate | None, sour
 
 
 def _variables(side: object) -> list[str]:
-    """Return the variable of each step, "" where it has none."""
+    """Return the variable of each step of a side, "" where it has none."""
     return [step.variable or "" for step in walk(side) if isinstance(step, syntax.Step)]
 
 

@@ -148,7 +148,7 @@ class _Reading:
     def _with(
         self, words: str, right: syntax.StreamExpression, predicate: syntax.Predicate | None
     ) -> str:
-        """Return a clause with the comparisons of its operator."""
+        """Return `words` with the comparisons of their operator, whose right side is `right`."""
         parts = conjuncts(predicate)
         shared = {part: text for part in parts if (text := self._shared(part)) is not None}
         last = self._last(right)

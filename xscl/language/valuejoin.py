@@ -104,7 +104,7 @@ def disjuncts(
         )
 
     def numbered(atom: Comparison | Call, positive: bool) -> NumberedAtom:
-        """Return an atom; of two plain variables `x != y` is the complement of `x = y`."""
+        """Return an atom or its complement; between plain variables `x != y` is that of `x = y`."""
         if is_plain(atom) and atom.operator == "!=":
             atom, positive = replace(atom, operator="="), not positive
         return NumberedAtom(_key(atom), atom, positive)

@@ -43,7 +43,7 @@ def _missing(side: nf.NormalForm, blocks: Sequence[Block], span: str) -> Iterato
 
 
 def _span(first: int, last: int) -> str:
-    """Return the times at which an answer was awaited, in ticks after the side that is alone."""
+    """Return in words when an answer was awaited, given in ticks after the side that is alone."""
     if first in (0, 1, -last):
         return f"within {duration(last)}"
     if last in (-1, 0):

@@ -298,7 +298,7 @@ class Match:
 
     @property
     def _outputs(self) -> list[list[int]]:
-        """The nodes of each output, ascending."""
+        """The numbers of the nodes of each output, ascending."""
         columns = zip(*[composite.nodes for composite in self._composites], strict=True)
         return [sorted({n if n < 0 else n & NODE for n in column}) for column in columns]
 

@@ -59,7 +59,7 @@ LARGEST = 32_000_000
 
 
 def values_table(matches: Iterable[Match]) -> pa.Table:
-    """Return the values of the first matches as an Arrow table with VALUES."""
+    """Return the values of the first matches as an Arrow table of the schema `VALUES`."""
     rows, size = [], 0
     for match in matches:
         values = values_of(match)
@@ -343,7 +343,10 @@ class Matches(MatchSequence):
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
-        """Return the `first` from which on all subscriptions of a qid receive every result."""
+        """Return the `first` from which on all subscriptions of a qid receive every result.
+
+        INFINITE if one of them may miss later results, too.
+        """
         known = self._since.get(qid)
         if known is None:
             tested = any(s.distinct or s.is_bounded for s in sharers)

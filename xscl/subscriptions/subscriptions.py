@@ -499,7 +499,7 @@ class Subscriptions:
     def refuse_publisher(
         self, name: str, reads: Iterable[str], target: str | None, *, relational: bool
     ) -> None:
-        """Raise if the stream that a query publishes would reach the query itself.
+        """Raise if `target`, the stream that a query publishes, would reach the query itself.
 
         It also raises if others publish it in another language, as a stream has one schema, and if
         there would be more streams in a row than a document has ranks.

@@ -130,7 +130,10 @@ class _Reading:
             yield found
 
     def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> Mismatch:
-        """Return the condition that the last step fails; if each holds somewhere, all together."""
+        """Return the mismatch at the first condition that no node of the last step meets.
+
+        If each is met by some node, all of them are the mismatch.
+        """
         *before, last = steps
         for condition in conditions:
             if not self._found((*before, replace(last, conditions=(condition,)))):

@@ -182,7 +182,7 @@ def document_number(stream: int, second: int) -> int:
 
 
 class Instants(SlotWiseMOp):
-    """The instants of one calendar as composites; it is defined by the number of its stream."""
+    """The instants of one calendar as composites; the number of its stream defines the operator."""
 
     single = True
 

@@ -97,7 +97,7 @@ class Refine(SoleMOp):
         return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
 
     def _holds(self, index: int, doc: int, row: tuple[Any, ...]) -> bool:
-        """Return True if the test of a disjunct holds for a candidate's values, `row`.
+        """Return True if the test of the disjunct `index` holds for a candidate's values, `row`.
 
         `doc` is the document that arrived last, whose budget it spends.  Candidates that are tested
         by columns are tested again as composites, since several predicates may read a join.  The
@@ -121,7 +121,7 @@ class Refine(SoleMOp):
         return holds
 
     def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
-        """Yield for each candidate the result of a disjunct's test on the texts of its nodes."""
+        """Yield for each candidate the result of the test of the disjunct `index` on its texts."""
         test = cast(ResidualTest, self._tests[index])
         self._counted.add(index)
         columns = []

@@ -88,7 +88,7 @@ def _far_bindings(
 
 
 def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int]) -> Iterator[int]:
-    """Yield those of the matched nodes from which a step's axis leads to a node."""
+    """Yield those of the matched nodes from which a step, `//` if `descendant`, leads to a node."""
     above = parents[node]
     while True:
         if above in matched:

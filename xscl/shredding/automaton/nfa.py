@@ -41,13 +41,13 @@ class Automaton:
         self.shapes: Any = None  # the cache of shapes, see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
-        self.changes = 0  # so far, of whatever kind
+        self.changes = 0  # entries added and removed so far
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the installed pairs of variables."""
+        """Yield the numbers of the installed pairs of variables."""
         return iter(self._entries)
 
     # -- Building --------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def pattern(block: syntax.Block) -> Pattern:
 
 
 def _grow(nodes: list[PatternNode], steps: tuple[syntax.Step, ...], parent: int | None) -> int:
-    """Append the nodes of a path and of its binding branches; return the last step's number."""
+    """Append the nodes of a path below `parent`, and of its branches; return its end's number."""
     for step in steps:
         plain: list[syntax.Condition] = []
         branches: list[syntax.Exists] = []

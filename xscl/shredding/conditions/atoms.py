@@ -264,7 +264,10 @@ def _alternatives(number: int, condition: syntax.Or[syntax.Condition]) -> Iterat
 
 
 def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
-    """Return the lookups of numbers with bounds on both sides, and remove their single bounds."""
+    """Return the lookups of numbers with bounds on both sides, and remove their single bounds.
+
+    `single` has, by atom, the conditions that the atom proves.
+    """
     sides: dict[tuple[syntax.Path, syntax.Through | None], tuple[list[Atom], list[Atom]]] = {}
     for atom in single:
         if atom.question.numeric:

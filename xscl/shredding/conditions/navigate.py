@@ -162,7 +162,7 @@ def _tag(test: syntax.NameTest) -> str:
 
 
 def _texts(item: Item, deep: bool) -> Iterator[str]:
-    """Yield the text nodes below an element; a comment or an element ends a text node."""
+    """Yield the text nodes in an element, with `deep` all below it; a comment ends one, too."""
     if not isinstance(item, etree._Element):
         return
     if deep:

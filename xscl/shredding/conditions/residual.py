@@ -58,6 +58,8 @@ def compiled(
 ) -> CompiledOperand:
     """Return the test of a predicate; its functions and their arguments must have been checked.
 
+    Comparisons of a number with a text are counted in `one_sided`.
+
     The node of a decorated operand is found under its text, `$1.x`.
     """
     columns = _LeafColumns()
@@ -143,7 +145,7 @@ def _function(expression: ex.Expression) -> Callable[[Sequence[Any], Sequence[An
 def _within_bounds(
     evaluate: EvaluateLeaves, whole: syntax.Predicate | syntax.Operand, otherwise: Any
 ) -> EvaluateLeaves:
-    """Return a function that returns `otherwise` beyond its bounds, and then reports `whole`."""
+    """Return `evaluate` with bounds: beyond these it returns `otherwise`, and `whole` is logged."""
 
     def bounded(row: Sequence[Any]) -> Any:
         try:
@@ -157,7 +159,7 @@ def _within_bounds(
 
 
 def _is_light(predicate: syntax.Predicate) -> bool:
-    """Return True if a predicate compares single values that nothing computes."""
+    """Return True if a predicate compares single values of nodes, and no computed ones."""
     return not any(
         isinstance(node, syntax.Arithmetic)
         or (isinstance(node, syntax.Call) and node.function not in TESTS)

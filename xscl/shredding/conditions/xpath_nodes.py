@@ -98,7 +98,7 @@ class Tree:
         return known
 
     def elements(self, node: Node, name: str, *, deep: bool) -> list[Node]:
-        """Return the elements of a name, or of any (`*`), that are children of a node or below it.
+        """Return the elements of a name, or any (`*`): children of a node, with `deep` all below.
 
         libxml2 finds them in document order, and no other nodes are made: most conditions ask for
         few of many.
