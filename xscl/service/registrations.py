@@ -212,7 +212,7 @@ def _expect_endpoint(row: StoredRow) -> None:
 
 
 def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int], list[Refusal]]:
-    """Register what a data directory does not have; return counts of new rows, and refusals.
+    """Register what a data directory does not have; return counts of new rows by kind, refusals.
 
     Subscriptions that this release refuses are returned, and their endpoints are left out.
     Raises RegistrationsError before any change if accounts are in conflict.

@@ -28,13 +28,13 @@ from xscl.service.tags import checked_tags, set_tags
 
 _OPTIONS = {"updates": "new versions of documents", "stories": "stories"}
 AT_ONCE, SLOW_ONES = 16, 2
-"""Maximum numbers of concurrent registrations: of XSCL queries without history, of all others.
+"""Maximum numbers of concurrent registrations: of XSCL queries without a backfill, of all others.
 
 Each blocks a thread until it is committed.
 """
 
 PATIENCE = 2.0
-"""Seconds that the answer to a registration waits for its history to be read."""
+"""Maximum seconds for which the answer to a registration waits for its backfill."""
 
 
 class NewSubscription(RequestBody):
@@ -49,7 +49,7 @@ class NewSubscription(RequestBody):
     language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(default=None, max_length=100, examples=["7 d"])
-    """Duration of kept history to match, counted back from the latest document; default: none."""
+    """Duration of kept documents to match, counted back from the latest one; default: none."""
     history: bool = True
     """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
     tags: list[str] | None = Field(default=None, max_length=MOST_TAGS, examples=[["daily"]])
@@ -68,7 +68,7 @@ class SubscriptionRequest(NewSubscription):
 
 
 def history_of(app: App, found: Subscription) -> History:
-    """Return the state of a subscription's history."""
+    """Return the state of a subscription's backfill."""
     if found.number in app.engine.state.subscriptions.backfills:
         return "reading"
     if found.backfilled < 0:
@@ -114,7 +114,7 @@ def subscribe_all(
             )
     if unknown := _unknown(app, account, rows, is_list=is_list):
         app.accounts.usage.refuse_many_matches(account)
-        if is_list:  # before all its queries are parsed
+        if is_list:  # refused before its queries are parsed
             app.accounts.usage.refuse(account, "subscriptions", unknown)
     new: dict[str, tuple[int, ResolvedQuery]] = {}
     there: dict[str, Subscription] = {}

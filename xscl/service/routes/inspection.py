@@ -44,16 +44,16 @@ class QueryAsked(RequestBody):
 
 
 class DiagnoseAsked(QueryAsked):
-    """A query without matches, with the history to examine."""
+    """A query without matches, and the kept documents to examine."""
 
     model_config = example(query=QUERY, since="7 d")
 
     since: str | None = Field(None, max_length=100, examples=["7 d"])
-    """Duration of history to evaluate, counted back from the latest document; default: all kept."""
+    """Duration of kept documents to evaluate, counted back from the latest one; default: all."""
 
 
 class TryAsked(DiagnoseAsked):
-    """A query to try, with the history to evaluate."""
+    """A query to try, and the kept documents to evaluate."""
 
     limit: int = Field(100, ge=1, le=1_000)
     """Maximum number of matches to return."""

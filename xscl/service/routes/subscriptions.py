@@ -233,7 +233,7 @@ async def get(name: Name, app: TheApp, account: TheAccount) -> answers.Subscript
     "/subscriptions/{name}",
     summary="Remove a subscription",
     status_code=HTTPStatus.NO_CONTENT,
-    response_model=None,  # 204 has none
+    response_model=None,  # an answer 204 has no body
     responses={200: {"model": Removed, "description": "With `cascade`: what was removed."}},
 )
 def delete(

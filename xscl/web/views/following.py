@@ -152,7 +152,7 @@ def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> Resp
 
 @router.get("/feeds/export.opml")
 def export(asked: Asked) -> Response:
-    """Export the list of feeds without those with secret URLs."""
+    """Export the list of feeds as OPML, without those with secret URLs."""
     answer = feeds.export(asked.app, asked.account)
     answer.headers["Content-Disposition"] = 'attachment; filename="feeds.opml"'
     return answer

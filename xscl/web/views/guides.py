@@ -29,7 +29,7 @@ def gallery(asked: Asked) -> Response:
 
 @router.post("/gallery/load")
 def load(asked: AskedByOperator) -> Response:
-    """Append the sample items with times of the last days."""
+    """Append the sample items to the spool, the latest of each use case dated an hour ago."""
 
     def made() -> tuple[Sequence[Document], int]:
         now = asked.app.clock.now()

@@ -143,7 +143,7 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> Response:
 
 @router.get("/matches/{id}")
 def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> Response:
-    """Show the match at a cursor: the permanent link in feeds of matches; Problem 404."""
+    """Show a match, or its story: the permanent link in feeds of matches; raises Problem 404."""
     found = match_view(asked.app, asked.account, id, *_place(at), stories=True)
     return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
 

@@ -45,7 +45,7 @@ Id = Annotated[str, Form(max_length=100)]
 Tags = Annotated[str, Form(max_length=2_000)]
 Flag = Annotated[str, Form(max_length=10)]
 Saved: TypeAlias = Literal["history", "now", "edit"]
-"""The result of the editor: a subscription with history, one without, or an edited one."""
+"""The result of the editor: a subscription with a backfill, one without, or an edited one."""
 
 
 MatchCounts: TypeAlias = Mapping[str, Any]
@@ -224,7 +224,7 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[Version]:
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
-    """Yield the endpoints of a subscription."""
+    """Yield the endpoints of a subscription as rows of its page."""
     app, account = asked.app, asked.account
     reached = app.delivery.pages.position()
     for each in deliveries.listed(name, app, account):
