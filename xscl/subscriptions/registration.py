@@ -7,6 +7,7 @@ again if the transaction fails.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,7 +22,7 @@ from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.document_validation import check_stream
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
-from xscl.language.names import LONGEST_STREAM
+from xscl.language.names import LONGEST_STREAM, NAME, in_short
 from xscl.planning.compile import DocumentVariable, QueryPlan, QueryPlans
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
@@ -140,7 +141,7 @@ class Registration:
                 name, query.compiled.reads, query.publishes, relational=True
             )
             self._streams.refuse_publisher(name, query.publishes)
-            _refuse_long(query.publishes)
+            _refuse_unwritable(query)
             late = self._streams.latest(query.compiled.reads)
             self._streams.refuse_later(query.publishes, late)
         except XsclError:
@@ -380,3 +381,15 @@ def _refuse_long(*streams: str | None) -> None:
     for stream in streams:
         if stream and len(stream) > LONGEST_STREAM and not is_calendar(stream):
             check_stream(stream)
+
+
+def _refuse_unwritable(query: Query) -> None:
+    """Raise for names in the results of a query that no element of a document can have."""
+    if query.publishes is not None:
+        check_stream(query.publishes)
+    for name in query.schema.names:
+        if not re.fullmatch(NAME, name):
+            raise XsclError(
+                f"{in_short(name)} cannot be the name of an element of the results",
+                hint="give the attribute another name, as in SELECT n AS other",
+            )

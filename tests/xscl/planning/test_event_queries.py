@@ -19,7 +19,7 @@ from feeds.documents import Document
 from tests.examples import examples
 from tests.xscl.engine.player import cut, engine_after
 from xscl.engine.facade import Engine
-from xscl.errors import NameTaken, QueryError, StreamCycle, XsclError
+from xscl.errors import DocumentError, NameTaken, QueryError, StreamCycle, XsclError
 from xscl.planning.event_queries import composite_of_row
 
 FLAT = {"k": str, "v": float}
@@ -163,6 +163,8 @@ def test_what_is_late_is_shown(engine: Engine) -> None:
         ("SELECT * FROM S PUBLISH S", QueryError, "publishes S and reads it"),
         ("SELECT * FROM S PUBLISH big", NameTaken, "there is a stream big already"),
         ("SELECT k FROM back PUBLISH fed", StreamCycle, "a cycle"),
+        ("SELECT * FROM S PUBLISH µ", DocumentError, "'µ' cannot be the name of a stream"),
+        ("SELECT k AS x² FROM S", XsclError, "'x²' cannot be the name of an element"),
     ],
 )
 def test_what_is_refused(engine: Engine, text: str, error: type[XsclError], message: str) -> None:
