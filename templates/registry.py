@@ -328,7 +328,7 @@ class Registry:
 
 
 def _stored(qid: int, row: JoinRow, lead: int = UNDESIGNATED) -> tuple[object, ...]:
-    """Return a row of R_T with the columns of `RELATIONS`."""
+    """Return a row of R_T with the columns of `RELATIONS`; `lead` is its designated equality."""
     relation = row.relation
     bounds = relation.operator.number, relation.lower, relation.upper
     return row.template, qid, row.pairs, *bounds, row.keep, lead
@@ -451,7 +451,9 @@ class VariablePairs:
         ]
 
     def named(self, pairs: Iterable[int]) -> list[tuple[int, NumberedVariable, NumberedVariable]]:
-        """Return pairs with their variables, without dropped ones; thread-safe."""
+        """Return (pair, first variable, second variable) of pairs that are not dropped;
+        thread-safe.
+        """
         found = []
         for number in pairs:
             ends = self._ends(number)

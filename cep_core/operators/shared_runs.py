@@ -80,7 +80,7 @@ class QueryMasks:
             masks.clear()
 
     def reading(self, input: int, members: Members) -> int:
-        """Return the mask of the queries that select an input's row, given its membership."""
+        """Return the mask of the queries that select a row of an input, given its membership."""
         masks = self._masks[input]
         mask = masks.get(members)
         if mask is None:

@@ -36,6 +36,7 @@ StreamRates: TypeAlias = Mapping[str, float]  # events in a second, by stream
 class Estimate(NamedTuple):
     """The estimate of an operator: rate μ, time DT between its events, bursts, and cost.
 
+    Rates are in events or bursts a second, times in seconds, the cost in events handled a second.
     The cost includes that of all operators below it.
     """
 

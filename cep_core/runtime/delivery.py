@@ -42,7 +42,7 @@ def matches(found: list[FoundRow], by_number: Mapping[int, RegisteredQuery]) -> 
 
 
 def _sorted_by_values(rows: list[Row], schema: Schema) -> list[tuple[Any, ...]]:
-    """Sort rows of one query and time by their values; return these in the same order.
+    """Sort rows of one query and time by their values; return the values in the same order.
 
     Nulls and NaN have a place (`_order`); rows with equal values come in order of their t0.  A null
     that matters raises TypeError: sorting compares all rows that end up side by side.

@@ -171,7 +171,7 @@ class JoinState:
     def _load(
         self, storage: Storage, docs: Column | None = None, where: Mask | None = None
     ) -> None:
-        """Read the rows of some documents.
+        """Read the rows of the documents `docs` (None: all) for whose times the mask `where` holds.
 
         A row without times has expired: its document's times have left the storage before it.
         """
@@ -185,7 +185,7 @@ class JoinState:
         self.add(with_valued(bindings), columns_of(times))
 
     def _count_dropped(self, storage: Storage, where: Mask) -> None:
-        """Count the links of some documents by their values.
+        """Count by value the links of the bindings for which the mask `where` holds.
 
         A link that is stored in several parts counts several times, until its value is looked up.
         """

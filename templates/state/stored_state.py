@@ -123,7 +123,7 @@ class StoredState:
             rows = rows.combine_chunks()
             keys = pa.array(interned.keys).take(rows)
             met = pa.array(shared).take(rows).fill_null(False).to_numpy(zero_copy_only=False)
-        else:  # the same, a fifth of a small push faster
+        else:  # the same for rows without nulls: it saves a fifth of a small push
             at = rows.to_numpy()
             keys, met = pa.array(interned.keys[at]), shared[at]
         place = bindings.column_names.index("value")  # `drop_columns` takes 12 µs

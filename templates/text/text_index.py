@@ -98,7 +98,10 @@ class TextIndex:
     def _tested(
         self, candidates: list[int], test: Callable[[int], bool], own: int, most: int
     ) -> Similar:
-        """Return the candidates that pass; a test reads `own` characters beside the candidate's."""
+        """Return the candidates that pass a test, none if tests would read over `most` characters.
+
+        A test reads a candidate and `own` other characters.
+        """
         spent = sum(own + len(self._texts[number]) for number in candidates)
         if spent > most:
             return Similar(np.empty(0, np.uint64), spent, True)

@@ -127,7 +127,7 @@ class Variables:
         return ex.Column(2, self.references.index(part), span=span)
 
     def of(self, part: Part) -> PatternVariable:
-        """Return the variable of a part."""
+        """Return the variable of the component that a part is of."""
         return self.all[part.component]
 
     def read_in(self, *expressions: ex.Expression) -> list[Part]:

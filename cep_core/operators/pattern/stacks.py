@@ -66,7 +66,7 @@ class Stack:
         starts.append(start if not starts or starts[-1] < start else starts[-1])
 
     def before(self, row: Row) -> int:
-        """Return the number of rows that end before a row begins."""
+        """Return the number of rows on the stack that end before a row begins."""
         rows = self.rows
         if not rows or rows[-1][1] < row[0]:
             return len(rows)
