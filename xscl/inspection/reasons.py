@@ -151,7 +151,7 @@ def _documents(found: AnyWhy) -> str:
 
 
 def diagnosis_heading(found: AnyDiagnosis) -> str:
-    """Return the query, and the answer if its closest documents match."""
+    """Return a diagnosis's heading: the query, and the answer if its closest documents match."""
     matched = found.closest is not None and found.closest.matched
     version = "" if found.version == 1 else f"version {found.version} of "
     return f"{version}{found.query} {'has matches' if matched else 'has no match so far'}"

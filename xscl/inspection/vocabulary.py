@@ -161,7 +161,7 @@ def _newest(store: Store, stream: str) -> Iterator[bytes]:
 
 
 def _paths(trees: Iterable[DocumentTree]) -> tuple[SeenPath, ...]:
-    """Count the paths of documents and their values."""
+    """Return the paths that most documents have, with counts and samples, by first use."""
     documents = Counter[tuple[str, ...]]()
     values: dict[tuple[str, ...], Counter[str]] = {}
     for tree in trees:

@@ -322,7 +322,7 @@ def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
 
 
 def _ordered_texts(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return the order of two texts, which does not hold if one is null."""
+    """Return a comparison of two texts by order; it does not hold if one is null."""
     return lambda one, other: one is not None and other is not None and holds(one, other)
 
 

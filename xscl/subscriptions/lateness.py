@@ -88,7 +88,7 @@ class LatenessBounds:
         return bounds
 
     def _of_row(self, one: Subscription) -> StreamBounds:
-        """Return the bounds of a join of two blocks, without its text."""
+        """Return the bounds of a join of two blocks from its row of R_T."""
         row = self._registry.row(one.qid)
         bounds: StreamBounds = {}
         graph = self._registry.members[row.template].template.graph

@@ -26,7 +26,7 @@ from xscl.shredding.conditions.atoms import Constant, IntervalIndex, Lookups, Qu
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
 from xscl.shredding.nodes import Key
 
-_NONE: dict[AutomatonState, PatternPlace] = {}  # of all places without children
+_NONE: dict[AutomatonState, PatternPlace] = {}  # the `children` of places without any
 
 
 class AutomatonState:

@@ -26,7 +26,7 @@ from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.conditions.constants import QuestionRegistry
 from xscl.shredding.conditions.unevaluated import ExpressionTallies
 
-_ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
+_ROOT = Step(NameTest(None, None))  # stands for the document node, to which no step leads
 
 
 class Automaton:

@@ -173,7 +173,7 @@ def _of_number(apply: Callable[[Any], Any]) -> Callable[[Work, Any], Any]:
 
 
 def _signed(apply: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """Return a function of a number whose zero has the sign of the number."""
+    """Return `apply`, a function of a number, with results of 0 that have the number's sign."""
 
     def applied(value: Any) -> Any:
         found = apply(value)
