@@ -217,7 +217,7 @@ class Lowering:
     # -- Sequences -------------------------------------------------------------------------
 
     def _each(self, lower: Callable[[], Expression]) -> Expression:
-        """Return what `lower` makes, within an `Each` for the items that it chooses, if any."""
+        """Return the result of `lower`, within an `Each` for the items that it chooses, if any."""
         outer, self._levels = self._levels, []
         made = lower()
         for level in reversed(self._levels):
