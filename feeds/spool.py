@@ -373,7 +373,7 @@ class Spool:
             return sum(self._erase_in(file, last, prefix) for file, last in files)
 
     def _erase_in(self, file: SpoolFile, last: int, prefix: str) -> int:
-        """Erase documents in a file up to segment `last`; return how many of them changed."""
+        """Erase documents of streams with a prefix up to segment `last`; return their number."""
         pieces: list[bytes | memoryview] = [HEADER]
         changes = 0
         for number in self._present(file.first - 1, last):

@@ -61,7 +61,7 @@ def in_words(
 
 
 def _edges(node: Node, kind: str) -> Iterable[str]:
-    """Return the names of the edge rules that say what an operator means in time."""
+    """Return the keys of `EDGE_RULES` that apply to a node; `kind` is that of its operator."""
     if isinstance(node, Iterate) and node.longest:
         return ("LONGEST FOLD",)
     if isinstance(node, OuterJoin) and node.lower is None:

@@ -266,7 +266,7 @@ class FeedOutcome(Answer):
 
 
 class SavedStatement(Answer):
-    """A saved statement."""
+    """An SQL statement that a user saved under a name."""
 
     name: str = Field(examples=["latest"])
     """Its name."""

@@ -297,7 +297,7 @@ class Endpoint:
         return replace(self, next_try=now + int(later.seconds * SECOND), note=later.reason)
 
     def stopped(self, note: str) -> Endpoint:
-        """Disable the endpoint."""
+        """Return the endpoint as disabled, with a note of the reason."""
         return replace(self, state="disabled", next_try=0, note=note)
 
     def paused(self) -> Endpoint:

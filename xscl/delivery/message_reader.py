@@ -129,5 +129,8 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 
 def result_of(match: Match) -> tuple[str, ...]:
-    """Return the documents of a match, or its position; a page never ends within equal ones."""
+    """Return the names of a match's documents, or its position if there are none.
+
+    Matches with the same value follow one another, and a page never ends between them.
+    """
     return match.names or (str(match.position),)

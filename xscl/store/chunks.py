@@ -149,7 +149,7 @@ class ChunkWriter(Chunks):
     def drop(self, relation: str, upto: int | None = None, dead: Dead | None = None) -> int:
         """Remove the rows up to `upto` that `dead` selects, or all; return their number."""
         order, removed = RELATIONS[relation].order, 0
-        if dead is None:  # chunks of removed rows alone are not read
+        if dead is None:  # chunks with rows up to `upto` alone are not read
             bounds = (relation, _MOST if upto is None else upto)
             removed = sum(rows for (rows,) in self._execute(_DELETE_UPTO, bounds))
         for one in self.between(relation, until=upto):

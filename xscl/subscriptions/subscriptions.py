@@ -53,7 +53,7 @@ class RetiredVersions:
         self._store = store
         self.by_name: dict[str, list[Subscription]] = {}
         self.by_qid: dict[int, list[Subscription]] = {}
-        self._swept = 0  # `RESULTS_UP_TO` when `add` last dropped versions
+        self._swept = 0  # value of `RESULTS_UP_TO` in `state.meta` at the last such drop
         for stored_subscription in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(stored_subscription)
 

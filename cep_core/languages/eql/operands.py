@@ -163,7 +163,7 @@ class OperandReader(ComponentReader):
     # -- alternatives of one name ----------------------------------------------------------
 
     def _merged(self, tree: PatternTree) -> PatternTree:
-        """Return a pattern without parentheses, and one component for alternatives of one name."""
+        """Flatten nested chains and choices; make alternatives of one name one component."""
         tree = with_operands(tree, "PatternTree", self._merged)
         if isinstance(tree, Chain):
             return Chain(_flat(tree))

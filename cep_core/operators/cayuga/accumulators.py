@@ -36,7 +36,7 @@ class Total:
         self.infinities = [0, 0]  # negative, positive
 
     def enter(self, number: int, argument: Any, by: Any) -> None:
-        """Add the argument of a row; `number` and `by` are for `Best` only."""
+        """Add the argument of a row; its serial `number` and its `by` are used by `Best` only."""
         self._change(argument, 1)
 
     def leave(self, number: int, argument: Any) -> None:

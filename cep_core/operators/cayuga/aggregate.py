@@ -163,7 +163,10 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
 
 
 class AggregateMOp(OrderedMOp):
-    """Aggregates over one channel that begin at one arrival; each definition has a channel."""
+    """Aggregates that read one channel from the same arrival on; each definition has its output.
+
+    Only queries that see the same arrivals share it.
+    """
 
     journals = True
 

@@ -19,7 +19,7 @@ from cep_core.dataflow.predicate_index import PredicateIndex, places_of
 from cep_core.dataflow.predicates import BoundColumns, BoundPredicate
 from cep_core.events import Row
 
-_MOST_COUNTED = 1024  # with more streams in the input no further definition becomes broad
+_MOST_COUNTED = 1024  # with more streams in the input no further selection is counted as broad
 _LEAST_BROAD = 4  # streams of a broad definition, at least
 
 

@@ -386,7 +386,9 @@ class IterateMOp(StateMOp):
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         self._definition = cast(Iteration, first.definition)
         super().__init__(first, number, self._definition.filter, index)
-        self._ended: dict[int, Instance | None] = {}  # met in the epoch, by id; None: rebound
+        self._ended: dict[
+            int, Instance | None
+        ] = {}  # met, by id of their row; None: it was extended
 
     def receive(self, row: Row, members: Members) -> None:
         if row[2] >= self._since:

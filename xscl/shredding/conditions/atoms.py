@@ -361,7 +361,10 @@ def _exists(path: syntax.Path) -> Demand:
 
 
 def _inner(steps: tuple[syntax.Step, ...]) -> Iterator[Atom]:
-    """Yield the demands of the conditions of steps, asked of the first node of the path."""
+    """Yield the demands of the conditions of steps, as questions to the node where the path begins.
+
+    A demand that cannot be asked from there, such as that of a count, is left out.
+    """
     bare = tuple(replace(step, conditions=()) for step in steps)
     for number, step in enumerate(steps, 1):
         for condition in step.conditions:

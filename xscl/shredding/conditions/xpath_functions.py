@@ -50,7 +50,7 @@ from xscl.shredding.conditions.xpath_values import (
 
 
 class XPathFunction(NamedTuple):
-    """A function, the letters of its arguments, and the number of those that must be given."""
+    """A function: a letter for each argument (see above), the least number of them, its code."""
 
     letters: tuple[str, ...]
     least: int
