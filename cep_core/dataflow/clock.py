@@ -217,17 +217,22 @@ class Lane:
             self._late(row, watermark, port.mop)
         # once all epochs before it are closed, no row can become an instance that this one meets
         elif time > self.closed or port.concerned is None or port.concerned(row):
-            self.changes += 1
-            waiting = (port, row, members)
-            self.journal.keep(self, waiting)
-            others = self._rows.get(time)
-            if others is None:
-                self._rows[time] = [waiting]
-                heappush(self._epochs, time)
-                if time < self.due:
-                    self.due = time
-            else:
-                others.append(waiting)
+            self.queue(port, row, members)
+
+    def queue(self, port: Port, row: Row, members: Members) -> None:
+        """Keep a row until its epoch, which is not closed."""
+        self.changes += 1
+        waiting = (port, row, members)
+        self.journal.keep(self, waiting)
+        time = row[1]
+        others = self._rows.get(time)
+        if others is None:
+            self._rows[time] = [waiting]
+            heappush(self._epochs, time)
+            if time < self.due:
+                self.due = time
+        else:
+            others.append(waiting)
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""

@@ -175,7 +175,7 @@ class StateReader:
                 if side is None
                 else [operator.wanted.inputs[side] for operator in operators]
             )
-            lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
+            lane.queue(port, row, members_of(sorted({source.slot for source in sources})))
 
     def _read_held(self, holder: str, numbers: Sequence[int]) -> None:
         for number, operator in zip(numbers, self._held.get(holder, repeat(None)), strict=False):

@@ -40,7 +40,7 @@ def by_position(core: Engine) -> dict[str, list[str]]:
 
 
 def by_kind(entries: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
+    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": [], "left out": []}
     for entry in entries:
         for key, data in entry.items():
             if key != "held":

@@ -14,6 +14,7 @@ from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
 from xscl.errors import DocumentError
 from xscl.language.names import LONGEST_STREAM, NAME, PREFIX, in_short
+from xscl.language.syntax import CALENDAR
 from xscl.time_format import LATEST
 
 LONGEST_ID = 4_000
@@ -111,17 +112,18 @@ def error_of(rejected: RejectedFile) -> MalformedDocument:
 
 def _check(streams: Sequence[str], id: str, origin: str, timestamp: int) -> None:
     """Raise for a document that queries cannot evaluate."""
-    if not streams:
+    if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
     if len(id) > LONGEST_ID:
         raise DocumentError(
             f"its id has {len(id):,} characters, and {LONGEST_ID:,} are allowed", reason_code="id"
         )
-    for name in streams:
-        check_stream(name)
-    for name in (id, origin):
+    for name in (id, origin, *streams):
         if not name.isascii() and _shown(name) != name:  # it has lone surrogates
             raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
+    for name in streams:
+        if not name.startswith(CALENDAR):  # the engine pushes instants
+            check_stream(name)
     if abs(timestamp) > LATEST:
         raise DocumentError(
             f"the timestamp {timestamp} is out of range: in microseconds since 1970 it is"

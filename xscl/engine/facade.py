@@ -219,6 +219,7 @@ class Engine:
         _expect("the name of a stream", name, str)
         _expect("a lateness", lateness, str, int)
         _expect("attributes", attributes, Mapping, NoneType)
+        check_stream(name)
         self.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
     def lateness(self, stream: str) -> int:

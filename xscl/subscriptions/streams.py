@@ -76,7 +76,8 @@ class StreamDefinitions:
 
         Raises StreamInUse if it would change the state of readers.
         """
-        check_stream(name)
+        if not is_calendar(name):
+            check_stream(name)
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(

@@ -101,7 +101,7 @@ def kept(engine: Engine) -> dict[str, list[str]]:
     for holder, operators in engine.state.dataflow.state_log.held.items():
         for at, operator in enumerate(operators):
             names.setdefault(operator, []).append(f"{holder}, {at}")
-    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
+    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": [], "left out": []}
     for entry in StateWriter(core.plan, core.codec, lambda one: min(names[one])).entries({}):
         for key, data in entry.items():
             found[key].append(repr(data))
