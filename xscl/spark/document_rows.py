@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from feeds.documents import DocumentColumns
 from feeds.xml.encoding import without_declared_encoding
 from templates.storage import sql_schema
-from xscl.documents.document_validation import Reason, separate_invalid
+from xscl.documents.document_validation import Reason, separate_invalid, stream_fault
 from xscl.errors import DocumentError
 from xscl.time_format import EARLIEST, LATEST
 
@@ -174,6 +174,8 @@ def _fault(row: RowValues) -> DocumentError | None:
     """Return why a row can be no document; None if the checks of an engine decide."""
     if None in row.values():
         return null_error(row)
+    if (fault := stream_fault(row["stream"])) is not None:
+        return DocumentError(fault, reason_code="stream_name")
     for name, least, greatest in _RANGES:
         if name in row and not least <= row[name] <= greatest:
             return DocumentError(f"the {name} {row[name]} is out of range", reason_code=name)
